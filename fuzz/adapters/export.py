@@ -74,39 +74,8 @@ def hex_words(tensor: Tensor) -> list[str]:
 
 
 _C_HARNESS = Path(__file__).with_name("standalone.c")
+_C_TYPES = Path(__file__).with_name("standalone_types.c")
 _WORDS_PER_LINE = 12
-_TYPES = """
-#include <stddef.h>
-typedef struct { int64_t index; double low, high; unsigned rule; } kfs_allowed;
-typedef struct {
-    const char *name;
-    int is_output, home, after;
-    kf_dtype dtype;
-    int rank;
-    int64_t shape[KF_MAX_RANK], strides[KF_MAX_RANK], offset, lowest, extent;
-    const void *bits;
-    const kfs_allowed *allowed;
-    int64_t expected;
-    const int32_t *from;
-    char *first, *region;
-    size_t bytes;
-} kfs_tensor;
-enum { KFS_MOST_TENSORS = @most@ };
-typedef struct {
-    int count;
-    kfs_tensor tensors[KFS_MOST_TENSORS];
-    int (*enter)(const kfs_tensor *);
-} kfs_call;
-
-static kf_tensor kfs_given(const kfs_tensor *t) {
-    kf_tensor given = {t->first, t->dtype, t->rank, {0}, {0}};
-    for (int axis = 0; axis < t->rank; axis++) {
-        given.shape[axis] = t->shape[axis];
-        given.strides[axis] = t->strides[axis];
-    }
-    return given;
-}
-"""
 
 
 def c_script(code: str, script: Script, about: Sequence[str]) -> str:
@@ -116,7 +85,7 @@ def c_script(code: str, script: Script, about: Sequence[str]) -> str:
         [
             _c_comment(about),
             code,
-            _TYPES.replace("@most@", str(max(len(case.tensors) for case in script.cases))),
+            "\n" + _C_TYPES.read_text().replace("@most@", str(max(len(case.tensors) for case in script.cases))),
             *_c_formats(),
             *(line for number, case in enumerate(script.cases) for line in _c_call(number, case, script)),
             f"static kfs_call kfs_calls[] = {{{', '.join(f'KFS_CALL_{n}' for n in range(len(script.cases)))}}};",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,70 +12,18 @@ from fuzz.adapters.binding import BYTES, NOTHING, SIZE, STATUS, STRIDE, Binding,
 from fuzz.adapters.prototype import Argument, Type
 from oracles.dtypes import ITEMSIZE
 
-_HEAD = """/* Calls {function} of {library}. Written by kernelfuzz from a prototype. */
-#include <dlfcn.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/types.h>
-#include "kernelfuzz.h"
+_PIECES = re.split(r"/\* ==== \w+ \*/\n", Path(__file__).with_name("shim.c").read_text(encoding="utf-8"))
+_HEAD, _LOADER, _TOOLS = _PIECES[1:]
 
-"""
-_LOADER = """static {result} (*function)({types});
 
-/* NULL, or why the function cannot be called. */
-const char *kf_load(void) {{
-    static char trouble[800];
-    static const char *const first[] = {{{first}NULL}};
-    for (int i = 0; first[i] != NULL; i++)
-        if (dlopen(first[i], RTLD_NOW | RTLD_GLOBAL) == NULL) return dlerror();
-    void *library = dlopen({path}, RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) return dlerror();
-    void *found = dlsym(library, "{function}");
-    if (found == NULL) {{
-        snprintf(trouble, sizeof trouble, "no symbol {function}");
-        return trouble;
-    }}
-    memcpy(&function, &found, sizeof function);
-    return NULL;
-}}
-
-"""
-_TOOLS = """static const int item_bytes[] = {{{items}}};
-
-static inline int64_t extent(const kf_tensor *t, int from_end) {{
-    return from_end <= t->rank ? t->shape[t->rank - from_end] : 1;
-}}
-
-static inline int64_t size(const kf_tensor *t) {{
-    int64_t elements = 1;
-    for (int axis = 0; axis < t->rank; axis++) elements *= t->shape[axis];
-    return elements;
-}}
-
-static inline int64_t stride(const kf_tensor *t) {{
-    for (int axis = t->rank - 2; axis >= 0; axis--)
-        if (t->shape[axis] > 1) return t->strides[axis];
-    return extent(t, 1);
-}}
-
-/* Where a row begins, of a tensor the last `own` dimensions of which are the row's own. */
-static inline void *at(const kf_tensor *t, int own, int64_t row) {{
-    int64_t offset = 0;
-    for (int axis = t->rank - own - 1; axis >= 0 && row > 0; axis--) {{
-        offset += row % t->shape[axis] * t->strides[axis];
-        row /= t->shape[axis];
-    }}
-    return t->data == NULL ? NULL : (char *)t->data + offset * item_bytes[t->dtype];
-}}
-"""
+def _filled(text: str, **words: str) -> str:
+    return re.sub(r"@(\w+)@", lambda found: words[found[1]], text)
 
 
 def shim(binding: Binding, library: Path, first: Sequence[Path] = ()) -> str:
     """The text of the shim; the libraries that come `first` are loaded before, for all to use."""
-    loader = _LOADER.format(
+    loader = _filled(
+        _LOADER,
         function=binding.prototype.name,
         result=_c(binding.prototype.result),
         types=_types(binding),
@@ -94,7 +43,7 @@ def caller(binding: Binding, source: Path) -> str:
 def _text(binding: Binding, place: Path, before: str, first: Sequence[str]) -> str:
     name = place.name.replace("*/", "* /")
     items = ", ".join(f"[{abi.constant(name)}] = {size}" for name, size in ITEMSIZE.items())
-    head = _HEAD.format(function=binding.prototype.name, library=name) + before + _TOOLS.format(items=items)
+    head = _filled(_HEAD, function=binding.prototype.name, library=name) + before + _filled(_TOOLS, items=items)
     lines = [f"    {line}" for line in (*first, *_body(binding))]
     return "\n".join([head, f"{abi.prototype(binding.op)} {{", *lines, "}", ""])
 
