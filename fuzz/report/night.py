@@ -48,7 +48,7 @@ def print_night(
     outcome: UseOutcome | None = None,
 ) -> None:
     """A line per kernel of which something ran, a paragraph per bucket, what was not exercised, and the totals."""
-    print_kernels(console, _lines(seen))
+    print_kernels(console, kernel_lines_of(seen))
     print_lines(console, (*not_run_lines(idle_reasons(seen)), *not_run_lines(partly_run(seen))), "yellow")
     for bucket in seen.buckets:
         console.print()
@@ -171,7 +171,7 @@ def night_record(
     }  # fmt: skip
 
 
-def _lines(seen: NightView) -> list[KernelLine]:
+def kernel_lines_of(seen: NightView) -> list[KernelLine]:
     """A line for each kernel."""
     worst, groups = _worst(seen.accuracy), dict[tuple[str, str], list[TargetTotals]]()
     for row in seen.targets:
@@ -179,9 +179,9 @@ def _lines(seen: NightView) -> list[KernelLine]:
     return [
         KernelLine(
             kernel, sum(row.judged > 0 for row in rows), len(rows), sum(row.judged for row in rows),
-            sum(row.findings for row in rows), largest(worst.get(row.name, {}) for row in rows),
+            sum(row.findings for row in rows), largest(worst.get(row.name, {}) for row in rows), op,
         )
-        for (kernel, _), rows in groups.items()
+        for (kernel, op), rows in groups.items()
     ]  # fmt: skip
 
 

@@ -15,12 +15,20 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from fuzz.base.files import write_whole
 from fuzz.base.git import said_of
 from fuzz.base.kernel import Kernel
-from fuzz.findings.database_views import BucketTotals, LabelTotals, NightView, TargetTotals
+from fuzz.findings.database_views import BucketTotals, LabelTotals, NightView
 from fuzz.findings.trends import Bracket, BugHistory, Trends
 from fuzz.generate.pairing import PairCoverage
 from fuzz.report.brief import Brief, brief_of
 from fuzz.report.coverage import pair_words, pairs_words
-from fuzz.report.night import broken_of, failure_of, idle_reasons, night_outcome, pack_option, partly_run
+from fuzz.report.night import (
+    broken_of,
+    failure_of,
+    idle_reasons,
+    kernel_lines_of,
+    night_outcome,
+    pack_option,
+    partly_run,
+)
 from fuzz.report.outline import Failure
 from fuzz.report.page_charts import Bars, accuracy_of
 from fuzz.report.progress import minutes
@@ -108,18 +116,6 @@ def moves_of(trends: Trends) -> list[Moved]:
     kernels = sorted({kernel for past in nights for kernel in past.worst})
     worst = {kernel: [past.worst[kernel] for past in nights if kernel in past.worst] for kernel in kernels}
     return found + [Moved(f"{name}: worst err/budget", each) for name, each in worst.items() if len(each) > 1]
-
-
-@dataclass(frozen=True)
-class KernelLine:
-    """One kernel in the table of what ran."""
-
-    kernel: str
-    op: str
-    ran: int
-    targets: int
-    judged: int
-    findings: int
 
 
 @dataclass(frozen=True)
@@ -248,7 +244,7 @@ def _facts(
         "remarks": [*remarks(outcome), *not_judged(outcome)],
         "ending": _ENDINGS.get(night.ended, night.ended),
         "rate": seen.judged / night.used_s if night.used_s else 0.0,
-        "lines": _lines(seen.targets),
+        "lines": kernel_lines_of(seen),
         "idle": by_reason(idle_reasons(seen)),
         "partly": by_reason(partly_run(seen)),
         "broken": broken_of(seen),
@@ -279,19 +275,6 @@ def _verdict(seen: NightView, outcome: UseOutcome) -> tuple[str, str]:
     if found:
         return "bad", ", ".join(found)
     return "good" if outcome.passed else "idle", found_words(outcome, "").capitalize()
-
-
-def _lines(targets: Iterable[TargetTotals]) -> list[KernelLine]:
-    groups: dict[tuple[str, str], list[TargetTotals]] = {}
-    for row in targets:
-        groups.setdefault((row.op, row.kernel), []).append(row)
-    return [
-        KernelLine(
-            kernel, op, sum(1 for row in rows if row.judged), len(rows),
-            sum(row.judged for row in rows), sum(row.findings for row in rows),
-        )
-        for (op, kernel), rows in groups.items()
-    ]  # fmt: skip
 
 
 def _natural(value: str) -> tuple[bool, int, str]:

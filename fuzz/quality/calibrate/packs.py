@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fuzz.base.capability import Capabilities
 from fuzz.quality.emission.plan import Emission
-from fuzz.quality.emission.source import source
+from fuzz.quality.emission.variant import source
 from oracles.dtypes import COMPUTED, DOUBLE, FLOATS
 from oracles.formula.contract import Contract
 from oracles.formula.trace import FormulaError
