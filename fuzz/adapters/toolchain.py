@@ -193,7 +193,7 @@ def _cpu_features() -> frozenset[str]:
 
 
 _FLAGS = ("-O2", "-std=gnu11", "-shared", "-fPIC")
-_LINKED = ("-Wl,--no-as-needed", "-lm", "-ldl")
+LINKED = ("-Wl,--no-as-needed", "-lm", "-ldl")
 """Whose function it calls must be there, whatever the emulator needs by itself."""
 
 
@@ -202,13 +202,7 @@ def fault_watcher(builder: Builder) -> str:
     compiler makes it, as where none is installed; then a touch ends the worker."""
     arch = platform.machine()
     headers = [path for path in (NATIVE / "machine.h", NATIVE / f"{arch}.h") if path.is_file()]
-    return _library(builder, NATIVE.parent / "python" / "faults.c", (machine(arch),), also=headers)
-
-
-def mathematics(builder: Builder) -> str:
-    """The functions of C's library over arrays: the path of the library that calls them. '' where no compiler makes
-    it."""
-    return _library(builder, Path(__file__).with_name("mathematics.c"), ("-fno-builtin",), _LINKED)
+    return library(builder, NATIVE.parent / "python" / "faults.c", (machine(arch),), also=headers)
 
 
 def emulator_helper(builder: Builder, host: Host) -> str:
@@ -216,12 +210,13 @@ def emulator_helper(builder: Builder, host: Host) -> str:
     makes it."""
     if host.arch != "x86_64" or "avx" not in host.features:
         return ""
-    return _library(builder, Path(__file__).with_name("vzeroupper.c"), ("-mavx", "-fno-builtin"), _LINKED)
+    return library(builder, Path(__file__).with_name("vzeroupper.c"), ("-mavx", "-fno-builtin"), LINKED)
 
 
-def _library(
+def library(
     builder: Builder, source: Path, flags: Sequence[str] = (), linked: Sequence[str] = (), also: Sequence[Path] = ()
 ) -> str:
+    """Return the path of the library built of `source`, kept where it was built before; '' where no compiler is."""
     tool = next((found for name in COMPILERS if (found := program(name)).path is not None), None)
     if tool is None:
         return ""

@@ -1,6 +1,6 @@
 """The platforms that there are: a row for each documented fact, with its source.
 
-`kernelfuzz doctor --platform` measures them where they can run. A bound that is stated from the correctly rounded
+A test of every night measures them where they can run. A bound that is stated from the correctly rounded
 result, as CUDA's are, is half an ulp more from the exact one.
 """
 

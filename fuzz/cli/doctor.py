@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from fuzz.base.errors import UsageError
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded, pack_words
@@ -26,13 +25,6 @@ class DoctorOptions:
         bool, typer.Option("--install", help="Install what is missing with apt-get (as root, or through sudo).")
     ] = False
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False
-    platform: Annotated[
-        bool,
-        typer.Option(
-            "--platform",
-            help="Instead, measure what kernelfuzz list platforms says, at all numbers of f16 and a million of f32.",
-        ),
-    ] = False
     verbose: options.Verbose = False
     pack: options.PackFolder = None
 
@@ -41,15 +33,10 @@ def doctor(options: DoctorOptions) -> Exit:
     """Say which tools are installed, which targets really run, and how to get what is missing.
 
     Every target is built, started and asked what it is: instruction set, vector length, emulator, compiler. Without a
-    pack, a kernel that does nothing is used. --platform measures what each platform documents; then exit code 1 means
-    that something is not as documented.
+    pack, a kernel that does nothing is used.
 
     For example: kernelfuzz doctor --pack mine
     """
-    if options.platform:
-        if options.pack is not None or options.install:
-            raise UsageError("--platform: it measures platforms and no pack, and installs nothing: leave that out")
-        return _platforms(as_json=options.json)
     from fuzz.adapters.pack import found
     from fuzz.adapters.registry import expand
     from fuzz.adapters.target import Attestation
@@ -85,25 +72,3 @@ def doctor(options: DoctorOptions) -> Exit:
         run = shlex.join(["run", *named, "--max-time", "1m"])
         out.print(f"next: kernelfuzz {'doctor --install' if inventory.wanted(tools) else run}")
     return Exit.OK if running else Exit.NOTHING_RAN
-
-
-def _platforms(*, as_json: bool) -> Exit:
-    """Measure what platforms document."""
-    from fuzz.report import console
-    from fuzz.report.console import print_table
-    from fuzz.uses.platform.examination import Found, examination_table, examined, names
-
-    out, err, found = console.results(), console.progress(), dict[str, Found]()
-    for name in names():
-        with err.status(f"Measuring {name} ..."):
-            found[name] = examined(name)
-    ran = [each for each in found.values() if not isinstance(each, str)]
-    wrong = [m for each in ran for m in each if not m.kept]
-    if as_json:
-        records = {name: each if isinstance(each, str) else [asdict(m) for m in each] for name, each in found.items()}
-        print(json.dumps(records, indent=1))
-    else:
-        print_table(examination_table(found), markdown=False)
-        out.print()
-        out.print(f"{len(ran)} of {len(found)} platforms run here; {len(wrong)} facts are not as documented")
-    return Exit.NOTHING_RAN if not ran else Exit.FINDINGS if wrong else Exit.OK

@@ -15,16 +15,6 @@ from fuzz.cli.exits import MEANINGS, Exit
 
 if TYPE_CHECKING:
     from fuzz.report.console import PlainTable
-    from fuzz.uses.judge.ruling import Said
-
-RULINGS: Mapping[Said, str] = {
-    "right": "every run that was judged is within what rounding explains; exit code 0",
-    "wrong": "at least one run fails, or the solution refuses inputs that come with the problem; exit code 1",
-    "undecided": "the oracle gave up on a case, most runs have no verdict, no wrong value of some output could have "
-    "been seen, or nothing that the solution takes could be judged; exit code 11, or 2 after an interruption",
-    "did not run": "the solution could not be run here; a line says why; exit code 5",
-}
-"""The verdicts of `kernelfuzz judge`."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +73,8 @@ def _explained(word: str) -> Iterator[str]:
 
 def _meanings() -> Mapping[str, Sequence[str]]:
     """The lines of each word: a verdict and an exit code may have the same name."""
-    from fuzz.report.glossary import glossary
-    from fuzz.report.verdicts import MEANINGS as VERDICTS
+    from fuzz.report.glossary import MEANINGS as VERDICTS
+    from fuzz.report.glossary import RULINGS, glossary
     from fuzz.report.words import PHRASES
 
     found: dict[str, list[str]] = {word: [*lines] for word, lines in glossary().items()}
@@ -102,8 +92,8 @@ def _meanings() -> Mapping[str, Sequence[str]]:
 
 def _tables() -> Mapping[str, PlainTable]:
     from fuzz.report.console import PlainTable
-    from fuzz.report.glossary import FIELDS, LABELS, RUNS
-    from fuzz.report.verdicts import MEANINGS as VERDICTS
+    from fuzz.report.glossary import FIELDS, LABELS, RULINGS, RUNS
+    from fuzz.report.glossary import MEANINGS as VERDICTS
 
     return {
         "Verdicts": PlainTable(
@@ -120,7 +110,7 @@ def _tables() -> Mapping[str, PlainTable]:
 
 
 def _print_sections() -> None:
-    from fuzz.report.verdicts import MEANINGS as VERDICTS
+    from fuzz.report.glossary import MEANINGS as VERDICTS
 
     print("## Each verdict, with an example\n")
     for verdict, meaning in VERDICTS.items():

@@ -129,21 +129,13 @@ def gate(options: GateOptions) -> Exit:
         ran.note_unchanged(options.base)
         outline = replace(
             run_outline(
-                "gate",
-                session.book,
-                targets,
-                session.tally,
-                origin,
-                ran.issue,
-                usual=session.usual,
-                complaints=remarks.complaints,
-                missing=remarks.missing,
-                interrupted=session.interruption.wanted,
+                "gate", session.book, targets, session.tally, origin, ran.issue, usual=session.usual,
+                complaints=remarks.complaints, missing=remarks.missing, interrupted=session.interruption.wanted,
                 idle=idle,
             ),
             better=earlier.better,
             notes=(*changes.notes, *ran.notes, *remarks.notes, *earlier.better),
-        )
+        )  # fmt: skip
         counts = {"cases": ran.counts, "ran": {name: some for name, (some, _) in ran.counted.items()}}
         facts = {"base": options.base, "touched": reasons, **counts, "complaints": said(outline.outcome)}
         told = {**facts, **outline.outcome.record, "notes": outline.notes}

@@ -82,16 +82,9 @@ def nightly(options: NightlyOptions) -> Exit:
     use_cache(options.cache)
     reports, pack = parse(options.report), loaded(options.pack, untrusted=options.untrusted)
     results = NightResults(
-        options.state,
-        options.store,
-        options.require,
-        options.json,
-        reports,
-        pack.kernels,
-        pack.path,
-        console.results(),
-        console.progress(),
-    )
+        options.state, options.store, options.require, options.json, reports, pack.kernels, pack.path,
+        console.results(), console.progress(),
+    )  # fmt: skip
     if not options.report_only:
         _leave(_night(options, pack, results))
     return _exit(results.again())

@@ -54,14 +54,7 @@ def report(options: ReportOptions) -> Exit:
     restore(open_known(store), folder / FINDINGS)
     pack = loaded(options.pack) if options.pack is not None or found() is not None else None
     results = NightResults(
-        folder,
-        store,
-        (),
-        options.json,
-        parse(options.report),
-        pack.kernels if pack else (),
-        pack.path if pack else None,
-        console.results(),
-        console.progress(),
-    )
+        folder, store, (), options.json, parse(options.report), pack.kernels if pack else (), pack.path if pack else
+        None, console.results(), console.progress(),
+    )  # fmt: skip
     return Exit.OK if results.again(options.since).saved else Exit.INTERNAL

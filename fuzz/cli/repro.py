@@ -68,7 +68,7 @@ def _replayed(options: ReproOptions) -> Exit:
     from fuzz.report import console
     from fuzz.report.brief import WIDTH, Commands, brief
     from fuzz.report.failure import HANG, full_text
-    from fuzz.report.judging import judging_told
+    from fuzz.report.progress import judging_told
     from fuzz.report.records import write_record
     from fuzz.triage.explanation import Explanation
     from fuzz.triage.facts import explanation_of

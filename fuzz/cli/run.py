@@ -78,11 +78,8 @@ def run(options: RunOptions) -> Exit:
     from fuzz.uses.starting import missing_targets, unmatched, writable
 
     use_cache(options.cache)
-    wanted, pack, records = (
-        parse(options.report),
-        loaded(options.pack, untrusted=options.untrusted),
-        options.json is not None,
-    )
+    wanted, records = parse(options.report), options.json is not None
+    pack = loaded(options.pack, untrusted=options.untrusted)
     engine = engine_of(options.engine, options.pack, options.untrusted)
     targets = options.selection.targets(pack, engine.hosts if engine else (), sanitize=options.sanitize)
     for line in unmatched(options.require, targets):

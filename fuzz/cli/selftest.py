@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
-from fuzz.cli.options import duration, loaded
+from fuzz.cli.options import loaded
 
 
 @dataclass(frozen=True)
@@ -25,25 +24,6 @@ class SelftestOptions:
     explain: Annotated[
         bool, typer.Option("--explain", help="Also shrink and explain each mutant, and compare with what was planted.")
     ] = False
-    against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COMMAND",
-            help="Plant bugs in the pack's kernels and run your own tests on each, in a copy: 'pytest tests/'.",
-        ),
-    ] = None
-    project: Annotated[
-        Path, typer.Option(help="With --against: the folder that is copied, in which the command runs.")
-    ] = Path()
-    bugs: Annotated[int, typer.Option("--bugs", min=1, help="With --against: at most this many bugs.")] = 30
-    each: Annotated[
-        float | None,
-        typer.Option(
-            metavar="60s",
-            parser=duration,
-            help="With --against: time limit for one run of your tests. Default: 5 times the time without a bug.",
-        ),
-    ] = None
     keyword: options.Keyword = None
     pack: options.PackFolder = None
     json: options.Json = None
@@ -54,12 +34,8 @@ def selftest(options: SelftestOptions) -> Exit:
     """Plant every known bug in a correct kernel, and check that it is found, for the right reason, and that the correct
     kernel passes.
 
-    With --against, bugs are made in the kernels of your pack, and your own tests are run on each: which do they notice?
-
-    For example: kernelfuzz selftest --pack kernels --against 'pytest tests/'
+    For example: kernelfuzz selftest --pack mine -k tail
     """
-    if options.against is not None:
-        return _against(options, options.against)
     from fuzz.base.kernel import Mutant
     from fuzz.report import console
     from fuzz.report.records import write_record
@@ -105,36 +81,3 @@ def selftest(options: SelftestOptions) -> Exit:
     if len(results) < len(mutants):
         return Exit.INTERRUPTED
     return Exit.OK if killed == len(results) else Exit.REQUIRED_NOT_RUN
-
-
-def _against(options: SelftestOptions, command: str) -> Exit:
-    from fuzz.base.errors import UsageError
-    from fuzz.base.selection import keyword
-    from fuzz.report import console
-    from fuzz.report.records import write_record
-    from fuzz.uses.search.stopping import Interruption
-    from fuzz.uses.selftest.against import Tried, bugs_of, check_runs, checked, lines_of, tried
-    from fuzz.uses.selftest.project import copied
-
-    out, err, found = console.results(), console.progress(), list[Tried]()
-    pack, matches = loaded(options.pack), keyword(options.keyword) if options.keyword else lambda name: True
-    kernels = [kernel for kernel in pack.kernels if matches(kernel.name)]
-    if not kernels:
-        raise UsageError(
-            f"no kernel matches -k {options.keyword!r}; there are: {', '.join(k.name for k in pack.kernels)}"
-        )
-    with copied(options.project, command) as project, Interruption("what was tried is shown") as stop:
-        bugs = bugs_of(pack, kernels, project, options.bugs, options.seed)
-        check_runs(bugs, err)
-        err.print(f"{command}: in a copy of {project.origin}, first without a bug", soft_wrap=True)
-        limit = checked(project, bugs, options.each)
-        for each in tried(pack, project, bugs, limit, options.seed, options.max_cases, err, stop):
-            found.append(each)
-    for line in lines_of(found):
-        out.print(line, soft_wrap=True)
-    write_record(options.json, {"against": command, "seed": options.seed, "bugs": [asdict(each) for each in found]})
-    if any(each.found and not each.killed for each in found):
-        return Exit.FINDINGS
-    if stop.wanted:
-        return Exit.INTERRUPTED
-    return Exit.OK if found else Exit.NOTHING_RAN

@@ -50,9 +50,8 @@ def tolerance(options: ToleranceOptions) -> Exit:
     from fuzz.base.errors import UsageError
     from fuzz.base.validity import unknown_op
     from fuzz.report import console
-    from fuzz.uses.tolerance.needs import DTYPES, SEED, needs
+    from fuzz.uses.tolerance.needs import DTYPES, SEED, needs, record_text, tolerance_lines, tolerance_table
     from fuzz.uses.tolerance.plain import ordinary_draw
-    from fuzz.uses.tolerance.told import record_text, tolerance_lines, tolerance_table
     from oracles.ops import OPS
 
     kernels = declared_kernels(options.pack)

@@ -8,14 +8,12 @@ from fuzz.cli.exits import leave
 from fuzz.cli.options import add_verbs
 from fuzz.quality.calibrate.verb import calibrate
 from fuzz.quality.centres import centres
-from fuzz.quality.detection.verb import detection
+from fuzz.quality.detection import detection
 from fuzz.quality.explanations import explanations
-from fuzz.quality.libraries import libraries
 from fuzz.quality.newcomer.verb import newcomer
 from fuzz.quality.oracle import oracle
 from fuzz.quality.power import power
 from fuzz.quality.throughput import throughput
-from fuzz.quality.undeclared import undeclared
 
 app = typer.Typer(
     name="quality",
@@ -31,13 +29,11 @@ add_verbs(
         "oracle": oracle,
         "centres": centres,
         "power": power,
-        "undeclared": undeclared,
         "calibrate": calibrate,
         "explanations": explanations,
         "detection": detection,
         "throughput": throughput,
         "newcomer": newcomer,
-        "libraries": libraries,
     },
 )
 

@@ -1,5 +1,5 @@
 """How true explanations are: each planted bug is found, shrunk and explained, and what is stated is held against fresh
-cases; beside it what a decision tree of the same probes says of them."""
+cases."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ from fuzz.generate.realise import draw_of
 from fuzz.generate.search import Search, batches
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import declared, with_twins
-from fuzz.quality.confirmation import Confirmation, compared, summary, table, unexplained
 from fuzz.report import console
-from fuzz.report.console import print_table
+from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
 from fuzz.triage.evidence.evidence import Evidence, probe_all
 from fuzz.triage.evidence.masking import failing_ordinarily
 from fuzz.triage.explain.conclusion import Conclusion, concluded
 from fuzz.triage.explain.explain import evidence_of
+from fuzz.triage.facts import stated
+from fuzz.triage.rule.inducer import learn
 from fuzz.triage.rule.rule import Traits
 from fuzz.triage.shrink.shrink import shrink
 from fuzz.triage.trial.family import Family
@@ -49,6 +50,53 @@ _SEARCHED = 4_000
 """A bug is looked for in so many cases. Chosen, not measured."""
 _BY_LAW = 500
 """A law is tried on so many of the fresh cases: each is 13 of them."""
+_RELEARNT = 1_000
+"""A shorter rule is looked for among so many of the fresh cases."""
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """What is stated of one bug, held against fresh cases."""
+
+    bug: str
+    stated: str
+    about: bool
+    cases: int
+    failing: int
+    false: int
+    """Fresh cases of which the rule says that they fail, and which pass."""
+    missed: int
+    """Fresh cases that fail, of which the rule does not say so."""
+    shorter: str
+    """A shorter rule that is as right of the fresh cases; '' where there is none."""
+    hidden: int
+    """Fresh cases of which the rule says that they fail unless their values hide it, and which fail with ordinary
+    values only."""
+    reach: str
+    """What is stated besides, where the rule is not certain: when it fails only, and when always."""
+    reach_wrong: int
+    """Fresh cases of which that is wrong."""
+    seconds: float
+    trouble: str = ""
+
+    @property
+    def right(self) -> bool:
+        """True iff the rule is true of exactly the fresh cases that fail, and no shorter one is."""
+        return not (self.trouble or self.false or self.missed or self.shorter)
+
+    @property
+    def all_stated(self) -> str:
+        """The rule, and how far the failure goes."""
+        wrong = f" (wrong of {self.reach_wrong})" if self.reach_wrong else ""
+        return f"{self.stated}; {self.reach}{wrong}" if self.reach else self.stated
+
+    @property
+    def word(self) -> str:
+        """How it is, in a word or a few."""
+        if self.trouble or self.right:
+            return self.trouble or "right"
+        wrong = self.false + self.missed
+        return f"{'about' if self.about else 'false'}, wrong of {wrong}" if wrong else "longer than need be"
 
 
 @dataclass(frozen=True)
@@ -68,7 +116,7 @@ class ExplanationsOptions:
 
 
 def explanations(options: ExplanationsOptions) -> Exit:
-    """Hold what is stated of planted bugs against fresh cases, beside a decision tree of the same probes."""
+    """Hold what is stated of planted bugs against fresh cases."""
     out, err, found = console.results(), console.progress(), list[Confirmation]()
     names = [kernel.name for kernel in _subjects(options)]
     write_record(options.json, _record(options, found))  # so that a file that cannot be written is told at once
@@ -139,7 +187,7 @@ def _held(kernel: Kernel, options: ExplanationsOptions) -> Confirmation:
             traits = [trials.traits(case) for case in cases]
             failed = [_fails(judgement) for _, judgement in fresh]
         hidden = _hidden(anyhow, conclusion, cases, traits, failed)
-    return compared(kernel.name, conclusion, evidence, (traits, failed, hidden), seconds)
+    return compared(kernel.name, conclusion, (traits, failed, hidden), seconds)
 
 
 def _by_law(trials: Trials, cases: Sequence[Case]) -> tuple[list[Case], list[Traits], list[bool]]:
@@ -193,3 +241,79 @@ def _every(pool: WorkerPool, target: Target, seed: int) -> Iterator[tuple[Case, 
 
 def _fails(judgement: Judgement) -> bool:
     return judgement.verdict.is_finding
+
+
+def unexplained(bug: str, trouble: str) -> Confirmation:
+    """Return the record of a bug of which nothing is stated, with the reason."""
+    return Confirmation(bug, "", False, 0, 0, 0, 0, "", 0, "", 0, 0.0, trouble)
+
+
+def compared(
+    bug: str,
+    conclusion: Conclusion,
+    fresh: tuple[list[Traits], list[bool], list[bool]],
+    seconds: float,
+) -> Confirmation:
+    """What is stated, held against the traits of fresh cases, with which of them failed and of which values hide it."""
+    learned, (traits, failed, hidden) = conclusion.learned, fresh
+    assert learned is not None
+    said = [learned.holds(each) and not hides for each, hides in zip(traits, hidden, strict=True)]
+    reach, besides = conclusion.reach, list[str]()
+    if reach is not None and reach.necessary.atoms:
+        besides.append(f"only when {reach.necessary}")
+    if reach is not None and reach.sufficient is not None:
+        besides.append(f"always when {reach.sufficient}")
+    return Confirmation(
+        bug,
+        "; or ".join(map(str, (learned.rule, *learned.others))) or "always",
+        stated(conclusion) is None,
+        len(traits),
+        sum(failed),
+        sum(rule and not bad for rule, bad in zip(said, failed, strict=True)),
+        sum(bad and not rule for rule, bad in zip(said, failed, strict=True)),
+        _shorter(conclusion, traits, failed) if said == failed else "",
+        sum(hidden),
+        "; ".join(besides),
+        sum(
+            reach is not None and not hides and not reach.agree(each, failed=bad)
+            for each, bad, hides in zip(traits, failed, hidden, strict=True)
+        ),
+        round(seconds, 1),
+    )
+
+
+def _shorter(conclusion: Conclusion, traits: Sequence[Traits], failed: Sequence[bool]) -> str:
+    """A shorter rule that is right of all fresh cases."""
+    learned = conclusion.learned
+    assert learned is not None
+    if not any(failed):
+        return ""
+    size = sum(rule.size for rule in (learned.rule, *learned.others))
+    relearnt = learn(traits[:_RELEARNT], failed[:_RELEARNT]) if any(failed[:_RELEARNT]) else learned
+    shorter = sum(rule.size for rule in (relearnt.rule, *relearnt.others)) < size
+    return str(relearnt.rule) if shorter and [relearnt.holds(each) for each in traits] == list(failed) else ""
+
+
+def table(found: Sequence[Confirmation]) -> PlainTable:
+    rows = []
+    for each in found:
+        counted = "" if each.trouble else f"{each.false}+{each.missed} of {each.cases}"
+        counted += f", {each.hidden} hidden" if each.hidden else ""
+        rows.append((each.bug, each.word, counted, str(each.failing), each.shorter, each.all_stated))
+    return PlainTable(("bug", "rule", "false+missed", "failing", "shorter", "stated"), rows)
+
+
+def summary(found: Sequence[Confirmation]) -> Iterator[str]:
+    """How many are right, and what is false though it is stated as certain."""
+    known = [each for each in found if not each.trouble]
+    certain = [each for each in known if not each.about]
+    yield f"{sum(each.right for each in known)} of {len(known)} rules are exactly right and as short as can be"
+    false = sum(bool(each.false or each.missed) for each in certain)
+    yield f"{false} of {len(certain)} stated without 'about' are false"
+    besides = [each for each in known if each.reach]
+    wrong = sum(bool(each.reach_wrong) for each in besides)
+    yield (
+        f"{len(besides)} of the {len(known) - len(certain)} others say when it fails only, or when always; "
+        f"{wrong} of these are false"
+    )
+    yield f"{len(found) - len(known)} bugs were not explained"

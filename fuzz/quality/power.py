@@ -1,34 +1,150 @@
-"""How small a wrong term the oracle still catches, beside the tolerances that others test with."""
+"""How small a wrong term the oracle still catches, beside the default tolerances of torch."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from fuzz.base.errors import UsageError
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
-from fuzz.quality.mutants import ScaledMutant, mutants
 from fuzz.quality.subjects import Returned, chosen, simulated
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
-from fuzz.uses.tolerance.others import TORCH, Tolerance
+from fuzz.uses.tolerance.needs import TORCH, Tolerance
 from fuzz.uses.tolerance.plain import PLAIN, plain, usual
 from oracles.doubledouble import F64, head
-from oracles.dtypes import NARROW, SINGLE
+from oracles.dtypes import NARROW, SINGLE, Format, form
 from oracles.enclosure import Enclosure, Mask, compare
 from oracles.formula.contract import Contract
 from oracles.formula.tiers.problem import FormulaProblem
+from oracles.formula.trace import Node, Trace, ordered
 from oracles.lazy import lazy
 from oracles.op import Op
 from oracles.rounding import round_to
+
+_SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
+
+
+Change = Callable[[F64, float], F64]
+"""What becomes of values, by a size."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledMutant:
+    """A kernel that is wrong in one thing, the more so the larger `size`, a power of two, is."""
+
+    words: str
+    """What is wrong, of a size d or of k ulp."""
+    trace: Trace
+    node: Node
+    """What has another value than was calculated."""
+    change: Change
+    exponents: range
+    """Those of the sizes that make sense."""
+    of_parameter: bool = False
+
+
+def mutants(problem: FormulaProblem, contract: Contract) -> Iterator[ScaledMutant]:
+    """All that can be wrong with a kernel of this formula, one by one."""
+    trace = problem.read(contract)[0].trace
+    for node in trace.nodes:
+        if node.kind in ("sum", "dot"):
+            yield _term_of(trace, node)
+        elif node.kind in ("add", "subtract") and any(each.kind == "tensor" for each in ordered([node])):
+            yield from _summands_of(trace, node)  # what is made of positions alone says where, not how much
+        elif node.kind == "function" and not node.is_exact:
+            dtype = form(contract.dtypes.get(trace.names.get(node, ""), contract.compute))
+            yield ScaledMutant(f"{_text(trace, node)} off by k ulp", trace, node, _off_by_ulp(dtype), range(24))
+        elif node.kind == "parameter" and problem.parameters[node.label] and trace.uses[node]:
+            yield ScaledMutant(f"{node.label} times 1 + d", trace, node, _scaled, range(-26, 11), of_parameter=True)
+    for name, node in trace.outputs.items():
+        dtype = form(contract.dtypes.get(trace.names.get(node, ""), contract.compute))
+        yield ScaledMutant(f"last operation of {name} off by k ulp", trace, node, _off_by_ulp(dtype), range(24))
+
+
+def _term_of(trace: Trace, node: Node) -> ScaledMutant:
+    """One of the terms of a sum, the last that is not 0, is too small; for 1 it is left out."""
+    around, point = _around(trace, node, 0)
+    axes = tuple(axis for axis, dim in enumerate(trace.dims) if dim in node.over)
+
+    def change(values: F64, size: float) -> F64:
+        places = np.arange(math.prod(values.shape[axis] for axis in axes))
+        places = places.reshape([extent if axis in axes else 1 for axis, extent in enumerate(values.shape)])
+        places = np.where(values != 0.0, places, -1)
+        last = (places >= 0) & (places == places.max(axes, keepdims=True, initial=-1))
+        return np.where(last, values * (1.0 - size), values)
+
+    return ScaledMutant(f"a term of {_text(trace, node)} times 1 - d", around, point, change, range(-26, 1))
+
+
+def _summands_of(trace: Trace, node: Node) -> Iterator[ScaledMutant]:
+    for place, arg in enumerate(node.args):
+        inner = arg.args[0] if arg.kind == "point" else arg
+        if inner.kind not in ("parameter", "constant"):
+            around, point = _around(trace, node, place)
+            words = f"{_text(trace, arg)} in {_made_for(trace, node)} times 1 + d"
+            yield ScaledMutant(words, around, point, _scaled, range(-26, 1))
+
+
+def _scaled(values: F64, size: float) -> F64:
+    return values * (1.0 + size)
+
+
+def _off_by_ulp(dtype: Format) -> Change:
+    """By as many units in the last place, up or down at random."""
+
+    def change(values: F64, size: float) -> F64:
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], values.shape)
+        exponents = np.maximum(np.frexp(values)[1] - dtype.precision, dtype.emin - dtype.precision + 1)
+        return np.where(np.isfinite(values), round_to(values + signs * size * np.ldexp(1.0, exponents), dtype), values)
+
+    return change
+
+
+def _around(trace: Trace, of: Node, place: int) -> tuple[Trace, Node]:
+    """The same graph with a node of its own for one use of a value: a point, at which nothing is rounded."""
+    taken, points = dict[Node, Node](), list[Node]()
+    for each in ordered([*trace.outputs.values(), *trace.locals.values()]):
+        args = [taken[arg] for arg in each.args]
+        if each is of:
+            points.append(Node("point", (args[place],), args[place].dims))
+            args[place] = points[0]
+        same = all(new is before for new, before in zip(args, each.args, strict=True))
+        taken[each] = each if same else replace(each, args=tuple(args))
+    outputs = {name: taken[node] for name, node in trace.outputs.items()}
+    return replace(trace, outputs=outputs, locals={name: taken[node] for name, node in trace.locals.items()}), points[0]
+
+
+def _made_for(trace: Trace, node: Node) -> str:
+    """The name of a value, or else of what it is used for first."""
+    while node not in trace.names and trace.uses[node]:
+        node = trace.uses[node][0]
+    return trace.names.get(node) or next(name for name, each in trace.outputs.items() if each is node)
+
+
+def _text(trace: Trace, node: Node) -> str:
+    """The name of a value, or else how it is made of such."""
+    if node in trace.names:
+        return trace.names[node]
+    if node.kind == "constant":
+        return f"{node.value:g}"
+    args = [_text(trace, arg) for arg in node.args]
+    if node.kind in _SIGNS:
+        text = f" {_SIGNS[node.kind]} ".join(args)
+        return f"({text})" if node.kind in ("add", "subtract") else text
+    if node.kind == "point":
+        return args[0]
+    return f"{node.operation}({', '.join(args)})" if args else node.label
+
 
 _NEAR_PARAMETER = "near_threshold"
 """The recipe of rows on which a parameter matters that is added to their mean squares."""
@@ -36,44 +152,6 @@ Judge = Callable[[Returned], float]
 """The largest share of rows, or of columns, of an output that fail."""
 _SIMULATED = (SINGLE.name, *NARROW)
 _HALF = 0.5
-_NEVER = 26
-"""Where the plot has what is not noticed at any size: beyond all of them."""
-
-
-def _quack(relative: float | None, *absolute: float) -> Mapping[str, Tolerance]:
-    return {
-        dtype: Tolerance("quack", each, each if relative is None else relative)
-        for dtype, each in zip(("f32", "f16", "bf16"), absolute, strict=True)
-    }
-
-
-_RMS_NORM = _quack(1e-3, 1e-4, 1e-2, 1e-1)
-_SOFTMAX = _quack(None, 1e-4, 1e-3, 1e-2)
-_LOG_SOFTMAX = {dtype: Tolerance("FlagGems", 1e-4, TORCH[dtype].relative) for dtype in ("f32", "f16", "bf16")}
-_LIGER = {"f32": Tolerance("Liger", 1e-5, 1e-5), "bf16": Tolerance("Liger", 1e-2, 1e-2)}
-_ROPE = {
-    dtype: Tolerance("Liger", each, each)
-    for dtype, each in zip(("f32", "f16", "bf16"), (1e-5, 1e-2, 1e-1), strict=True)
-}
-SUITES: Mapping[str, Mapping[str, Tolerance]] = {
-    "rms_norm": _RMS_NORM,
-    "fused_add_rms_norm": _RMS_NORM,
-    "rms_norm_backward": _RMS_NORM,
-    "fused_add_rms_norm_backward": _RMS_NORM,
-    "layer_norm": _SOFTMAX,
-    "layer_norm_backward": _quack(None, 4e-4, 4e-3, 4e-2),
-    "softmax": _SOFTMAX,
-    "softmax_backward": _SOFTMAX,
-    "log_softmax": _LOG_SOFTMAX,
-    "log_softmax_backward": _LOG_SOFTMAX,
-    "silu_mul": _LIGER,
-    "rope": _ROPE,
-    "rope_backward": _ROPE,
-}
-"""By op and dtype, those of a published suite: of Dao-AILab/quack tests/test_rmsnorm.py, test_layernorm.py and
-test_softmax.py, the best of those looked at, and of FlagOpen/FlagGems tests/accuracy_utils.py for what quack has no
-test of, where gradients of log_softmax have n times that absolute tolerance, which is left out here; of linkedin/
-Liger-Kernel test/transformers/test_swiglu.py, the functional one, and test_rope.py."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +163,6 @@ class PowerOptions:
     n: Annotated[tuple[int, ...], typer.Option("--n", min=1, help="Length of rows. Repeatable.")] = ()
     rows: Annotated[int, typer.Option("--rows", min=1, help="Rows of each length.")] = 32
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the values.")] = 1
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw it to this file (needs matplotlib).")] = None
     pack: options.PackFolder = None
     markdown: options.Markdown = False
     json: options.Json = None
@@ -104,13 +181,11 @@ class Smallest:
     """By the conformance sets of the usual contract."""
     torch: int | None
     """Within the default tolerances of torch."""
-    suite: int | None
-    """Within those of a published suite."""
 
     @property
     def cell(self) -> str:
-        """All three."""
-        return " / ".join("-" if each is None else f"2^{each}" for each in (self.caught, self.torch, self.suite))
+        """Both."""
+        return " / ".join("-" if each is None else f"2^{each}" for each in (self.caught, self.torch))
 
 
 def power(options: PowerOptions) -> Exit:
@@ -127,15 +202,8 @@ def power(options: PowerOptions) -> Exit:
                 for n in lengths:
                     found += smallest(op, dtype, options.rows, n, options.seed)
     print_table(_table(found, [(dtype, n) for dtype in dtypes for n in lengths]), markdown=options.markdown)
-    words = "caught / by torch's default tolerances / by those of a published suite, in at least half of the rows"
+    words = "caught / by torch's default tolerances, in at least half of the rows"
     console.results().print(f"\n{words}; {options.rows} rows, seed {options.seed}", soft_wrap=True)
-    if options.plot is not None:
-        try:
-            draw(found, options.plot)
-        except ModuleNotFoundError as error:
-            raise UsageError("--plot needs matplotlib: pip install matplotlib") from error
-        except (OSError, ValueError) as error:
-            raise UsageError(f"--plot {options.plot}: {error}") from error
     write_record(options.json, {"rows": options.rows, "seed": options.seed, "found": [asdict(each) for each in found]})
     return Exit.OK
 
@@ -144,10 +212,7 @@ def smallest(op: Op, dtype: str, rows: int, n: int, seed: int) -> Iterator[Small
     """For everything that can be wrong with a kernel of the op. Parameters are changed on rows where they matter."""
     for recipe in (PLAIN, _NEAR_PARAMETER):
         subject = Subject(FormulaProblem(plain(op, dtype, rows, n, seed, recipe)), usual(op, dtype), seed)
-        judges: list[Judge] = [
-            subject.caught,
-            *(partial(subject.noticed, each) for each in (TORCH[dtype], SUITES.get(op.name, {}).get(dtype))),
-        ]
+        judges: list[Judge] = [subject.caught, partial(subject.noticed, TORCH[dtype])]
         for mutant in mutants(subject.problem, subject.contract):
             if mutant.of_parameter == (recipe == _NEAR_PARAMETER):
                 returned = lru_cache(partial(subject.returned, mutant))
@@ -172,10 +237,8 @@ class Subject:
         """By the conformance sets."""
         return _share(compare(each, got[name]).failing for name, each in self.enclosures.items())
 
-    def noticed(self, tolerance: Tolerance | None, got: Returned) -> float:
+    def noticed(self, tolerance: Tolerance, got: Returned) -> float:
         """By a tolerance around the exact values, rounded."""
-        if tolerance is None:
-            return 0.0
         exact = {name: round_to(head(each.centre), each.form) for name, each in self.enclosures.items()}
         return _share(tolerance.failing(got[name], expected) for name, expected in exact.items())
 
@@ -208,22 +271,3 @@ def _table(found: Sequence[Smallest], columns: Sequence[tuple[str, int]]) -> Pla
         lines.setdefault((each.op, each.wrong), {})[each.dtype, each.n] = each.cell
     rows = [(*line, *(cells.get(column, "") for column in columns)) for line, cells in lines.items()]
     return PlainTable(("op", "wrong", *(f"{dtype}, n = {n}" for dtype, n in columns)), rows)
-
-
-def draw(found: Sequence[Smallest], path: Path) -> None:
-    """What is caught against what others notice, by dtype. Raises ModuleNotFoundError without matplotlib."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    dtypes = list(dict.fromkeys(each.dtype for each in found))
-    figure = Figure(figsize=(5 * len(dtypes), 5), layout="constrained")
-    for axes, dtype in zip(figure.subplots(1, len(dtypes), squeeze=False)[0], dtypes, strict=True):
-        for label, marker in (("torch", "o"), ("suite", "^")):
-            pairs = [(each.caught, getattr(each, label)) for each in found if each.dtype == dtype]
-            seen = [(ours, _NEVER if theirs is None else theirs) for ours, theirs in pairs if ours is not None]
-            axes.scatter([ours for ours, _ in seen], [theirs for _, theirs in seen], marker=marker, label=label)
-        axes.plot((-26, _NEVER), (-26, _NEVER), "k--")
-        axes.set(title=dtype, xlabel="smallest size caught, 2^k", ylabel=f"smallest noticed, 2^k ({_NEVER}: never)")
-        axes.legend()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "kernelfuzz"}):
-        figure.savefig(path)

@@ -19,8 +19,6 @@ from rich.text import Text
 
 from fuzz.report.wrapping import wrapped_text
 
-EVENTS = "KERNELFUZZ_EVENTS"
-"""Where this environment variable is there and not empty, stderr has an event a line; the option --events sets it."""
 _FILE_WIDTH = 160
 """Columns of a table that is not printed on a terminal: a target's id and where its worst was seen fit on one line."""
 
@@ -44,7 +42,7 @@ def results() -> Console:
 def progress() -> Console:
     """The console of stderr. It breaks no line, but on a terminal, which would break it within a word. Where events are
     wanted each line is one."""
-    if os.environ.get(EVENTS):
+    if os.environ.get("KERNELFUZZ_EVENTS"):
         from fuzz.report.events import Notes
 
         return Console(file=cast(IO[str], Notes()), highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -16,8 +16,9 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.codec import encoded
 from fuzz.findings.tally import Observer, Tally
 from fuzz.judge.judge import Judgement
-from fuzz.report.console import EVENTS
 
+EVENTS = "KERNELFUZZ_EVENTS"
+"""Where this environment variable is there and not empty, stderr has an event a line; the option --events sets it."""
 VERSION = 1
 INTERVAL = 5.0
 """Seconds between two events of progress: often enough to see that it lives, seldom enough to be read by a model."""

@@ -13,7 +13,7 @@ from typing import Any
 from fuzz.base.errors import UsageError
 from fuzz.findings.codec import encoded
 from fuzz.report import github
-from fuzz.report.comment import comment
+from fuzz.report.github import comment
 from fuzz.report.junit import junit
 from fuzz.report.outline import Failure, Outline
 from fuzz.report.sarif import sarif

@@ -19,10 +19,9 @@ from fuzz.findings.database_views import BucketTotals, Mark, NightView, TargetTo
 from fuzz.findings.tally import NO_TURN, Tally, TargetTally, WorstPass
 from fuzz.generate.pairing import PairCoverage, held
 from fuzz.report.brief import Provenance, commands_of
-from fuzz.report.broken import Broken, broken_kernels
 from fuzz.report.console import print_failure, print_lines, room
 from fuzz.report.coverage import pairs_words
-from fuzz.report.outline import Failure, Outline, TargetLine, broken_failures
+from fuzz.report.outline import Broken, Failure, Outline, TargetLine, broken_failures, broken_kernels
 from fuzz.report.progress import minutes
 from fuzz.report.source import Location, change_of, location_of
 from fuzz.report.table import KernelLine, largest, print_kernels
@@ -49,7 +48,7 @@ def print_night(
     outcome: UseOutcome | None = None,
 ) -> None:
     """A line per kernel of which something ran, a paragraph per bucket, what was not exercised, and the totals."""
-    print_kernels(console, _lines(seen))
+    print_kernels(console, kernel_lines_of(seen))
     print_lines(console, (*not_run_lines(idle_reasons(seen)), *not_run_lines(partly_run(seen))), "yellow")
     for bucket in seen.buckets:
         console.print()
@@ -172,7 +171,7 @@ def night_record(
     }  # fmt: skip
 
 
-def _lines(seen: NightView) -> list[KernelLine]:
+def kernel_lines_of(seen: NightView) -> list[KernelLine]:
     """A line for each kernel."""
     worst, groups = _worst(seen.accuracy), dict[tuple[str, str], list[TargetTotals]]()
     for row in seen.targets:
@@ -180,9 +179,9 @@ def _lines(seen: NightView) -> list[KernelLine]:
     return [
         KernelLine(
             kernel, sum(row.judged > 0 for row in rows), len(rows), sum(row.judged for row in rows),
-            sum(row.findings for row in rows), largest(worst.get(row.name, {}) for row in rows),
+            sum(row.findings for row in rows), largest(worst.get(row.name, {}) for row in rows), op,
         )
-        for (kernel, _), rows in groups.items()
+        for (kernel, op), rows in groups.items()
     ]  # fmt: skip
 
 

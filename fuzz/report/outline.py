@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fuzz.adapters.build import NOTE
 from fuzz.adapters.target import Target
 from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
@@ -19,12 +20,69 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally, WorstPass
 from fuzz.report.brief import WIDTH, Commands, Provenance, brief, commands_of, headline
-from fuzz.report.broken import VERDICT, Broken, broken_kernels
 from fuzz.report.failure import full_text
 from fuzz.report.records import environment
 from fuzz.report.source import Location, SourceChange, change_of, location_of
 from fuzz.report.use_outcome import NO_CASE, UseOutcome, outcome_of
 from fuzz.triage.explanation import Explanation
+
+VERDICT = Verdict.CRASH
+"""It ended before its first case."""
+_SHOWN = 12
+"""Lines of what a compiler said that are shown where other kernels are told of too, behind its first error: what it
+points at."""
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A kernel and the targets on which it cannot be started for one reason."""
+
+    kernel: str
+    targets: tuple[str, ...]
+    reason: str
+    """One line."""
+    said: str
+    """All that is known, such as what the compiler printed."""
+
+    @property
+    def headline(self) -> str:
+        """One line: what is wrong, where."""
+        more = f" and {len(self.targets) - 1} more targets" if len(self.targets) > 1 else ""
+        return f"{VERDICT.value}: {self.kernel} on {self.targets[0]}{more}: {self.reason}"
+
+    def text(self, see_all: str, *, whole: bool) -> str:
+        """As a failure is told. `see_all` says where the rest is, where not the `whole` of it is shown."""
+        return "\n".join(self._lines(see_all, whole))
+
+    def _lines(self, see_all: str, whole: bool) -> Iterator[str]:
+        more = f" and {len(self.targets) - 1} more" if len(self.targets) > 1 else ""
+        yield f"{VERDICT.value}  {self.kernel}  {self.targets[0]}{more}"
+        yield f"  what          {self.reason}"
+        said = self.said.removeprefix(self.reason).strip("\n").splitlines()
+        if said:
+            first = _behind_error(said, self.reason)
+            ours = [line for line in said[first + _SHOWN :] if line.startswith(NOTE)]
+            shown = said if whole else [*said[first:][:_SHOWN], *ours]
+            yield from (f"    {line}" for line in shown)
+            if len(shown) < len(said):
+                yield f"  all of it     {see_all}"
+
+
+def broken_kernels(targets: Iterable[tuple[str, str, str, str]]) -> list[Broken]:
+    """From kernel, target, reason and what was said of each target; nothing of those of which nothing was said."""
+    groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for kernel, target, reason, said in targets:
+        if said:
+            groups.setdefault((kernel, reason), []).append((target, said))
+    return [
+        Broken(kernel, tuple(target for target, _ in found), reason, found[0][1])
+        for (kernel, reason), found in groups.items()
+    ]
+
+
+def _behind_error(said: list[str], reason: str) -> int:
+    """The line behind the one that the reason quotes; the first where it quotes none."""
+    return next((number + 1 for number, line in enumerate(said) if line.strip() and reason.endswith(line.strip())), 0)
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,23 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from fuzz.base.files import write_whole
+from fuzz.base.git import said_of
 from fuzz.base.kernel import Kernel
-from fuzz.findings.database_views import BucketTotals, LabelTotals, NightView, TargetTotals
+from fuzz.findings.database_views import Bracket, BucketTotals, BugHistory, LabelTotals, NightView, Trends
 from fuzz.generate.pairing import PairCoverage
 from fuzz.report.brief import Brief, brief_of
 from fuzz.report.coverage import pair_words, pairs_words
-from fuzz.report.night import broken_of, failure_of, idle_reasons, night_outcome, pack_option, partly_run
+from fuzz.report.night import (
+    broken_of,
+    failure_of,
+    idle_reasons,
+    kernel_lines_of,
+    night_outcome,
+    pack_option,
+    partly_run,
+)
 from fuzz.report.outline import Failure
 from fuzz.report.page_charts import Bars, accuracy_of
-from fuzz.report.page_trends import bugs_of, moves_of
 from fuzz.report.progress import minutes
 from fuzz.report.totals import by_reason, found_words, not_judged, remarks
 from fuzz.report.use_outcome import UseOutcome
@@ -35,22 +43,78 @@ _ENDINGS = {
     "next night": "never resumed",
     "": "cut off",
 }
-
-
 _NAMED = 100
 """The most pairs of conditions that never held together which are named for each op."""
+_WIDTH, _HEIGHT = 100.0, 24.0
+"""The drawing of a trend."""
+_CSS = {"fixed": "passes-now", "flaky": "not-seen"}
+"""The colours of statuses; others are those of what fails."""
 
 
 @dataclass(frozen=True)
-class KernelLine:
-    """One kernel in the table of what ran."""
+class Bug:
+    """One bug over the nights."""
 
-    kernel: str
-    op: str
-    ran: int
-    targets: int
-    judged: int
-    findings: int
+    bug: BugHistory
+    came: str
+    """Which commit brought it, as far as nights tell."""
+
+    @property
+    def css(self) -> str:
+        """Its colour."""
+        return _CSS.get(self.bug.status, self.bug.status)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """One number over the nights."""
+
+    label: str
+    values: Sequence[float]
+    form: str = "{:,.3f}"
+
+    @property
+    def words(self) -> str:
+        """The first and the last value."""
+        return " → ".join(self.form.format(value) for value in dict.fromkeys((self.values[0], self.values[-1])))
+
+    @property
+    def points(self) -> list[tuple[float, float]]:
+        """A line through them, in the units of its drawing."""
+        top, count = max(self.values) or 1.0, max(1, len(self.values) - 1)
+        return [(at * _WIDTH / count, _HEIGHT - 2 - (_HEIGHT - 4) * each / top) for at, each in enumerate(self.values)]
+
+
+def bugs_of(trends: Trends, folder: Path | None) -> list[Bug]:
+    """Every bug; `folder` is one of the repository of the pack, where there is one."""
+    order = ("new", "open", "flaky", "fixed")
+    known = sorted(trends.bugs, key=lambda bug: (order.index(bug.status), bug.signature))
+    return [Bug(bug, came_words(bug.bracket, folder) if bug.bracket is not None else "") for bug in known]
+
+
+def came_words(bracket: Bracket, folder: Path | None) -> str:
+    """The first bad commit where there is but one between the nights, or the commits that it is among."""
+    if not bracket.named:
+        return ""
+    if bracket.good == bracket.bad:
+        return f"both at {bracket.bad}"
+    span = f"after {bracket.good}, up to {bracket.bad}"
+    told = said_of(folder, "rev-list", f"{bracket.good}..{bracket.bad}") if folder is not None else None
+    count = len(told.splitlines()) if told else 0
+    if count == 1:
+        return bracket.bad
+    return f"{span} ({count} commits)" if count else span
+
+
+def moves_of(trends: Trends) -> list[Moved]:
+    """Pace and coverage, and the accuracy of each kernel that was judged in two nights or more."""
+    nights = [past for past in trends.nights if past.judged]
+    found = [Moved("judged runs a second", [past.rate for past in nights], "{:,.0f}")] if nights else []
+    covered = [past.coverage for past in nights if past.coverage is not None]
+    found += [Moved("coverage of the space", covered, "{:.1%}")] if covered else []
+    kernels = sorted({kernel for past in nights for kernel in past.worst})
+    worst = {kernel: [past.worst[kernel] for past in nights if kernel in past.worst] for kernel in kernels}
+    return found + [Moved(f"{name}: worst err/budget", each) for name, each in worst.items() if len(each) > 1]
 
 
 @dataclass(frozen=True)
@@ -179,7 +243,7 @@ def _facts(
         "remarks": [*remarks(outcome), *not_judged(outcome)],
         "ending": _ENDINGS.get(night.ended, night.ended),
         "rate": seen.judged / night.used_s if night.used_s else 0.0,
-        "lines": _lines(seen.targets),
+        "lines": kernel_lines_of(seen),
         "idle": by_reason(idle_reasons(seen)),
         "partly": by_reason(partly_run(seen)),
         "broken": broken_of(seen),
@@ -210,19 +274,6 @@ def _verdict(seen: NightView, outcome: UseOutcome) -> tuple[str, str]:
     if found:
         return "bad", ", ".join(found)
     return "good" if outcome.passed else "idle", found_words(outcome, "").capitalize()
-
-
-def _lines(targets: Iterable[TargetTotals]) -> list[KernelLine]:
-    groups: dict[tuple[str, str], list[TargetTotals]] = {}
-    for row in targets:
-        groups.setdefault((row.op, row.kernel), []).append(row)
-    return [
-        KernelLine(
-            kernel, op, sum(1 for row in rows if row.judged), len(rows),
-            sum(row.judged for row in rows), sum(row.findings for row in rows),
-        )
-        for (op, kernel), rows in groups.items()
-    ]  # fmt: skip
 
 
 def _natural(value: str) -> tuple[bool, int, str]:

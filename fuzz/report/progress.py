@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 
 from rich.console import Console
@@ -14,6 +16,7 @@ from fuzz.base.case import Case
 from fuzz.execute.lane import Wait
 from fuzz.findings.tally import Observer, Tally
 from fuzz.judge.judge import Judgement
+from oracles import escalation
 
 _LIVE_INTERVAL = 0.25
 """Seconds between two updates of a live line: often enough to be seen to live."""
@@ -152,3 +155,27 @@ def minutes(seconds: float) -> str:
     if whole >= 3600:
         return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
     return f"{whole // 60}:{whole % 60:02}"
+
+
+class _Teller:
+    """Prints a line of what takes long, every few seconds."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last = -math.inf
+
+    def tell(self, step: escalation.Step) -> None:
+        now = time.monotonic()
+        if step.seconds >= LOGGED_S and now - self._last >= PLAIN_INTERVAL:
+            self._last = now
+            self._console.print(f"judging {step.words}")
+
+
+@contextmanager
+def judging_told(console: Console) -> Iterator[None]:
+    """Inside, an output that takes the oracle long is told of."""
+    before, escalation.watch = escalation.watch, _Teller(console).tell
+    try:
+        yield
+    finally:
+        escalation.watch = before

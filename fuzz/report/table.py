@@ -35,6 +35,7 @@ class KernelLine:
     largest: tuple[str, float] | None
     """The largest error of a passing run over what is allowed there, in the widest dtype of which one passed: in 16
     bits the rounding of a result alone is most of what is allowed, whatever the kernel does."""
+    op: str = ""
 
 
 def kernel_lines(tally: Tally) -> list[KernelLine]:

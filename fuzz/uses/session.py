@@ -21,9 +21,8 @@ from fuzz.report import console, events
 from fuzz.report.brief import Provenance
 from fuzz.report.console import print_lines
 from fuzz.report.events import EventLog
-from fuzz.report.judging import judging_told
 from fuzz.report.platforms import taken_lines
-from fuzz.report.progress import Progress
+from fuzz.report.progress import Progress, judging_told
 from fuzz.report.records import RecordLog
 from fuzz.report.totals import UndeclaredByOp, kernels_judged, undeclared_by_op
 from fuzz.report.use_outcome import NO_CASE, UseOutcome

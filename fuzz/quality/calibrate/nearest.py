@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.quality.subjects import drawn
-from fuzz.quality.undeclared import without
+from fuzz.uses.check.reference import lenient
 from fuzz.uses.tolerance.plain import usual
 from oracles.doubledouble import F64
 from oracles.dtypes import DTYPES, NARROW, Integer, judged
-from oracles.formula.contract import Contract
+from oracles.formula.algorithm import FORMULA, traced
+from oracles.formula.contract import INPUT, MAYBE, Contract
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Exact, Inputs, evaluate
 from oracles.formula.tiers.problem import FormulaProblem
@@ -65,6 +66,16 @@ def accused(op: Op, dtypes: Sequence[str], cases: int, seed: int) -> Iterator[Ac
         problem = _without_signs(drawn(op, dtype, rows, n, int(dice.integers(1 << 31)), few))
         contracts = usual(op, dtype), without(op, strict=bool(number % 2))
         yield from accused_of(problem, contracts[number // len(dtypes) % 2])
+
+
+def without(op: Op, *, strict: bool = False) -> Contract:
+    """Return the contract by which a kernel that declares nothing is judged: it may round where the formula says that
+    some do, and take any of its algorithms. Only where it is `strict` numbers that overflow or are subnormal are
+    judged."""
+    trace = traced(op, [*(each.name for each in op.operands), *(each.name for each in op.parameters)])
+    points = dict.fromkeys((trace.names[node.args[0]] for node in trace.nodes if node.kind == "point"), MAYBE + INPUT)
+    algorithm = {local: (FORMULA, *ways) for local, ways in op.algorithms.items()}
+    return replace(lenient(op, "torch", strict=strict), points=points, algorithm=algorithm)
 
 
 def _without_signs(problem: Problem) -> Problem:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fuzz.base.capability import Capabilities
 from fuzz.quality.emission.plan import Emission
-from fuzz.quality.emission.source import source
+from fuzz.quality.emission.variant import source
 from oracles.dtypes import COMPUTED, DOUBLE, FLOATS
 from oracles.formula.contract import Contract
 from oracles.formula.trace import FormulaError
@@ -21,23 +21,7 @@ budget is about."""
 _UPDATED, _SUMMED = 96, 1024
 """The longest rows of simulated kernels: where something is kept up to date each term is a step in Python, some hundred
 microseconds long; a step of a sum takes tens."""
-_PACK = '''"""Correct kernels of {op}, written from its formula."""
-
-from pathlib import Path
-
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.python_kernel import PythonKernel
-from fuzz.base.capability import Capabilities
-from oracles.formula.contract import Contract
-from oracles.summation import Any, Lanes, Pairwise, Sequential, Tiles{load}
-
-CONTRACT = {contract}
-TAKES = {takes}
-SHORT = {short}
-HERE = Path(__file__).parent
-KERNELS = ({kernels}
-)
-'''
+_PACK, _SIMULATED = (Path(__file__).with_name(f"{name}.txt").read_text() for name in ("pack", "simulated"))
 _KERNEL_SIMULATED = """
     PythonKernel(
         "simulated", "{op}", HERE / "simulated.py", "numpy", CONTRACT, SHORT, "simulated", laws=()
@@ -48,30 +32,6 @@ _LOAD = """
 from fuzz.adapters.pack import load
 
 load(Path({pack!r}))"""
-_SIMULATED = '''"""A simulated kernel of {op}: each call is another one, which follows from its inputs."""
-
-from pathlib import Path
-
-import numpy as np
-
-from oracles.formula.contract import Contract
-from oracles.formula.simulated.simulation import simulate
-from oracles.problem import Problem
-from oracles.rounding import name_of
-from oracles.summation import Any, Lanes, Pairwise, Sequential, Tiles{load}
-
-CONTRACT = {contract}
-INPUTS, PARAMETERS = {inputs}, {parameters}
-
-
-def simulated(**given):
-    inputs = {{name: given[name] for name in INPUTS if name in given}}
-    outputs = {{name: name_of(each.dtype) for name, each in given.items() if name not in (*INPUTS, *PARAMETERS)}}
-    params = {{name: given[name] for name in PARAMETERS if name in given}}
-    of = Problem("{op}", params, inputs, outputs)
-    for name, values in simulate(of, CONTRACT, np.random.default_rng(of.lot)).items():
-        given[name][...] = values
-'''
 
 
 @dataclass(frozen=True)

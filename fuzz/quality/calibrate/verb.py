@@ -136,31 +136,17 @@ _COLUMNS = (
 
 def _rows(of: Calibrated, *, full: bool) -> list[tuple[str, ...]]:
     lines = [
-        (
-            "",
-            each.contract,
-            "",
-            "",
-            f"{sum(each.runs.values()):,}",
-            f"{sum(each.elements.values()):,}",
-            f"{each.simulated:,}",
-            f"{each.ratio:.3g}",
-            str(each.found),
-        )
+        ("", each.contract, "", "", f"{sum(each.runs.values()):,}", f"{sum(each.elements.values()):,}",
+         f"{each.simulated:,}", f"{each.ratio:.3g}", str(each.found))
         for each in of.contracts
         if full
-    ]
+    ]  # fmt: skip
     return [_row(of.op, [of]), *lines]
 
 
 def _row(name: str, every: Sequence[Calibrated]) -> tuple[str, ...]:
-    numbers = (
-        sum(len(each.contracts) for each in every),
-        sum(each.covered for each in every),
-        sum(sum(each.missing.values()) for each in every),
-        sum(each.runs for each in every),
-        sum(each.elements for each in every),
-        sum(each.simulated for each in every),
-    )
+    numbers = [sum(len(each.contracts) for each in every), sum(each.covered for each in every)]
+    numbers.append(sum(sum(each.missing.values()) for each in every))
+    numbers += [sum(getattr(each, name) for each in every) for name in ("runs", "elements", "simulated")]
     worst = max(each.ratio for each in every)
     return name, *(f"{each:,}" for each in numbers), f"{worst:.3g}", str(sum(each.found for each in every))

@@ -66,10 +66,6 @@ class Bug:
                     struck = struck & each.holds(call)
         return struck
 
-    def fails(self, call: Call) -> bool:
-        """The truth that an explanation has to tell."""
-        return bool(self.struck(call).any())
-
 
 def _unwritten(values: F64, struck: Rows, count: int) -> tuple[F64, Rows]:
     written = np.ones(values.shape, dtype=bool)

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.base.case import CACHE_LINE, Case, Tensor
-from fuzz.base.dtypes import NUMPY_DTYPE
-from oracles.declared import AXIS
+from fuzz.base.case import CACHE_LINE
 from oracles.doubledouble import F64
-from oracles.dtypes import ITEMSIZE, form
+from oracles.dtypes import form
 from oracles.ops import OPS
 from oracles.rounding import NAMES
 
@@ -86,23 +84,6 @@ class Call:
         in_place = any(place in sources for name, place in places.items() if name in outputs)
         seen = {name: CallTensor.of(array) for name, array in tensors.items()}
         return cls(op, seen, parameters, axis % max(tensors[main].ndim, 1), in_place)
-
-    @classmethod
-    def of_case(cls, case: Case) -> Call:
-        """Return the call in which a kernel is given this case."""
-        seen = dict[str, CallTensor]()
-        for name, each in case.tensors.items():
-            layout, dtype = each.layout, NUMPY_DTYPE[each.dtype]
-            bits = np.frombuffer(each.bits, dtype) if isinstance(each, Tensor) else np.zeros(layout.size, dtype)
-            address = layout.alignment(ITEMSIZE[each.dtype])
-            with np.errstate(all="ignore"):
-                values = bits.reshape(layout.shape).astype(np.float64)
-            seen[name] = CallTensor(each.dtype, layout.shape, layout.strides, address, values)
-        rank = len(case.inputs[OPS[case.op].main].layout.shape)
-        numbers = {name: value for name, value in case.params.items() if name in OPS[case.op].params and name != AXIS}
-        in_place = any(each.alias is not None and each.layout.size for each in case.outputs.values())
-        axis = int(case.params.get(AXIS, -1)) % max(rank, 1)
-        return cls(case.op, seen, {**OPS[case.op].neutral, **numbers}, axis, in_place)
 
     @property
     def main(self) -> CallTensor:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fuzz.adapters.cuda_kernel import CudaKernel
-from fuzz.uses.beginning.samples import CUDA, PROTOTYPE
+from fuzz.uses.beginning.declared import PROTOTYPE, sample
 
+CUDA = sample("cuda")
 BREAKS: Mapping[str, tuple[str, str]] = {
     "strays": ("y[i] /= total;", "y[i + (n > 8)] = y[i] / total;"),
     "far": ("y[i] /= total;", "y[i + (n > 8 ? 1ll << 40 : 0)] = y[i] / total;"),

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.adapters import pack, toolchain
 from fuzz.base.errors import UsageError
 from fuzz.base.files import write_whole
-from fuzz.uses.beginning import declared
-from fuzz.uses.beginning.declared import Beginning, Declared
-from fuzz.uses.beginning.functions import read
-from fuzz.uses.beginning.own_op import MODULE, OwnOp, own_op
-from fuzz.uses.beginning.wanted import Wanted
+from fuzz.uses.beginning.declared import KINDS, Beginning, declared
+from fuzz.uses.beginning.functions import Wanted, read
+from oracles.op import Op
 from oracles.ops import OPS
 
-_WRITERS: Mapping[str, Callable[[Path, Beginning], Declared]] = {
-    "c": declared.in_c,
-    "c++": declared.in_c,
-    "shared": declared.shared,
-    "cuda": declared.cuda,
-    **dict.fromkeys(("torch", "numpy", "triton", "dlpack"), declared.in_python),
-    "command": declared.command,
-}
-"""What writes the files of each kind of kernel."""
 _SUFFIXES = {".c": "c", ".cpp": "c++", ".cc": "c++", ".cxx": "c++", ".so": "shared", ".cu": "cuda"}
 _PACKAGES = {
     "triton": "triton", "jax": "dlpack", "mlx": "dlpack", "cupy": "dlpack", "torch": "torch", "numpy": "numpy",
@@ -34,6 +23,25 @@ _PACKAGES = {
 """The kinds by what a file in Python imports, the most telling first."""
 _IMPORTED = re.compile(r"(?:^|;)[ \t]*(?:import|from) ([^;\n]+)", re.MULTILINE)
 """What a line imports, or from where."""
+MODULE = "op.py"
+"""The file of the pack that has the op."""
+_CONTRACT = """
+# A function says neither an order of additions nor how accurate a library is: neither is held against a kernel.
+CONTRACT = {contract}
+"""
+
+
+@dataclass(frozen=True)
+class OwnOp:
+    """What is written of a function."""
+
+    place: str
+    """The function."""
+    op: Op
+    text: str
+    """The text of a module with the op, and with what is held against a kernel that promises nothing."""
+    constants: Mapping[str, float]
+    """The function's numbers beside its tensors, such as an eps."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +72,8 @@ def begin(folder: Path, asked: Asked) -> Begun:
     """Write a pack into that folder. Nothing that is there is overwritten. Raises UsageError."""
     given, function = _place(asked.given)
     kind = asked.kind or _kind_of(given)
-    if kind not in _WRITERS:
-        raise UsageError(f"--kind{' ' * bool(kind)}{kind}: it is one of {', '.join(_WRITERS)}")
+    if kind not in KINDS:
+        raise UsageError(f"--kind{' ' * bool(kind)}{kind}: it is one of {', '.join(KINDS)}")
     if given is not None and not given.is_file():
         raise UsageError(f"--from {given}: there is no such file")
     if asked.prototype and kind not in ("c", "c++", "shared", "cuda"):
@@ -76,9 +84,9 @@ def begin(folder: Path, asked: Asked) -> Begun:
         raise UsageError(f"--from {given}: say how C declares its function: --prototype 'void f(...)'{more}")
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file: name a folder")
-    own = own_op(asked.op, asked.shapes) if ".py" in asked.op else None
+    own = _own_op(asked.op, asked.shapes) if ".py" in asked.op else None
     wanted = _wanted(asked, function, own)
-    found = _WRITERS[kind](folder, Beginning(kind, given, asked.prototype, wanted, own))
+    found = declared(folder, Beginning(kind, given, asked.prototype, wanted, own.place if own is not None else ""))
     files = {**({MODULE: own.text} if own is not None else {}), **found.files}
     written = _write(folder, files)
     try:
@@ -152,3 +160,21 @@ def _compiled(folder: Path) -> Path:
     if done.returncode:
         raise UsageError(f"{library}: cannot be compiled: {done.stderr.strip().splitlines()[-1]}")
     return library
+
+
+def _own_op(place: str, shapes: str) -> OwnOp:
+    """The op of a function, FILE.py:FUNCTION. Raises UsageError."""
+    from fuzz.uses.check.reference import contract_of
+    from fuzz.uses.judge.written import contract_text
+    from fuzz.uses.reference import derived_at
+    from oracles.dtypes import SINGLE
+    from oracles.reference.text import identifier
+
+    name = identifier(place.rpartition(":")[2], "reference")
+    found = derived_at(place, shapes, name=f"reference_{name}"[:31] if name in OPS else name)
+    contract = contract_of(found, "torch", (SINGLE.name,), strict=False)
+    orders = {type(order).__name__ for order in contract.sums.values()}
+    names = ", ".join(sorted({"Contract", "Op", "Operand", *orders}))
+    text = found.module.replace("from fuzz import Op, Operand\n", f"from fuzz import {names}\n")
+    constants = {name: value for name, value in found.constants.items() if type(value) in (int, float)}
+    return OwnOp(place, found.op, text + _CONTRACT.format(contract=contract_text(contract)), constants)

@@ -17,8 +17,8 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally
 from fuzz.report.brief import WIDTH, Provenance, brief, commands_of
-from fuzz.report.broken import broken_kernels
 from fuzz.report.failure import full_text
+from fuzz.report.outline import broken_kernels
 from fuzz.report.totals import counted, largest_text, never_text, remarks
 from fuzz.report.use_outcome import outcome_of
 from fuzz.report.wrapping import columns

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from rich.console import Console
@@ -20,16 +20,39 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.findings.tally import whereabouts
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import declared
+from fuzz.report.failure import explanation_lines
+from fuzz.report.words import counterfactual_lines, rule_lines, what_is_wrong
 from fuzz.triage.attribute.history import Need, history_line, recognise
-from fuzz.triage.trial.trial import FreshProcess
+from fuzz.triage.diagnosis import TimeAllowance, diagnose, never
+from fuzz.triage.facts import explanation_of
+from fuzz.triage.finding import Finding
+from fuzz.triage.shrink.smallest import Swept, sweep
+from fuzz.triage.trial.family import Family
+from fuzz.triage.trial.trial import FreshProcess, Trials
 from fuzz.uses.search.schedule import one_by_one
 from fuzz.uses.search.stopping import Interruption, late
 from fuzz.uses.search.turn_runner import CallLog, Terms, TurnRunner
-from fuzz.uses.selftest.explained import ExplainedMutant, explained_on, swept
 from fuzz.uses.starting import is_broken, not_running, started
 
 _TWIN_ONE_IN = 2
 """One case in this many is checked by a law: more than in a run, since a mutant has few cases to be found in."""
+_EXPLAIN_S = 600.0
+"""Seconds that no mutant needs: probes are counted, so that what is said depends on no clock."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What was said of a mutant that was explained, beside what was planted."""
+
+    stated: str
+    missing: tuple[str, ...]
+    """Words of the true trigger that the statement does not have."""
+    case: str
+    cause: str
+    smallest: str
+    is_smallest: bool
+    seconds: float
+    lines: tuple[str, ...]
 
 
 @dataclass
@@ -103,7 +126,7 @@ class MutantResult:
     runs: list[MutantRun] = field(default_factory=list)
     not_run: str = ""
     """Why one of its targets did not run."""
-    explained: ExplainedMutant | None = None
+    explained: Statement | None = None
 
     @property
     def passed(self) -> bool:
@@ -163,11 +186,11 @@ def hunt(
             _search(pool, base, result.runs, seed, max_cases, stop)
         shown = None if stop.wanted else next((run for run in result.runs if run.ok), None)
         if explain and shown is not None and shown.evidence is not None and shown.killed_by is not None:
-            explained = explained_on(base, shown.target, shown.evidence, shown.killed_by, lambda: stop.wanted)
+            found = _explained_on(base, shown.target, shown.evidence, shown.killed_by, lambda: stop.wanted)
             if stop.wanted:
                 return result
-            seconds, smallest = time.monotonic() - began, swept(explained, shown.target.kernel, shown.killed_by)
-            result.explained = ExplainedMutant(mutant, explained, run.target, seconds, smallest)
+            seconds, smallest = time.monotonic() - began, _swept(found, shown.target.kernel, shown.killed_by)
+            result.explained = _statement(mutant, found, shown.target, seconds, smallest)
     for run in result.runs:
         if run.killed_by is None and not run.trouble:
             run.trouble = f"survived {run.cases} cases"
@@ -194,3 +217,37 @@ def _search(
     for _ in one_by_one(turn_runner, base.op, seed, max_cases, big_first=mutant.big):
         if stop.wanted or all(run.killed_by or run.trouble for run in runs):
             return
+
+
+def _explained_on(
+    base: Kernel, target: Target, case: Case, judgement: Judgement, stop: Callable[[], bool] = never
+) -> Finding:
+    """The finding with its diagnosis, by the base and by all targets, those included where it need not be
+    killed."""
+    everywhere = [each for each in expand([target.kernel, base]) if each.unavailable() is None]
+    with WorkerPool(everywhere) as pool:
+        return diagnose(pool, everywhere, Finding(case, judgement), TimeAllowance(_EXPLAIN_S, stop))
+
+
+def _swept(finding: Finding, kernel: Kernel, judgement: Judgement) -> Swept:
+    """Everything smaller than the shrunk case, on the target on which it was shrunk.
+
+    What a stray access shows differs from process to process: wrong values and faults are one way of failing.
+    """
+    target = next(each for each in expand([kernel]) if each.id == finding.target)
+    with WorkerPool([target]) as pool:
+        return sweep(Trials(pool, target, replace(Family.of(judgement), wide=True)), finding.case)
+
+
+def _statement(mutant: Mutant, finding: Finding, target: Target, seconds: float, smallest: Swept) -> Statement:
+    """Return what is said of a finding: when it fails, what all failing cases have in common, what one change does."""
+    told, diagnosis = explanation_of(finding, target), finding.diagnosis
+    attribution = None if diagnosis is None else diagnosis.attribution
+    lines = tuple(line.strip() for line in explanation_lines(told))
+    rules = (line for _, line in rule_lines(told))
+    stated = "; ".join([what_is_wrong(told), *rules, *counterfactual_lines(told.counterfactuals)])
+    return Statement(
+        stated, tuple(word for word in mutant.explained_as if word not in stated), whereabouts(finding.case),
+        attribution.cause if attribution is not None else "unknown", str(smallest), smallest.smallest,
+        round(seconds, 1), lines,
+    )  # fmt: skip

@@ -7,12 +7,8 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from fuzz.findings.tally import whereabouts
 from fuzz.report.console import bare_table
-from fuzz.report.failure import explanation_lines
-from fuzz.triage.facts import explanation_of
-from fuzz.uses.selftest.explained import ExplainedMutant
-from fuzz.uses.selftest.hunt import MutantResult
+from fuzz.uses.selftest.hunt import MutantResult, Statement
 
 
 @dataclass(frozen=True)
@@ -26,21 +22,6 @@ class HuntedOn:
     where: str
     trouble: str
     """Why it does not count as killed there."""
-
-
-@dataclass(frozen=True)
-class Statement:
-    """What was said of a mutant that was explained, beside what was planted."""
-
-    stated: str
-    missing: tuple[str, ...]
-    """Words of the true trigger that the statement does not have."""
-    case: str
-    cause: str
-    smallest: str
-    is_smallest: bool
-    seconds: float
-    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -67,21 +48,9 @@ def hunted(result: MutantResult) -> Hunted:
         killed = run.killed_by
         verdict = f"{killed.verdict.value} {killed.broken_law_name}".rstrip() if killed is not None else ""
         runs.append(HuntedOn(run.target.id, run.cases, verdict, run.where, run.trouble))
-    explained = None if result.explained is None else _statement(result.explained)
     return Hunted(
         mutant.name, mutant.base, mutant.trigger, mutant.provenance, result.passed, result.failed, result.not_run,
-        tuple(runs), explained,
-    )  # fmt: skip
-
-
-def _statement(each: ExplainedMutant) -> Statement:
-    diagnosis = each.finding.diagnosis
-    attribution = None if diagnosis is None else diagnosis.attribution
-    cause = attribution.cause if attribution is not None else "unknown"
-    said = tuple(line.strip() for line in explanation_lines(explanation_of(each.finding, each.target)))
-    return Statement(
-        each.stated, each.missing, whereabouts(each.finding.case), cause, str(each.swept), each.swept.smallest,
-        round(each.seconds, 1), said,
+        tuple(runs), result.explained,
     )  # fmt: skip
 
 

@@ -1,23 +1,57 @@
 """How far correct kernels stray from the exact result, rounded, and what a tolerance makes of that: from the oracle's
-conformance sets of ordinary rows."""
+conformance sets of ordinary rows; and what is told of it."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 
 import numpy as np
 
-from fuzz.uses.tolerance.others import NUMPY, TORCH, Tolerance
+from fuzz.report.console import PlainTable
 from fuzz.uses.tolerance.plain import plain, usual
 from oracles.doubledouble import F64, head
-from oracles.enclosure import Enclosure
+from oracles.enclosure import Enclosure, Mask
 from oracles.op import Extents, Op
 from oracles.rounding import half_gap, round_to
 from oracles.summation import Any, Summation
 from oracles.truth import Truth
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """An element is right within `absolute + relative |expected|`."""
+
+    whose: str
+    absolute: float
+    relative: float
+
+    def allowed(self, expected: F64) -> F64:
+        """How far each element may be off."""
+        found: F64 = self.absolute + self.relative * np.abs(expected)
+        return found
+
+    def failing(self, got: F64, expected: F64) -> Mask:
+        """The elements that are not."""
+        with np.errstate(all="ignore"):
+            near = np.abs(got - expected) <= self.allowed(expected)
+        right: Mask = near | (got == expected) | (np.isnan(got) & np.isnan(expected))
+        return ~right
+
+
+TORCH: Mapping[str, Tolerance] = {
+    "f64": Tolerance("torch", 1e-7, 1e-7),
+    "f32": Tolerance("torch", 1e-5, 1.3e-6),
+    "f16": Tolerance("torch", 1e-5, 1e-3),
+    "bf16": Tolerance("torch", 1e-5, 1.6e-2),
+}
+"""The defaults of torch.testing.assert_close."""
+NUMPY = Tolerance("numpy", 1e-8, 1e-5)
+"""The defaults of numpy.allclose, of any dtype."""
+
 
 ROWS, SEED = 32, 1
 DTYPES = tuple(TORCH)
@@ -126,3 +160,41 @@ def _ruler(tolerance: Tolerance, judged: _Judged) -> Ruler:
     through = float(np.median(allowed / np.abs(judged.expected)))
     refuses = int(np.count_nonzero(judged.stray > allowed))
     return Ruler(tolerance.whose, tolerance.absolute, tolerance.relative, through, refuses)
+
+
+VERSION = 1
+_NAMES = {"torch": "torch.testing.assert_close", "numpy": "numpy.allclose", OURS: "what correct kernels need"}
+_USELESS = 0.5
+"""A tolerance that lets errors of half a value through tests nothing."""
+
+
+def record_text(op: str, dtype: str, n: int, rows: int, extents: Mapping[str, int], found: Sequence[Needs]) -> str:
+    """Return what `--json` prints."""
+    facts = {"op": op, "dtype": dtype, "n": n, "rows": rows, "extents": dict(extents)}
+    return json.dumps({"schema": VERSION, **facts, "outputs": [asdict(each) for each in found]}, indent=1)
+
+
+def tolerance_table(found: Needs) -> PlainTable:
+    """A line for each tolerance."""
+    columns = (f"{found.output}, {found.dtype}", "atol", "rtol", "lets through", "may refuse a correct kernel")
+    return PlainTable(columns, [_row(each, found) for each in found.rulers])
+
+
+def _row(each: Ruler, found: Needs) -> tuple[str, ...]:
+    refuses = f"at {each.refuses:,} of {found.elements:,} elements" if each.refuses else "nowhere"
+    return _NAMES[each.whose], f"{each.absolute:.2g}", f"{each.relative:.2g}", _share(each.lets_through), refuses
+
+
+def tolerance_lines(found: Needs) -> Iterator[str]:
+    """Yield what the table means, and what to type next."""
+    yield f"relative to the exact value, rounded: typical {_share(found.typical)}, worst {_share(found.worst)}"
+    yield f"each element by its own limit, as kernelfuzz judges: an error of {_share(found.floor)} is seen"
+    ours = next(each for each in found.rulers if each.whose == OURS)
+    if ours.lets_through >= _USELESS:
+        yield "no pair of atol and rtol is of use here: values that cancel are judged with ones that do not"
+    else:
+        yield f"next: assert_close(mine, right, atol={ours.absolute:g}, rtol={ours.relative:g}), for values like these"
+
+
+def _share(value: float) -> str:
+    return "0" if value == 0 else f"{100 * value:.2g}%" if value >= 1e-4 else f"{value:.2g}"

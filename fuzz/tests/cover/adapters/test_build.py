@@ -16,7 +16,7 @@ from fuzz.adapters.build import Builder, BuildError, CacheError, edited_source
 from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.execute.pool import WorkerPool
-from fuzz.report.broken import Broken
+from fuzz.report.outline import Broken
 from fuzz.tests.common.planted import c_program, c_target
 
 KERNEL = '#include "kernelfuzz.h"\n#include "part.h"\nint kf_rms_norm(const kf_rms_norm_call *c) { return PART; }\n'

@@ -17,7 +17,7 @@ from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.base.errors import UsageError
 from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.pool import WorkerPool
-from fuzz.report.broken import Broken
+from fuzz.report.outline import Broken
 
 _PROGRAM = """
 import struct, sys

@@ -16,7 +16,6 @@ FOLDERS = tuple(sorted(path.parent.name for path in (CHECKOUT / "fuzz").glob("*/
 EXEMPT: Mapping[str, str] = {
     "quality/planted/": "a pack of kernels of the built-in ops, which are wrong in some of their cases",
     "quality/newcomer/": "seven kernels of built-in ops, as a user writes them",
-    "quality/gpuemu/": "a pack of kernels of built-in ops, right and wrong ones",
 }
 """Modules that are about one op, and why."""
 
@@ -45,14 +44,9 @@ PLACES: Mapping[str, frozenset[str]] = {
     "quality/emission/reductions.py": frozenset({"mean"}),  # a kind of node of a formula
     "quality/emission/plan.py": frozenset({"sum"}),  # the same
     "quality/emission/variant.py": frozenset({"sum"}),  # the same
-    "quality/mutants.py": frozenset({"sum"}),  # the same
-    "quality/undeclared.py": frozenset({"sum"}),  # the same
+    "quality/power.py": frozenset({"sum"}),  # the same
     "triage/explain/forms.py": frozenset({"sum"}),  # a kind of node
     "triage/explain/meaning.py": frozenset({"mean", "sum"}),  # a field of a contract, and a kind of node
-    "uses/platform/functions.py": frozenset({"sin", "cos", "sum"}),  # functions
-    "uses/platform/triton_functions.py": frozenset({"sin", "cos"}),  # the same
-    "uses/selftest/mutation.py": frozenset({"mean", "sum"}),  # functions of NumPy and torch
-    "report/page_charts.py": frozenset({"x", "y"}),  # the coordinates of a point
 }
 """Modules in which such a name is another thing even as a text."""
 

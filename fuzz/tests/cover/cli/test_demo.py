@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.tests.conftest import Cli
-from fuzz.uses.demo import demonstration, kernel
+from fuzz.uses import demonstration
 
 
 def test_a_planted_bug_is_found_that_an_ordinary_test_passes(cli_here: Cli, tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_a_planted_bug_is_found_that_an_ordinary_test_passes(cli_here: Cli, tmp_
     assert "--kernelfuzz" not in done.stdout, "these are options of pytest"
     assert [*tmp_path.iterdir()] == [], "it leaves nothing behind"
     [begin] = re.findall(r"^    kernelfuzz (init .*)", done.stdout, re.MULTILINE)
-    (tmp_path / "mine.py").write_text(f"import numpy as np\nBLOCK = 4\n{inspect.getsource(kernel.softmax)}")
+    (tmp_path / "mine.py").write_text(f"import numpy as np\nBLOCK = 4\n{inspect.getsource(demonstration.softmax)}")
     begun = cli_here(*shlex.split(begin.replace("YOUR_FILE", "mine")))
     assert begun.returncode == 0, begun.stderr
     assert "kernelfuzz run --pack mine" in done.stdout

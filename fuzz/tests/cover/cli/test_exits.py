@@ -144,13 +144,6 @@ def test_an_oracle_that_gave_up_never_passes(
     assert cli_here("run", *words, "--max-cases", "16", "--seed", "1").returncode == 11
 
 
-@pytest.mark.parametrize("more", [("--pack", "somewhere"), ("--install",)])
-def test_to_measure_platforms_leaves_no_other_wish_unsaid(cli_here: Cli, more: tuple[str, ...]) -> None:
-    done = cli_here("doctor", "--platform", *more)
-    assert (done.returncode, done.stdout) == (4, "")
-    assert "it measures platforms and no pack, and installs nothing" in done.stderr
-
-
 class _Left:
     """What closes a descriptor when it is collected, and is not reachable."""
 

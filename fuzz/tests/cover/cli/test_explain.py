@@ -16,15 +16,13 @@ from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.verdict import Verdict
 from fuzz.cli.exits import MEANINGS as EXITS
 from fuzz.cli.exits import Exit
-from fuzz.cli.explain import RULINGS
 from fuzz.findings import casefile
 from fuzz.generate.capabilities import undeclared
 from fuzz.generate.given import VALUES
 from fuzz.generate.layouts import LAYOUT_CLASSES
 from fuzz.generate.menus import FACTORS, recipes
 from fuzz.laws.registry import LAWS
-from fuzz.report.glossary import FIELDS, GIVEN, LABELS, RUNS, glossary
-from fuzz.report.verdicts import MEANINGS
+from fuzz.report.glossary import FIELDS, GIVEN, LABELS, MEANINGS, RULINGS, RUNS, glossary
 from fuzz.report.words import PHRASES, rule_lines
 from fuzz.tests.conftest import CHECKOUT, Cli
 from fuzz.uses.judge.ruling import Said

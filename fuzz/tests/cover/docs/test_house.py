@@ -19,8 +19,9 @@ def _layers(inside: str = "fuzz") -> list[str]:
     settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
     folders = {path.parent.name for path in (CHECKOUT / inside.replace(".", "/")).glob("*/__init__.py")}
     contracts = settings["tool"]["importlinter"]["contracts"]
-    rows = (row for contract in contracts for row in reversed(contract.get("layers", ())))
-    layers = [each for row in rows for each in row.split(" | ")]
+    layers = [
+        each for contract in contracts for row in reversed(contract.get("layers", ())) for each in row.split(" | ")
+    ]
     inner = [each.removeprefix(f"{inside}.") for each in layers if each.startswith(f"{inside}.")]
     ordered = [each for each in inner if each in folders]
     assert {*ordered} == folders, "a folder that no rule orders"

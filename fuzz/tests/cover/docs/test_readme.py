@@ -18,7 +18,7 @@ from fuzz.adapters.isa import ISAS
 from fuzz.adapters.toolchain import Host
 from fuzz.cli import main
 from fuzz.tests.conftest import CHECKOUT, Cli
-from fuzz.uses.demo.demonstration import next_lines, planted_lines
+from fuzz.uses.demonstration import next_lines, planted_lines
 from oracles.elementary.functions import NAMES
 from oracles.formula.algorithm import FORMULA
 from oracles.formula.contract import Contract

@@ -17,8 +17,8 @@ import yaml
 
 from fuzz.adapters.build import cache_directory
 from fuzz.cli import app
-from fuzz.report.comment import MARK
 from fuzz.report.formats import parse
+from fuzz.report.github import MARK
 from fuzz.tests.common.validity import valid_junit, valid_sarif
 from fuzz.tests.conftest import CHECKOUT, edited
 

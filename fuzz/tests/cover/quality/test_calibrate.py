@@ -21,7 +21,7 @@ from fuzz.quality.calibrate.measure import ContractMeasurement, Work, measured
 from fuzz.quality.calibrate.packs import Pair
 from fuzz.quality.emission.plan import Emission
 from fuzz.quality.emission.prelude import HEAD, PLAIN
-from fuzz.quality.emission.source import source
+from fuzz.quality.emission.variant import source
 from fuzz.tests.common.other_ops import write_other_ops
 from fuzz.tests.common.own_dims import write_dims_pack
 from fuzz.tests.common.own_pack import unknown_afterwards

@@ -18,7 +18,7 @@ from fuzz.quality.calibrate.contracts import contracts, fields
 from fuzz.quality.emission.places import applied, definition
 from fuzz.quality.emission.plan import Emission
 from fuzz.quality.emission.prelude import HEAD, PLAIN
-from fuzz.quality.emission.source import source
+from fuzz.quality.emission.variant import source
 from oracles.dtypes import FORMATS
 from oracles.formula.contract import Contract
 from oracles.op import Op

@@ -1,9 +1,8 @@
-"""What is measured of the oracle: both tiers judge the same, and hardly anything is left to the precise one."""
+"""What is measured of the oracle: hardly anything is left to the precise tier, or to chance."""
 
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,25 +11,13 @@ import pytest
 from fuzz.generate.menus import menus_of
 from fuzz.quality import oracle
 from fuzz.quality.__main__ import app
-from fuzz.quality.oracle import afresh, escalations, precisely, stored
+from fuzz.quality.oracle import escalations
 from fuzz.quality.subjects import simulated
 from fuzz.tests.conftest import Cli
 from fuzz.uses.tolerance.plain import plain, usual
 from oracles.enclosure import compare
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.ops import OPS
-from oracles.truth import Truth
-
-
-@pytest.mark.parametrize("op", ["layer_norm", "softmax_backward"])
-def test_what_is_timed_judges_by_either_tier(op: str) -> None:
-    contract, problem = usual(OPS[op], "f32"), plain(OPS[op], "f32", 1, 9, 3)
-    right = stored(problem, simulated(FormulaProblem(problem), contract, 3))
-    ways = partial(afresh, problem, contract), partial(precisely, Truth(problem), contract)
-    assert [judge(right) for judge in ways] == [True, True]
-    name, values = next(iter(right.items()))
-    wrong = {**right, name: (values * np.float32(1.001)).astype(values.dtype)}
-    assert [judge(wrong) for judge in ways] == [False, False]
 
 
 @pytest.mark.parametrize("op", ["layer_norm", "softmax", "logsumexp", "cumsum", "linear_recurrence"])
@@ -41,30 +28,19 @@ def test_hardly_any_element_of_hostile_rows_may_be_any_number(op: str, monkeypat
     assert sum(share.open for share in shares) <= 0.01 * sum(share.elements for share in shares)
 
 
-def test_both_tiers_are_measured_and_escalations_counted(
-    cli_here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_escalations_are_counted(cli_here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oracle, "_LENGTHS", (7, 70))
-    words = ("oracle", "--op", "softmax", "--dtype", "f16", "--dtype", "f64", "--n", "16", "--json", "tiers.json")
+    words = ("oracle", "--op", "softmax", "--dtype", "f16", "--dtype", "f64", "--json", "tiers.json")
     done = cli_here(*words, "--markdown", app=app)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("| softmax | f16 | ") == 2
+    assert done.stdout.count("| softmax | f16 | ") == 1
     record = json.loads((tmp_path / "tiers.json").read_text())
-    assert [(timing["dtype"], timing["n"]) for timing in record["timings"]] == [("f16", 16), ("f64", 16)]
-    assert all(min(timing["precise"], timing["fast"], timing["again"]) > 0 for timing in record["timings"])
     shares = [share for share in record["escalations"] if share["dtype"] == "f16"]
     assert sum(share["escalated"] for share in shares) < 0.001 * sum(share["elements"] for share in shares)
     assert sum(share["open"] for share in shares) < 0.01 * sum(share["elements"] for share in shares)
     assert "0 may be any number (0.00%)" in done.stdout
     assert {share["recipe"] for share in shares} == {*menus_of(OPS["softmax"])[OPS["softmax"].main].names}
     assert cli_here("oracle", "--dtype", "f99", app=app).returncode == 4
-
-
-def test_places_of_the_largest_are_stored_as_the_integers_that_they_are() -> None:
-    contract, problem = usual(OPS["topk_softmax"], "f32"), plain(OPS["topk_softmax"], "f32", 1, 9, 3)
-    right = stored(problem, simulated(FormulaProblem(problem), contract, 3))
-    assert right["expert"].dtype == np.int64
-    assert afresh(problem, contract, right)
 
 
 @pytest.mark.parametrize("recipe", ["one_nan", "masked", "infinite_rows"])

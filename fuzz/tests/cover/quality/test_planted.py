@@ -19,6 +19,7 @@ from fuzz.judge.judge import Judge
 from fuzz.quality.planted.bugs import BUGS, CONDITIONS, PAIRS
 from fuzz.quality.planted.call import Array, Call
 from fuzz.quality.planted.kernels import FORMULAS, planted
+from fuzz.tests.common.planted_calls import call_of, fails
 from fuzz.tests.conftest import CHECKOUT
 from oracles.declared import AXIS
 from oracles.ops import OPS
@@ -224,7 +225,7 @@ def test_a_planted_bug_strikes_where_it_says(name: str) -> None:
     kernel, bug = PACK.kernel(name), BUGS[name]
     plain, case = PLAIN.case(kernel), STRUCK[name].case(kernel)
     assert (kernel.capability.refusal(plain), kernel.capability.refusal(case)) == (None, None)
-    assert (bug.fails(Call.of_case(plain)), bug.fails(Call.of_case(case))) == (False, True)
+    assert (fails(bug, plain), fails(bug, case)) == (False, True)
     assert _verdict(plain, kernel, name) is Verdict.PASS
     assert _verdict(case, kernel, name).is_finding
     assert _verdict(case, kernel, "") is Verdict.PASS
@@ -233,7 +234,7 @@ def test_a_planted_bug_strikes_where_it_says(name: str) -> None:
 def test_a_case_is_what_the_kernel_sees_of_it() -> None:
     for name, example in STRUCK.items():
         case = example.case(PACK.kernel(name))
-        of_case, of_arrays = Call.of_case(case), _seen(case)
+        of_case, of_arrays = call_of(case), _seen(case)
         assert (of_case.parameters, of_case.axis, of_case.in_place) == (
             of_arrays.parameters, of_arrays.axis, of_arrays.in_place,
         )  # fmt: skip

@@ -27,9 +27,8 @@ from fuzz.judge.judge import Judge, Judgement
 from fuzz.report.brief import Commands, brief, brief_of
 from fuzz.report.console import PlainTable, markdown_table
 from fuzz.report.failure import _other_targets, allowance_lines, full_text
-from fuzz.report.judging import judging_told
 from fuzz.report.listings import listing
-from fuzz.report.progress import LiveLine, Progress, minutes, progress_line
+from fuzz.report.progress import LiveLine, Progress, judging_told, minutes, progress_line
 from fuzz.report.totals import bugs_words, found_words, run_notes
 from fuzz.report.use_outcome import outcome_of
 from fuzz.report.words import rule_lines

@@ -17,7 +17,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import with_twins
-from fuzz.report.verdicts import MEANINGS
+from fuzz.report.glossary import MEANINGS
 from fuzz.tests.common.handmade import a_case, dense, padded
 from fuzz.tests.common.hunting import GENERIC
 from fuzz.tests.common.planted import HANGS

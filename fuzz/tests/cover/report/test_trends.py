@@ -19,8 +19,7 @@ from fuzz.findings.store import Unsaved
 from fuzz.findings.tables import TargetRow
 from fuzz.findings.tally import Point, WorstRun
 from fuzz.judge.judge import Judgement
-from fuzz.report.page import page
-from fuzz.report.page_trends import came_words, moves_of
+from fuzz.report.page import came_words, moves_of, page
 from fuzz.report.records import environment
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.hunting import GENERIC

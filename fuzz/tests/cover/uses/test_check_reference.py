@@ -16,7 +16,7 @@ import torch
 import fuzz
 from fuzz import Capabilities, Contract, Op
 from fuzz.adapters.registry import expand
-from fuzz.report.console import EVENTS
+from fuzz.report.events import EVENTS
 from fuzz.tests.common.references import checked, rms_norm, softmax
 from fuzz.uses.check.plan import GIVEN
 from fuzz.uses.check.reference import read

@@ -1,8 +1,7 @@
-"""`kernelfuzz doctor --platform`: what is measured of a platform, and whether it is as documented."""
+"""What is measured of a platform, and whether it is as documented."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,10 @@ from numpy.typing import NDArray
 
 from fuzz.adapters.cuda_adapter import functions
 from fuzz.base.platforms import PLATFORMS
-from fuzz.cli.doctor import DoctorOptions, doctor
-from fuzz.cli.exits import Exit
+from fuzz.tests.common.platforms.__main__ import NEEDS, examined
+from fuzz.tests.common.platforms.functions import SQUARE_PLUS, SUM, Call, calls_of
+from fuzz.tests.common.platforms.measurement import Measurement, arguments, in_bf16, in_halves, measured, of_function
 from fuzz.transport.python import launch
-from fuzz.uses.platform import examination
-from fuzz.uses.platform.functions import SQUARE_PLUS, SUM, Call, calls_of
-from fuzz.uses.platform.measurement import Measurement, arguments, in_bf16, in_halves, measured, of_function
 
 F32 = NDArray[np.float32]
 GPU, NUMPY = PLATFORMS["triton@cuda"], PLATFORMS["numpy@cpu"]
@@ -158,36 +155,18 @@ def test_what_flushes_numbers_of_bf16_is_told_and_only_some_functions_may() -> N
 @pytest.mark.whole
 @pytest.mark.parametrize("name", ["c", "numpy@cpu", "torch@cpu", "triton@interpret"])
 def test_what_runs_here_is_as_documented(name: str) -> None:
-    found = examination.examined(name)
+    found = examined(name)
     assert not isinstance(found, str)
     assert [each for each in found if not each.kept] == []
     assert {each.about for each in found} >= {"exp", "log", "divide", "subnormal results"}
 
 
-def test_the_doctor_measures_what_runs_here_and_says_what_does_not(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    kept = Measurement("exp", "1 ulp", "0.5 ulp: 0.5 at 1", True)
-    answers: dict[str, examination.Found] = {"c": [kept], "triton@cuda": "no CUDA device"}
-    monkeypatch.setattr(examination, "names", lambda: tuple(answers))
-    monkeypatch.setattr(examination, "examined", answers.get)
-    assert doctor(DoctorOptions(platform=True)) == Exit.OK
-    said = capsys.readouterr().out
-    assert "NOT_RUN: no CUDA device" in said
-    assert "1 of 2 platforms run here; 0 facts are not as documented" in said
-    answers["c"] = [kept, Measurement("log", "1 ulp", "3 ulp: 3 at 1", False)]
-    assert doctor(DoctorOptions(platform=True, json=True)) == Exit.FINDINGS
-    assert json.loads(capsys.readouterr().out)["c"][1]["kept"] is False
-    answers["c"] = "no compiler of C is here"
-    assert doctor(DoctorOptions(platform=True)) == Exit.NOTHING_RAN
-
-
 def test_what_ends_a_measurement_is_said_and_ends_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(examination._NEEDS, "c", ("no_such_package",))
-    assert examination.examined("c") == "no_such_package is not installed"
-    monkeypatch.setitem(examination._NEEDS, "c", ())
+    monkeypatch.setitem(NEEDS, "c", ("no_such_package",))
+    assert examined("c") == "no_such_package is not installed"
+    monkeypatch.setitem(NEEDS, "c", ())
     monkeypatch.setenv("PATH", "/nowhere")
-    found = examination.examined("c")
+    found = examined("c")
     assert isinstance(found, str)
     assert "no compiler of C is here" in found
 

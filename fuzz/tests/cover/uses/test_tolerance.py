@@ -11,8 +11,7 @@ import pytest
 from fuzz.cli.mcp import tolerance as asked_by_agents
 from fuzz.quality.subjects import simulated
 from fuzz.tests.conftest import Cli
-from fuzz.uses.tolerance.needs import DTYPES, OURS, SEED, Needs, needs
-from fuzz.uses.tolerance.others import NUMPY, TORCH, Tolerance
+from fuzz.uses.tolerance.needs import DTYPES, NUMPY, OURS, SEED, TORCH, Needs, Tolerance, needs
 from fuzz.uses.tolerance.plain import plain, usual
 from oracles.dtypes import FORMATS
 from oracles.formula.tiers.problem import FormulaProblem

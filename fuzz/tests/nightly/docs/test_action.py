@@ -19,7 +19,7 @@ import yaml
 
 from fuzz.adapters.build import cache_directory
 from fuzz.cli.exits import Exit
-from fuzz.report.comment import MARK
+from fuzz.report.github import MARK
 from fuzz.tests.common.validity import valid_sarif
 from fuzz.tests.conftest import CHECKOUT, GENERIC, HANG_S, copy_headers, edited
 from fuzz.tests.cover.docs.test_workflows import Runner

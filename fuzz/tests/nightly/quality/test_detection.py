@@ -1,4 +1,4 @@
-"""The whole of it, of a few ops: this tool finds what is planted there, and accuses no right kernel."""
+"""A search finds what is planted in kernels of softmax, and accuses no right kernel."""
 
 from __future__ import annotations
 
@@ -6,28 +6,15 @@ import json
 from pathlib import Path
 
 from fuzz.quality.__main__ import app
-from fuzz.quality.detection.hunt import OURS
-from fuzz.tests.conftest import CHECKOUT, Cli
+from fuzz.tests.conftest import Cli
 
 
-def test_of_softmax_all_ways_are_measured_and_this_tool_finds_most(cli_here: Cli, tmp_path: Path) -> None:
-    done = cli_here("detection", "--ops", "*softmax*", "--max-time", "15m", "--json", "found.json", app=app)
+def test_most_bugs_of_softmax_are_found_and_no_right_kernel_is_accused(cli_here: Cli, tmp_path: Path) -> None:
+    done = cli_here("detection", "--ops", "*softmax*", "--json", "found.json", app=app)
     assert done.returncode == 0, done.stderr
-    record = json.loads((tmp_path / "found.json").read_text())
-    scores = {each["way"]: each for each in record["scores"]}
-    assert record["not_run"] == {}
-    # Fixed tolerances on values that Hypothesis draws refuse right kernels too, as the page counts.
-    assert {way for way, score in scores.items() if score["accused"]} <= {"assert_close, Hypothesis"}
-    others = max(score["found"] for way, score in scores.items() if way != OURS)
-    assert scores[OURS]["found"] > others
-    assert {"softmax", "softmax_of_topk"} <= {each["op"] for each in record["sharpness"]}
-
-
-def test_all_of_the_corpus_of_gpuemu_is_found_and_no_right_kernel_of_it_accused(cli_here: Cli, tmp_path: Path) -> None:
-    words = ("detection", "--pack", str(CHECKOUT / "fuzz" / "quality" / "gpuemu"), "--controls", "--no-sharpness")
-    done = cli_here(*words, "--json", "found.json", app=app)
-    assert done.returncode == 0, done.stderr
-    scores = {each["way"]: each for each in json.loads((tmp_path / "found.json").read_text())["scores"]}
-    ours, close = scores[OURS], scores["assert_close"]
-    assert (ours["found"], ours["bugs"], ours["accused"], ours["right"]) == (10, 10, 0, 16)
-    assert close["found"] < 10
+    found = json.loads((tmp_path / "found.json").read_text())["found"]
+    assert not [each["not_run"] for each in found if each["not_run"]]
+    seen = [one for each in found for one in each["seen"]]
+    assert not [each["kernel"] for each in seen if each["right"] and each["accused"]]
+    wrong = [each for each in seen if not each["right"]]
+    assert sum(each["accused"] for each in wrong) >= 0.9 * len(wrong)

@@ -21,7 +21,7 @@ from fuzz.generate.turn import Turn
 from fuzz.judge.judge import Judgement
 from fuzz.laws.registry import Entry
 from fuzz.quality.planted.bugs import BUGS
-from fuzz.quality.planted.call import Call
+from fuzz.tests.common.planted_calls import fails
 from fuzz.tests.conftest import CHECKOUT
 from fuzz.uses.search.runner import Runner
 from fuzz.uses.search.stopping import Limits
@@ -39,13 +39,13 @@ class Disagreements(Observer):
         self.found: list[str] = []
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
-        fails = bool(self.bug) and BUGS[self.bug].fails(Call.of_case(case))
+        is_wrong = bool(self.bug) and fails(BUGS[self.bug], case)
         for each in judgements:
             if each.verdict in (Verdict.ORACLE_GAVE_UP, Verdict.NOT_RUN):
                 continue
             self.judged_cases += 1
-            if each.verdict.is_finding is not fails:
-                self.found.append(f"{case.origin.place}: {each.verdict.value}, and the rule says {fails}")
+            if each.verdict.is_finding is not is_wrong:
+                self.found.append(f"{case.origin.place}: {each.verdict.value}, and the rule says {is_wrong}")
 
 
 @pytest.mark.parametrize("kernel", _PACK.kernels, ids=lambda kernel: kernel.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fuzz.report.comment import MARK
+from fuzz.report.github import MARK
 from fuzz.tests.conftest import run_cli
 from fuzz.tests.cover.uses.test_nightly import PACK
 from fuzz.tests.nightly.uses.test_fleet import THREE

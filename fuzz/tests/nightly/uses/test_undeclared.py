@@ -8,7 +8,7 @@ import pytest
 
 from fuzz.adapters.pack import built_in, load
 from fuzz.base.kernel import Mutant
-from fuzz.quality.undeclared import without
+from fuzz.quality.calibrate.nearest import without
 from fuzz.report import console
 from fuzz.uses.search.stopping import Interruption
 from fuzz.uses.selftest.hunt import hunt

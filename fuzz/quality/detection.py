@@ -1,0 +1,231 @@
+"""How many of the planted bugs a search finds, how soon, and whether it accuses a correct kernel.
+
+What published tests find of the same bugs was measured once: the tables of `fuzz/docs/detection.md`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from fnmatch import fnmatchcase
+from statistics import median
+from typing import Annotated
+
+import typer
+
+from fuzz.adapters.pack import Pack
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import NotRun, Target
+from fuzz.base.errors import UsageError
+from fuzz.base.kernel import Mutant
+from fuzz.base.selection import keyword
+from fuzz.base.verdict import Verdict
+from fuzz.cli import options
+from fuzz.cli.exits import Exit
+from fuzz.cli.options import duration, loaded
+from fuzz.execute.pool import WorkerPool
+from fuzz.judge.judge import EntryJudge
+from fuzz.laws.registry import declared
+from fuzz.report import console
+from fuzz.report.console import PlainTable, print_table
+from fuzz.report.records import write_record
+from fuzz.uses.parallel import spread_answers
+from fuzz.uses.search.schedule import one_by_one
+from fuzz.uses.search.stopping import Interruption
+from fuzz.uses.search.turn_runner import Task, Terms, TurnRunner
+
+_LEAST = 200
+"""The correct kernel is searched for so many cases at least, whatever was found in the others."""
+_IN_VALUES = {Verdict.FAIL_NUMERIC.value, Verdict.FAIL_NONFINITE.value}
+
+
+@dataclass(frozen=True)
+class DetectionOptions:
+    """The options of `python3 -m fuzz.quality detection`."""
+
+    ops: Annotated[
+        tuple[str, ...], typer.Option("--ops", metavar="GLOB", help="Only bugs of these ops. Repeatable.")
+    ] = ()
+    keyword: Annotated[
+        str | None, typer.Option("-k", metavar="EXPR", help="Only planted bugs whose name matches, e.g. 'tail or nan'.")
+    ] = None
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the searches.")] = 1
+    max_cases: Annotated[
+        int, typer.Option("--max-cases", min=1, help="Cases of a search for the bugs of one kernel.")
+    ] = 1000
+    each: Annotated[
+        float, typer.Option("--each", metavar="60s", parser=duration, help="The most for one kernel and its bugs.")
+    ] = 60.0
+    pack: options.PackFolder = None
+    markdown: options.Markdown = False
+    json: options.Json = None
+    jobs: options.Processes = 1
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a search says of one kernel."""
+
+    kernel: str
+    right: bool
+    """Whether it is the correct one: then it must not be accused."""
+    accused: bool
+    cases: int
+    """The number of cases until it was accused, or in all."""
+    seconds: float
+    """The seconds until then, of this kernel and those beside it."""
+
+
+@dataclass(frozen=True)
+class Searched:
+    """One correct kernel and its planted bugs, as one search found them."""
+
+    base: str
+    seen: tuple[Seen, ...] = ()
+    not_run: str = ""
+    """Why it could not be measured."""
+
+
+def detection(options: DetectionOptions) -> Exit:
+    """Count the planted bugs that a search finds, and the correct kernels that it accuses.
+
+    For example: python3 -m fuzz.quality detection --ops softmax --each 20s
+    """
+    pack, bugs = loaded(options.pack), dict[str, list[Mutant]]()
+    matches = keyword(options.keyword) if options.keyword else lambda name: True
+    for mutant in pack.mutants:
+        op = pack.kernel(mutant.base).op
+        if matches(mutant.name) and (not options.ops or any(fnmatchcase(op, glob) for glob in options.ops)):
+            bugs.setdefault(mutant.base, []).append(mutant)
+    if not bugs:
+        raise UsageError(f"{pack.path} plants no bug that matches")
+
+    def ask(base: str) -> Searched:
+        try:
+            return searched(pack, base, bugs[base], options)
+        except UsageError as error:
+            return Searched(base, not_run=str(error))
+
+    found, out, err = list[Searched](), console.results(), console.progress()
+    processes = options.jobs or len(os.sched_getaffinity(0))
+    with Interruption("what is known is shown") as stop:
+        for each in spread_answers(
+            [*bugs], ask, Searched, processes, lambda: stop.wanted, str, "its process was ended from outside"
+        ):
+            found.append(each)
+            err.print(f"{len(found)} of {len(bugs)}, {each.base}: {each.not_run or 'searched'}", soft_wrap=True)
+    seen = [one for each in found for one in each.seen]
+    print_table(score(seen, visible_of(pack.mutants)), markdown=options.markdown)
+    missed = [each.kernel for each in seen if not each.right and not each.accused]
+    out.print(f"\nnot found: {', '.join(missed) or 'none'}", soft_wrap=True)
+    for each in found:
+        if each.not_run:
+            out.print(f"not measured: {each.base}: {each.not_run}", soft_wrap=True)
+    if len(found) < len(bugs):
+        out.print(f"interrupted: {len(bugs) - len(found)} of {len(bugs)} correct kernels were not reached")
+    limits = f"at most {options.max_cases:,} cases and {options.each:g} s for each correct kernel, seed {options.seed}"
+    out.print(limits, soft_wrap=True)
+    write_record(options.json, {"seed": options.seed, "found": [asdict(each) for each in found]})
+    return Exit.OK
+
+
+def visible_of(mutants: Iterable[Mutant]) -> frozenset[str]:
+    """Return the names of the bugs that show in values; others write outside a tensor, or differ from call to call."""
+    return frozenset(each.name for each in mutants if {*each.caught_as} <= _IN_VALUES)
+
+
+def score(seen: Sequence[Seen], visible: Collection[str]) -> PlainTable:
+    """Return the counts of what was found, as a table of one row."""
+    wrong = [each for each in seen if not each.right]
+    found = [each for each in wrong if each.accused]
+    in_values = [each for each in wrong if each.kernel in visible]
+    right = [each for each in seen if each.right]
+    until = [f"{median(times):.2g}" if times else "-" for times in (
+        [each.cases for each in found], [each.seconds for each in found],
+    )]  # fmt: skip
+    columns = (
+        "bugs found", "of those that show in values", "cases to the first, median", "seconds, median",
+        "correct kernels accused",
+    )  # fmt: skip
+    shares = _share(wrong), _share(in_values)
+    return PlainTable(columns, [(*shares, *until, f"{sum(each.accused for each in right)} of {len(right)}")])
+
+
+def _share(seen: Sequence[Seen]) -> str:
+    found = sum(each.accused for each in seen)
+    return f"{found} of {len(seen)} ({found / len(seen):.0%})" if seen else "-"
+
+
+@dataclass
+class _Tally:
+    """What is known of the kernels."""
+
+    right: Target
+    wrong: Sequence[Target]
+    cases: int = 0
+    found: dict[str, tuple[int, float]] = field(default_factory=dict)
+    began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.began
+
+    def see(self, judge: EntryJudge) -> None:
+        """Count one case more. What the correct kernel is accused of as well says nothing of the others."""
+        if self.right.id not in judge.outcomes:
+            return
+        self.cases += 1
+        is_right = not judge.judge(self.right).verdict.is_finding
+        for target in self.wrong if is_right else (self.right,):
+            if target.id not in self.found and target.id in judge.outcomes and judge.judge(target).verdict.is_finding:
+                self.found[target.id] = self.cases, self.seconds
+
+    def seen(self, target: Target) -> Seen:
+        cases, seconds = self.found.get(target.id, (self.cases, self.seconds))
+        return Seen(target.kernel.name, target is self.right, target.id in self.found, cases, round(seconds, 3))
+
+
+def searched(pack: Pack, base: str, mutants: Sequence[Mutant], limits: DetectionOptions) -> Searched:
+    """Search a correct kernel and its planted bugs together, as `kernelfuzz run` does. Raises UsageError where that
+    cannot run here."""
+    right, wrong = _targets(pack, base, mutants)
+    everyone, kernel = (right, *wrong), right.kernel
+    with WorkerPool(everyone, jobs=1) as pool:
+        for each in everyone:
+            if isinstance(status := pool.statuses[each.id], NotRun):
+                raise UsageError(f"{each.id}: does not run here: {status}")
+        tally = _Tally(right, wrong)
+        terms = Terms([kernel], declared([kernel]), ([each.id for each in everyone],))
+        runner = _Sparing(pool, everyone, terms, tally.see)
+        runner.found = tally.found.keys()
+        for _ in one_by_one(runner, kernel.op, limits.seed, limits.max_cases):
+            is_done = tally.cases >= _LEAST and all(target.id in tally.found for target in wrong)
+            if is_done or tally.seconds > limits.each:
+                break
+    return Searched(base, tuple(map(tally.seen, everyone)))
+
+
+class _Sparing(TurnRunner):
+    """Gives no more cases to what is found: the oracle confirms each failure, which takes long."""
+
+    found: Collection[str] = ()
+
+    def begin(self, *tasks: Task) -> None:
+        super().begin(*(replace(each, resting=tuple(self.found)) for each in tasks))
+
+
+def _targets(pack: Pack, base: str, mutants: Sequence[Mutant]) -> tuple[Target, list[Target]]:
+    """Return a target for the correct kernel, and the same one for each planted bug that must be found there."""
+    kernel = pack.kernel(base)
+    changed = [(mutant, expand([mutant.apply(kernel)])) for mutant in mutants]
+    for place, target in enumerate(expand([kernel])):
+        wrong = [targets[place] for mutant, targets in changed if _is_due(mutant, targets[place])]
+        if target.unavailable() is None and len(wrong) == len(mutants):
+            return target, wrong
+    raise UsageError(f"{base}: no target runs here on which all of its planted bugs must be found")
+
+
+def _is_due(mutant: Mutant, target: Target) -> bool:
+    return any(fnmatchcase(target.id, pattern) for pattern in mutant.targets)

@@ -1,1 +1,0 @@
-"""Which planted bugs are found by this tool, and which by the tests that others publish."""

@@ -1,0 +1,1 @@
+"""Platforms, measured: whether each keeps what the table of platforms documents."""

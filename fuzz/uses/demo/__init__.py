@@ -1,1 +1,0 @@
-"""The demonstration: a planted bug that an ordinary test passes."""

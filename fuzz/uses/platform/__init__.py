@@ -1,1 +1,0 @@
-"""What `kernelfuzz doctor --platform` measures: whether a platform keeps what it documents."""
