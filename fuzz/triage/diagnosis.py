@@ -256,7 +256,10 @@ def _shrunk_and_explained(
     changed, nearby = clock.part(_CHANGING), tuple[Counterfactual, ...]()
     if known is None or known.verdict is not Verdict.TIMEOUT:  # each that hangs too would take its whole limit
         nearby = counterfactuals(replace(trials, out_of_time=lambda: clock.over(changed)), small)
-    return small, nearby, fits, explain(replace(trials, out_of_time=clock.over), small, near)
+    conclusion = explain(replace(trials, out_of_time=clock.over), small, near)
+    if fits is None:  # of a case that was kept few others fail until its rule is probed
+        fits = _declared_otherwise(trials, clock.allowance, (case, judgement), (small, trials.confirmed(small)))
+    return small, nearby, fits, conclusion
 
 
 def _declared_otherwise(
