@@ -464,7 +464,7 @@ class Budget(SettledProblem):
             may = wild if wild is not None and wild.any() else None
             return taken(Form(values, dtype, dtype.precision, may=may), self.contract)
         if values.size == 1:
-            return number(values.item(), node.low, values.ndim)
+            return number(values.item(), node.low, values.ndim, bool(np.signbit(values.item())))
         bits = DOUBLE.precision if node.dims else max(map(bits_of, {*values.flat}))
         return Form(values, DOUBLE, bits=bits)
 
