@@ -436,6 +436,8 @@ class Budget(SettledProblem):
             elif not node.is_exact:
                 narrow = narrowed(each, dtype, self.contract, self._reach(read, arg, each))
                 each = self._keep(read, node, place, each, narrow)
+                if wide - arg.dims:  # it is rounded alike for all that take it
+                    each = shared(each)
                 if arg.kind == "extent" and np.isinf(each.centre).any():
                     n = self.inputs.number(arg)
                     raise NumericsError(f"compute: {dtype.name} cannot hold the row length {n}")
