@@ -17,7 +17,7 @@ from fuzz.triage.attribute.attribution import attributed
 from fuzz.triage.causes import kernels_within
 from fuzz.triage.explain.conclusion import Conclusion
 from fuzz.triage.explain.counterfactuals import counterfactuals
-from fuzz.triage.explain.declaration import Fitting, fitting
+from fuzz.triage.explain.declaration import LEAST, Fitting, fitting
 from fuzz.triage.explain.explain import explain
 from fuzz.triage.explain.mechanisms import mechanism
 from fuzz.triage.explanation import Counterfactual, Unsteady
@@ -253,10 +253,14 @@ def _shrunk_and_explained(
     # Processes of an emulator start slowly: one for each probe would leave no time for the rule.
     near = [each for each in others if not (trials.fresh and each.emulated)]
     fits = _declared_otherwise(trials, clock.allowance, (case, judgement), (small, trials.confirmed(small)))
+    failing = sum(each is not None and trials.family.holds(each) for each in trials.known.values())
     changed, nearby = clock.part(_CHANGING), tuple[Counterfactual, ...]()
     if known is None or known.verdict is not Verdict.TIMEOUT:  # each that hangs too would take its whole limit
         nearby = counterfactuals(replace(trials, out_of_time=lambda: clock.over(changed)), small)
-    return small, nearby, fits, explain(replace(trials, out_of_time=clock.over), small, near)
+    conclusion = explain(replace(trials, out_of_time=clock.over), small, near)
+    if fits is None and failing < LEAST:  # of a case that was kept, others fail when its rule is probed
+        fits = _declared_otherwise(trials, clock.allowance, (case, judgement), (small, trials.confirmed(small)))
+    return small, nearby, fits, conclusion
 
 
 def _declared_otherwise(

@@ -365,7 +365,7 @@ def _said(asked: Asked, op: Op, reader: Reader, agreement: Agreement) -> str:
             parts.append(f"{name} never {number}: name ignore_index={number} in the reference if kernels must know it")
     if agreement.least:
         fewer = " and ".join(f"{dims.replace(' ', ' * ')} < {size}" for dims, size in agreement.least.items())
-        parts.append(f"{fewer} left out: the reference raises there")
+        parts.append(f"{fewer} left out: the reference raises there, or returns another shape")
     if loose := _made_of_places(op):
         parts.append(f"{' and '.join(loose)} not judged where places may be others: made of them by arithmetic")
     if agreement.unordered:

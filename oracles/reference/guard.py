@@ -148,11 +148,14 @@ def _least(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence
 
 
 def _takes(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence[str]) -> bool:
-    """Whether the reference does not raise; where extents that follow from others would be none, nobody asks it."""
+    """Whether the reference does not raise, nor the formula, as x[:2] of one element is shorter; where extents that
+    follow from others would be none, nobody asks it."""
     if op.whole(sizes) is None:
         return True
+    arrays = drawn(op, sizes, np.random.default_rng(3), positive)
     try:
-        reference.takes(drawn(op, sizes, np.random.default_rng(3), positive))
+        reference.takes(arrays)
+        Evaluated(op, arrays)
     except Exception:  # whatever it raises
         return False
     return True

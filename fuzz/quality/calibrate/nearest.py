@@ -64,8 +64,8 @@ def accused(op: Op, dtypes: Sequence[str], cases: int, seed: int) -> Iterator[Ac
         dice, dtype = np.random.default_rng([seed, number]), dtypes[number % len(dtypes)]
         rows, n = int(dice.integers(1, _MOST_ROWS + 1)), int(dice.integers(1, most + 1))
         problem = _without_signs(drawn(op, dtype, rows, n, int(dice.integers(1 << 31)), few))
-        contracts = usual(op, dtype), without(op, strict=bool(number % 2))
-        yield from accused_of(problem, contracts[number // len(dtypes) % 2])
+        contracts = usual(op, dtype), without(op), without(op, strict=True)
+        yield from accused_of(problem, contracts[number // len(dtypes) % 3])
 
 
 def without(op: Op, *, strict: bool = False) -> Contract:

@@ -50,7 +50,7 @@ class CalibrateOptions:
     nearest: Annotated[
         int,
         typer.Option("--nearest", min=0, help="Cases of exact values rounded once, half of them of random formulas."),
-    ] = 10_000
+    ] = 12_000
     jobs: options.Processes = 0
     output: Annotated[Path, typer.Option("--output", help="Folder for the kernels, a pack for each contract.")] = Path(
         "calibration"

@@ -17,6 +17,8 @@ class Pair(NamedTuple):
     kernel: Callable[..., Any]
     values: str = "any"
     """What inputs are: "any", "positive", or "shares" from 0 to 1."""
+    dims: str = "... n"
+    """The dimensions of each input; commas part those of several."""
 
 
 def _gelu(x: Any) -> Any:
@@ -124,6 +126,15 @@ def _mish(x: Any) -> Any:
     return torch.where(x > 20, x, x * (e * (e + 2) / (e * (e + 2) + 2)))
 
 
+def _welford(x: Any) -> Any:
+    mean = squares = torch.zeros_like(x[..., 0])
+    for at in range(x.shape[-1]):
+        apart = x[..., at] - mean
+        mean = mean + apart / (at + 1)
+        squares = squares + apart * (x[..., at] - mean)
+    return squares / (x.shape[-1] - 1)
+
+
 def _smooth(a: Any, b: Any) -> Any:
     apart = abs(a - b)
     return torch.clamp(apart, max=1.0) * (apart - 0.5 * torch.clamp(apart, max=1.0))
@@ -196,6 +207,11 @@ PAIRS = (
          lambda a, b: (functional.normalize(a, eps=1e-8) * functional.normalize(b, eps=1e-8)).sum(-1)),
     Pair("variance by sums", lambda x: x.var(-1), lambda x: (x * x).sum(-1) / (x.shape[-1] - 1)
          - x.sum(-1) ** 2 / (x.shape[-1] * (x.shape[-1] - 1))),
+    Pair("variance by Welford", lambda x: x.var(-1), _welford),
+    Pair("distances by the product", lambda a, b: ((a[:, None] - b[None]) ** 2).sum(-1),
+         lambda a, b: (a * a).sum(-1)[:, None] - 2 * (a @ b.T) + (b * b).sum(-1)[None], dims="i d, j d"),
+    Pair("sum of a divergence by a quotient", lambda a, b: (a * (torch.log(a) - torch.log(b))).sum(-1),
+         lambda a, b: (a * torch.log(a / b)).sum(-1), "positive"),
     Pair("layer norm by moments", _away, lambda x: (x - x.mean(-1, keepdim=True)) * torch.rsqrt(
         (x * x).mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2 + 1e-5)),
     Pair("mean by 1/n", lambda x: x.mean(-1), lambda x: x.sum(-1) * (1 / x.shape[-1])),

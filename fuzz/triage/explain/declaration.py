@@ -24,29 +24,27 @@ from oracles.formula.neighbours import Neighbour, neighbours, pairs
 from oracles.ops import OPS
 
 _T = TypeVar("_T")
-_LEAST, _FAILING, _PASSING = 3, 12, 6
+LEAST, _FAILING, _PASSING = 3, 12, 6
 """A neighbour must fit at least so many failing runs, and is tried on so many of each kind: a bug that looks like
 another contract on one case seldom does on three. Chosen, not measured."""
 _NONFINITE = 4
 """The most of the failing runs in which what comes is infinite or NaN: contracts that allow an overflow judge nothing
 there. Chosen, not measured."""
-_DRAWN, _BATCH = 64, 16
+_DRAWN, _BATCH, _MOST_PAIRS, _FEW = 64, 16, 256, 4
 """Cases of a search that are tried first: what a failure was shrunk by is all alike, and how much of that there is
-depends on the time it took. Chosen, not measured."""
-_MOST_PAIRS = 256
-"""The most pairs that are tried. Chosen, not measured."""
-_FEW = 4
-"""The number of smallest failing runs of which a neighbour must explain one to be tried in a pair."""
+depends on the time it took; the most pairs of fields that are tried, and the number of smallest failing runs of which
+a neighbour must explain one to be in a pair. Chosen, not measured."""
 _LARGEST = 1 << 14
 """Runs of more elements take the oracle too long to be judged under a hundred contracts."""
 _STEP = 1.1
 """Contracts of which one allows less than that much more are as wide as each other whatever else there is."""
-_SPREAD, _ENDS, _OFTEN = 1 / 8, (0.02, 0.98), 1 / 2
+_SPREAD, _ENDS, _OFTEN, _ENOUGH = 1 / 8, (0.02, 0.98), 1 / 2, 64
 """A contract that allows more where the kernel passes too must be made use of all over. An element strays that is off
 by half of what is declared; where less than half do, an eighth of the others must lie among their exact values, but for
-2% at either end. Of a softplus that is 20 ulp off most stray; with one that is wrong from 10 to 13 none lies there."""
-_ENOUGH = 64
-"""The fewest elements that tell. Chosen, not measured."""
+2% at either end. Of a softplus that is 20 ulp off most stray; with one that is wrong from 10 to 13 none lies there.
+Fewer than 64 elements tell nothing, a number that was chosen."""
+_WIDE_WAY = 6.0
+"""What `WIDE` is for another way to the same value: Welford's squares allow 5.0 times as much, by the runs drawn."""
 _USED = 1 / 32
 """A contract that is wider where the kernel fails must be made use of: of correct kernels the worst of a dozen runs has
 a larger share of its budget than that, and a bug that happens to fit has less."""
@@ -83,8 +81,9 @@ class Fitting:
     def telling(self) -> bool:
         """Whether it is narrow enough to be said first: what fits everything proves nothing. Of an algorithm it is
         enough that it has no number as result wherever the kernel fails, and one where it passes."""
-        breaks_down = self.width == math.inf and self.neighbour.changed == ("algorithm",)
-        return self.typical <= WIDE and (self.width <= ALIKE or self.used >= _USED or breaks_down)
+        is_way, breaks_down = self.neighbour.changed == ("algorithm",), self.width == math.inf
+        used = self.width <= ALIKE or self.used >= _USED or (is_way and breaks_down)
+        return used and self.typical <= (_WIDE_WAY if is_way and not breaks_down else WIDE)
 
     @property
     def rank(self) -> tuple[bool, float, float, int]:
@@ -116,7 +115,7 @@ def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over
         failing = _failing(trials, shown)
     except OutOfTimeError:
         return None
-    if len(failing) < _LEAST:
+    if len(failing) < LEAST:
         return None
     declared, op = trials.target.contract, OPS[trials.target.kernel.op]
     passing = _passing(trials, drawn)

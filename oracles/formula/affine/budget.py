@@ -436,6 +436,8 @@ class Budget(SettledProblem):
             elif not node.is_exact:
                 narrow = narrowed(each, dtype, self.contract, self._reach(read, arg, each))
                 each = self._keep(read, node, place, each, narrow)
+                if wide - arg.dims:  # it is rounded alike for all that take it
+                    each = shared(each)
                 if arg.kind == "extent" and np.isinf(each.centre).any():
                     n = self.inputs.number(arg)
                     raise NumericsError(f"compute: {dtype.name} cannot hold the row length {n}")
@@ -464,7 +466,7 @@ class Budget(SettledProblem):
             may = wild if wild is not None and wild.any() else None
             return taken(Form(values, dtype, dtype.precision, may=may), self.contract)
         if values.size == 1:
-            return number(values.item(), node.low, values.ndim)
+            return number(values.item(), node.low, values.ndim, bool(np.signbit(values.item())))
         bits = DOUBLE.precision if node.dims else max(map(bits_of, {*values.flat}))
         return Form(values, DOUBLE, bits=bits)
 

@@ -41,6 +41,11 @@ def toy_sum(x: Node, weight: Node) -> Outputs:
     return {"y": x + weight}
 
 
+def toy_gated(x: Node, weight: Node) -> Outputs:
+    """y = weight, or -0 where x is not above zero."""
+    return {"y": where(x > 0.0, weight, -0.0)}
+
+
 def toy_scaled(x: Node, weight: Node) -> Outputs:
     """y = x / sum(x) * weight."""
     return {"y": x / total(x, "n") * weight}
@@ -52,7 +57,7 @@ OPS = [
         inputs=(X, Operand("weight", "n", optional=formula in (toy_product, toy_shifted))),
         outputs=(Operand("y", "... n"),),
     )
-    for formula in (toy_product, toy_shifted, toy_sum, toy_scaled)
+    for formula in (toy_product, toy_shifted, toy_sum, toy_gated, toy_scaled)
 ]
 
 
@@ -88,6 +93,9 @@ def test_the_sign_of_a_zero_is_required_where_all_kernels_have_it() -> None:
     assert _said(product, Contract(), [-0.0, 0.0, -0.0, -0.0]) == [True] * 4
     assert _said(product, Contract(), [0.0, -0.0, 0.0, 0.0]) == [False] * 4
     assert _said(product, Contract(zeros="any"), [0.0, -0.0, 0.0, 0.0]) == [True] * 4
+    gated = _problem("toy_gated", [0.0, -2.0, 1.0], [3.0, 3.0, 0.0])
+    assert _said(gated, Contract(), [-0.0, -0.0, 0.0]) == [True] * 3, "a number of the formula has its own sign"
+    assert _said(gated, Contract(), [0.0, 0.0, -0.0]) == [False] * 3
 
 
 def test_the_sign_of_a_zero_is_free_where_kernels_may_differ() -> None:

@@ -42,10 +42,10 @@ def horner(x: Any, w: Any, b: Any) -> Any:
     return y * x + b
 
 
-_NORM = {"normal": "apart", "y": "folded"}
+_NORM = {"normal": "apart", "y": "folded", "var": "welford"}
 _WAYS: Mapping[Callable[..., Any], Mapping[str, str]] = {
-    in_torch: _NORM, in_numpy: _NORM, in_jax: _NORM, log_shares: {"y": "by_lse"}, log_softmax: {"y": "by_lse"},
-    horner: {"y": "expanded"},
+    in_torch: _NORM, in_numpy: _NORM, log_shares: {"y": "by_lse"}, log_softmax: {"y": "by_lse"},
+    horner: {"y": "expanded"}, in_jax: {"normal": "apart", "y": "folded", "mean2": "welford"},
 }  # fmt: skip
 
 

@@ -105,6 +105,14 @@ def test_an_algorithm_that_breaks_down_wherever_the_kernel_fails_is_said_first()
         assert Fitting(neighbour, Contract(), inf, typical, 0.0, 12, 6).telling == telling, name
 
 
+def test_another_way_may_allow_more_where_the_kernel_passes_than_another_field() -> None:
+    """Welford's squares allow 5.0 times as much."""
+    known = neighbours(OPS["layer_norm"], Contract())
+    for name, typical, telling in (("algorithm", 5.0, True), ("algorithm", 7.0, False), ("sums", 5.0, False)):
+        neighbour = next(each for each in known if each.changed == (name,))
+        assert Fitting(neighbour, Contract(), 70.0, typical, 0.5, 12, 6).telling == telling, name
+
+
 @pytest.mark.parametrize(
     ("width", "said"),
     [(1.2, "as much"), (2.51, "2.5 times as much"), (4e14, "more than 10,000 times as much"), (inf, "everything")],

@@ -80,6 +80,14 @@ def divergence(x: Any, t: Any) -> Any:
     return t * (torch.log(t) - torch.log(x))
 
 
+def spread(x: Any) -> Any:
+    return x.var(-1)
+
+
+def moments(x: Any) -> Any:
+    return x.mean(-1), x.var(-1, unbiased=False)
+
+
 @pytest.mark.parametrize(
     ("reference", "way"),
     [
@@ -97,6 +105,8 @@ def divergence(x: Any, t: Any) -> Any:
         (saturation, "share"),
         (elu, "by exp"),
         (divergence, "quotient"),
+        (spread, "welford"),
+        (moments, "welford"),
     ],
 )
 def test_an_identity_is_a_way_and_is_taken_unless_it_is_weaker(reference: Callable[..., Any], way: str) -> None:
@@ -112,7 +122,9 @@ def test_a_right_kernel_passes_or_has_a_name(pair: Pair) -> None:
     """It passes in each of sixteen draws with nothing declared, or in all of them by one way to a local, or with
     products multiplied out: never is it just wrong."""
     names = [*inspect.signature(pair.reference).parameters]
-    found = read(pair.reference, ", ".join(f"{name}=... n" for name in names), None, None, None)
+    dims = [each.strip() for each in pair.dims.split(",")] * len(names)
+    shapes = ", ".join(f"{name}={each}" for name, each in zip(names, dims, strict=False))
+    found = read(pair.reference, shapes, None, None, None)
     op, contract = found.derived.op, found.contract
     ways = ({**contract.algorithm, local: way} for local, ways in op.algorithms.items() for way in ways)
     named = [replace(contract, expanded=True), *(replace(contract, algorithm=way) for way in ways)]
@@ -126,6 +138,24 @@ def test_a_right_kernel_passes_or_has_a_name(pair: Pair) -> None:
         return all(truth.check(contract, got)[0].result == "pass" for truth, got in runs)
 
     assert passes(contract) or any(map(passes, named))
+
+
+def test_a_running_mean_is_told_as_it_is_and_by_no_mean_in_f64() -> None:
+    """A mean in f64 is rounded to f32 alike for all elements of its row, so that the squares lose less by it."""
+    found = read(moments, "x=... n", None, None, None)
+    of = {"x": np.array([[-4194294.75, -4194337.0]], np.float32)}
+    made = {"y0": np.array([-4194316.0], np.float32), "y1": np.array([443.625], np.float32)}
+    truth = Truth(Problem(found.op, {}, of, {"y0": "f32", "y1": "f32"}, structured=False, known=found.derived.op))
+    widths = {}
+    for name, contract in {
+        "as declared": found.contract,
+        "in f64": replace(found.contract, dtypes={"y0": "f64"}),
+        "welford": replace(found.contract, algorithm={"y1": "welford"}),
+    }.items():
+        low, high = truth.enclosures(contract, False)["y1"].outer
+        widths[name] = float((high - low)[0])
+    assert widths["in f64"] < 3 * widths["as declared"] < widths["welford"]
+    assert truth.check(replace(found.contract, algorithm={"y1": "welford"}), made)[1].result == "pass"
 
 
 def _drawn(names: Sequence[str], values: str) -> Iterator[Mapping[str, NDArray[np.float32]]]:
