@@ -52,7 +52,7 @@ from oracles.reference.text import Formula, formula, identifier, written
 FINITE, ANY = "finite", "any"
 """What values are drawn from by default, and where NaN, infinities and overflow shall be judged."""
 
-_TRIED = Drawn(), Drawn(least=13), Drawn(least=29), Drawn(times=2), Drawn(times=8), Drawn(times=3)
+_TRIED = *(Drawn(least=least) for least in (1, 13, 29)), *(Drawn(times=times) for times in (2, 8, 3)), Drawn(4, 29)
 """The extents that a reference is traced with, the first that it takes: of some it takes multiples alone, and windows
 must fit in."""
 _PLACES = 2

@@ -16,7 +16,7 @@ from oracles.reference.lines import number, of_dims, template
 from oracles.reference.maps import as_axis, linear, single, split, taken_at, with_axis
 from oracles.reference.reading import Number, Reader, Value
 from oracles.reference.recording import Two
-from oracles.reference.sizes import floored, of
+from oracles.reference.sizes import added, floored, negated, of
 
 
 @dataclass(frozen=True)
@@ -24,17 +24,33 @@ class Window:
     """How a window lies along an axis."""
 
     stride: int
-    before: int
+    before: Node
     """By so many places the first one begins before the axis does."""
     dilation: int = 1
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether none begins before the axis."""
+        return self.before.kind == "constant" and not self.before.value
 
 
 def each_of(numbers: Any, count: int) -> Sequence[int]:
     """Return one number for each axis, of some or of one for all."""
-    found = [numbers] if isinstance(numbers, int) else [*numbers]
+    found = _several(numbers, count)
     if not all(isinstance(each, int) for each in found):
         raise UnreadableError("has windows that follow from extents: formulas have such of fixed steps alone")
+    return found
+
+
+def _several(numbers: Any, count: int) -> Sequence[Any]:
+    found = [*numbers] if isinstance(numbers, (list, tuple)) else [numbers]
     return found * count if len(found) == 1 else found
+
+
+def windows_of(reader: Reader, count: int, stride: Any, padding: Any, dilation: Any) -> Sequence[Window]:
+    """Return how windows lie along each axis; what is padded may follow from extents."""
+    before = map(reader.amount, _several(padding, count))
+    return [*map(Window, each_of(stride, count), before, each_of(dilation, count))]
 
 
 @rule("convolution", "_convolution")
@@ -44,7 +60,7 @@ def convolved(
 ) -> Value:  # fmt: skip
     """Return a convolution, or a transposed one."""
     count = weight.rank - 2
-    steps = zip(*(each_of(each, count) for each in (stride, padding, dilation, output_padding)), strict=True)
+    steps = zip(windows_of(reader, count, stride, padding, dilation), each_of(output_padding, count), strict=True)
     value, weight = split(reader, input, 1, groups), split(reader, weight, 0, groups)
     if transposed:  # of weights the axis after that of groups is that of the input's channels
         weight = replace(weight, axes=(weight.axes[0], weight.axes[2], weight.axes[1], *weight.axes[3:]))
@@ -53,8 +69,7 @@ def convolved(
         weight, own = apart(reader, weight, at, value)
         windows.append(own)
     value = as_axis(reader, as_axis(reader, value, 1, weight.axes[0]), 2, weight.axes[2])
-    for at, (window, (step, pad, dilated, more)) in enumerate(zip(windows, steps, strict=True), 3):
-        how = Window(step, pad, dilated)
+    for at, (window, (how, more)) in enumerate(zip(windows, steps, strict=True), 3):
         value = (
             _transposed(reader, value, at, window, how, more) if transposed else slid(reader, value, at, window, how)
         )
@@ -80,20 +95,24 @@ def apart(reader: Reader, weight: Value, at: int, other: Value) -> tuple[Value, 
 
 def slid(reader: Reader, value: Value, at: int, window: Axis, how: Window, outside: float = 0.0) -> Value:
     """Return a value whose axis is where windows lie, with the dimension of places in them beside its axes."""
-    if not window and how == Window(1, 0, how.dilation):
+    if not window and how.stride == 1 and how.is_inside:
         return value
     value, dim = single(reader, value, at)
     count = _windows(of(dim), of(*window), how)
-    return _taken(reader, value, at, dim, window, how, count, None if not how.before else outside)
+    return _taken(reader, value, at, dim, window, how, count, None if how.is_inside else outside)
 
 
 def _windows(size: Node, window: Node, how: Window) -> Node:
     """How many windows lie along an axis."""
-    length = plus(size, 2.0 * how.before)
+    length = added(size, _twice(how.before))
     if window.kind == "constant":
         return plus(floored(plus(length, -how.dilation * (window.value - 1.0) - 1.0), how.stride), 1.0)
     reach = (window - 1.0) * float(how.dilation) if how.dilation > 1 else window - 1.0
     return plus(floored(plus(length, -1.0) - reach, how.stride), 1.0)
+
+
+def _twice(count: Node) -> Node:
+    return Node("constant", value=2.0 * count.value) if count.kind == "constant" else count * 2.0
 
 
 def _taken(
@@ -101,7 +120,7 @@ def _taken(
 ) -> Value:
     places = reader.sizes.axis(count, f"{dim.name}_out")
     terms = {**{each: float(how.stride) for each in places}, **{each: float(how.dilation) for each in window}}
-    index = linear(reader, terms, -float(how.before))
+    index = linear(reader, terms, negated(how.before))
     return with_axis(taken_at(reader, value, dim, index, (*places, *window), outside), at, places)
 
 
@@ -110,10 +129,10 @@ def _transposed(reader: Reader, value: Value, at: int, window: Axis, how: Window
     value, dim = single(reader, value, at)
     reach = (of(*window) - 1.0) * float(how.dilation) if window else Node("constant", value=0.0)
     wide = (of(dim) - 1.0) * float(how.stride) if how.stride > 1 else of(dim) - 1.0
-    count = plus(wide + reach if window else wide, 1.0 + more - 2.0 * how.before)
+    count = added(plus(wide + reach if window else wide, 1.0 + more), negated(_twice(how.before)))
     places = reader.sizes.axis(count, f"{dim.name}_out")
     terms = {**dict.fromkeys(places, 1.0), **dict.fromkeys(window, -float(how.dilation))}
-    index = linear(reader, terms, float(how.before))
+    index = linear(reader, terms, how.before)
     if how.stride > 1:
         index = template("a / step", {"a": index, "step": number(float(how.stride))})
     return with_axis(taken_at(reader, value, dim, index, (*places, *window), 0.0), at, places)
@@ -129,7 +148,7 @@ def _pooled(
     numbers = zip(sizes, *(each_of(each, count) for each in (stride or sizes, padding, dilation)), strict=True)
     found = list[tuple[Dim, Axis, Dim, Window]]()
     for at, (size, step, before, dilated) in enumerate(numbers, value.rank - count):
-        how = Window(step, before, dilated)
+        how = Window(step, reader.amount(before), dilated)
         if (size, step, before) == (1, 1, 0):
             continue
         value, dim = single(reader, value, at)
@@ -167,21 +186,22 @@ def _avg_pool(
 ) -> Value:  # fmt: skip
     taken, windows = _pooled(reader, self, kernel_size, stride, padding, 1, ceil_mode, 0.0)
     dims = [window for _, _, window, _ in windows]
-    if divisor_override is None and not ceil_mode and (count_include_pad or not any(how.before for *_, how in windows)):
+    is_inside = all(how.is_inside for *_, how in windows)
+    if divisor_override is None and not ceil_mode and (count_include_pad or is_inside):
         return over_windows(reader, taken, "avg", dims)
     total = over_windows(reader, taken, "total", dims)
     if divisor_override is not None:
         return reader.each("x / n", "pool", x=total, n=divisor_override)
     for dim, places, window, how in windows:
-        total = _divided(reader, total, dim, places, window, how, how.before if count_include_pad else 0)
+        total = _divided(reader, total, dim, places, window, how, how.before.value if count_include_pad else 0.0)
     return total
 
 
-def _divided(reader: Reader, value: Value, dim: Dim, places: Axis, window: Dim, how: Window, more: int) -> Value:
+def _divided(reader: Reader, value: Value, dim: Dim, places: Axis, window: Dim, how: Window, more: float) -> Value:
     """A sum, divided by how many places of each window lie inside along an axis that is longer by some at both ends."""
-    first = linear(reader, dict.fromkeys(places, float(how.stride)), -float(how.before))
+    first = linear(reader, dict.fromkeys(places, float(how.stride)), negated(how.before))
     sizes = {name: template("f.extent(dim)", {"dim": of_dims([each])}) for name, each in (("n", dim), ("k", window))}
-    least, most = number(0.0 - more), template("n + more" if more else "n", {**sizes, "more": number(float(more))})
+    least, most = number(0.0 - more), template("n + more" if more else "n", {**sizes, "more": number(more)})
     start = reader.lines.add(template("f.where(a < least, least, a)", {"a": first, "least": least}), "start")
     last: ast.expr = template("a + k", {"a": first, **sizes})
     end = reader.lines.add(template("f.where(n < a, n, a)", {"a": last, "n": most}), "end")
