@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from oracles.formula.made import plus
 from oracles.formula.node import Node
-from oracles.reference.dims import Axis, Dim, Pair, UnreadableError
+from oracles.reference.dims import Axis, Dim, UnreadableError
 from oracles.reference.elementwise import LERP, rule
 from oracles.reference.lines import number, of_dims, template
 from oracles.reference.maps import as_axis, linear, single, split, taken_at, with_axis
@@ -212,45 +212,74 @@ def _divided(reader: Reader, value: Value, dim: Dim, places: Axis, window: Dim, 
 @rule("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
 def _upsampled(reader: Reader, self: Value, **_: Number) -> Value:
     """Each element is there a whole number of times."""
-    for at, size in [*enumerate(reader.shape())][2:]:
-        value, dim, places, times = _enlarged(reader, self, at, size)
-        place = linear(reader, dict.fromkeys(places, 1.0), 0.0)
-        index = template("f.floor(a / n)", {"a": place, "n": number(times)})
-        self = with_axis(taken_at(reader, value, dim, index, places), at, places)
-    return self
+
+    def nearest(value: Value, at: int, dim: Dim, places: Axis, times: float) -> Value:
+        if not times.is_integer() or not times:
+            raise UnreadableError("makes other than a whole number of elements of each")
+        place = linear(reader, dict.fromkeys(places, 1.0))
+        return taken_at(reader, value, dim, template("f.floor(a / n)", {"a": place, "n": number(times)}), places)
+
+    return _resized(reader, self, nearest)
 
 
 @rule("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
 def _blended(reader: Reader, self: Value, align_corners: bool, **_: Number) -> Value:
-    """Between two elements each, with shares that are the same in all precisions."""
-    for at, size in [*enumerate(reader.shape())][2:]:
-        value, dim, places, times = _enlarged(reader, self, at, size)
-        if times == 1:
-            continue
-        if align_corners or math.frexp(times)[0] != 0.5:
+    """Between two elements each: by powers of two with shares that are the same in all precisions."""
+
+    def blended(value: Value, at: int, dim: Dim, places: Axis, times: float) -> Value:
+        if align_corners:
+            return _between_ends(reader, value, dim, places)
+        if math.frexp(times)[0] != 0.5 or times < 1:
             raise UnreadableError("takes shares of elements that hang on how places are rounded")
-        place = linear(reader, dict.fromkeys(places, 1.0), 0.5)
-        source = template("a * n - 0.5", {"a": place, "n": number(1 / times)})
-        low = reader.lines.add(template("f.floor(a)", {"a": source}), "low")
-        most = template("f.extent(dim) - 1.0", {"dim": of_dims([dim])})
-        ends = [
-            template("f.where(a < 0.0, 0.0, a)", {"a": low}),
-            template("f.where(a + 1.0 < n, a + 1.0, n)", {"a": low, "n": most}),
-        ]
-        one, other = (
-            with_axis(taken_at(reader, value, dim, reader.lines.add(each, "end"), places), at, places) for each in ends
-        )
-        share = reader.lines.add(template("a - b", {"a": source, "b": low}), "share")
-        axes = (places, *[()] * (value.rank - at - 1))
-        given = {"a": one, "b": other, "t": Value(share, axes, frozenset(places))}
-        self = reader.ways(reader.each("(1.0 - t) * a + t * b", "blend", **given), LERP, **given)
-    return self
+        return _by_halves(reader, value, at, dim, places, times)
+
+    return _resized(reader, self, blended)
 
 
-def _enlarged(reader: Reader, value: Value, at: int, size: Pair) -> tuple[Value, Dim, Axis, float]:
-    """A value with one dimension along an axis, that, and the axis that has a whole number of times as many places."""
-    value, dim = single(reader, value, at)
-    times = size[0] // max(dim.sizes[0], 1)
-    if size != (times * dim.sizes[0], times * dim.sizes[1]):
-        raise UnreadableError("makes other than a whole number of elements of each")
-    return value, dim, reader.sizes.axis(of(dim) * float(times), f"{dim.name}_out"), float(times)
+def _by_halves(reader: Reader, value: Value, at: int, dim: Dim, places: Axis, times: float) -> Value:
+    place = linear(reader, dict.fromkeys(places, 1.0), 0.5)
+    source = template("a * n - 0.5", {"a": place, "n": number(1 / times)})
+    low = reader.lines.add(template("f.floor(a)", {"a": source}), "low")
+    most = template("f.extent(dim) - 1.0", {"dim": of_dims([dim])})
+    ends = [
+        template("f.where(a < 0.0, 0.0, a)", {"a": low}),
+        template("f.where(a + 1.0 < n, a + 1.0, n)", {"a": low, "n": most}),
+    ]
+    one, other = (
+        with_axis(taken_at(reader, value, dim, reader.lines.add(each, "end"), places), at, places) for each in ends
+    )
+    share = reader.lines.add(template("a - b", {"a": source, "b": low}), "share")
+    given = {"a": one, "b": other, "t": Value(share, (places, *[()] * (value.rank - at - 1)), frozenset(places))}
+    return reader.ways(reader.each("(1.0 - t) * a + t * b", "blend", **given), LERP, **given)
+
+
+def _between_ends(reader: Reader, value: Value, dim: Dim, places: Axis) -> Value:
+    """The first place is that of the first element, the last one that of the last one. A place is rounded by each
+    kernel in its own way, so elements next to it have the share 0 there: it is the same from either side."""
+    near = reader.sizes.new(Node("constant", value=4.0), "near")  # two on either side, which are counted in integers
+    n, m = (template("f.extent(dim)", {"dim": of_dims(each)}) if each else number(1.0) for each in ((dim,), places))
+    names = {"a": linear(reader, dict.fromkeys(places, 1.0)), "n": template("n - 1.0", {"n": n})}
+    names["m"] = reader.lines.add(template("f.where(m < 2.0, 1.0, m - 1.0)", {"m": m}), "steps")
+    low = reader.lines.add(template("f.floor(a * n / m)", names), "low")
+    index = reader.lines.add(template("low - 1.0 + place", {"low": low, "place": reader.place(near)}), "at")
+    away = reader.lines.add(template("1.0 - abs(a * (n / m) - at)", {**names, "at": index}), "share")
+    share = reader.lines.add(template("f.where(a < 0.0, 0.0, a)", {"a": away}), "share")
+    taken = taken_at(reader, value, dim, index, (*places, near), 0.0)
+    terms, shares = replace(taken, axes=(*taken.axes, (near,))), Value(share, (), frozenset((*places, near)))
+    return replace(reader.reduced("dot", "blend", terms, [-1], False, shares), axes=taken.axes)
+
+
+def _resized(reader: Reader, value: Value, how: Callable[[Value, int, Dim, Axis, float], Value]) -> Value:
+    """A value with other extents along axes after the second, made by `how` of it, the axis, its dimension, its places,
+    and how many times as many these are; 0 where that differs."""
+    for at, size in [*enumerate(reader.shape())][2:]:
+        value, dim = single(reader, value, at)
+        if size == dim.sizes:
+            continue
+        times = size[0] / max(dim.sizes[0], 1)
+        times = times if size == (times * dim.sizes[0], times * dim.sizes[1]) else 0.0
+        is_whole = bool(times) and times.is_integer()
+        count = of(dim) * times if is_whole else reader.amount(size[0] if size[0] == size[1] else Two(*size))
+        places = reader.sizes.axis(count, f"{dim.name}_out")
+        value = with_axis(how(value, at, dim, places, times), at, places)
+    return value

@@ -26,6 +26,11 @@ def grouped(x, w):  # type: ignore[no-untyped-def]
     return F.conv1d(x, w, padding=2, groups=2)
 
 
+def cornered(x, y):  # type: ignore[no-untyped-def]
+    sizes = {"scale_factor": 2}, {"size": y.shape[:1]}, {"size": 7}
+    return tuple(F.interpolate(x, mode="linear", align_corners=True, **each) for each in sizes)
+
+
 def quartered(x, w):  # type: ignore[no-untyped-def]
     return F.conv1d(x, w, groups=4)
 
@@ -153,6 +158,7 @@ def squares(x):  # type: ignore[no-untyped-def]
 READ: Mapping[Callable[..., Any], tuple[str, Mapping[str, int]]] = {
     strided: ("x=b c h w, w=m c k j, b=m", {"k": 3, "j": 2}),
     grouped: ("x=b n t, w=m c k", {"n": 6, "m": 4, "c": 3, "k": 3}),
+    cornered: ("x=b c t, y=m", {}),
     quartered: ("x=b 4c t, w=m c k", {}),
     as_long: ("x=b c t, w=m c k", {}),
     up_to_each: ("x=b c t, w=m c k", {}),
@@ -220,8 +226,8 @@ def fractional(x):  # type: ignore[no-untyped-def]
     return F.interpolate(x, size=5, mode="nearest")
 
 
-def cornered(x):  # type: ignore[no-untyped-def]
-    return F.interpolate(x, scale_factor=2, mode="linear", align_corners=True)
+def thirds(x):  # type: ignore[no-untyped-def]
+    return F.interpolate(x, scale_factor=3, mode="linear")
 
 
 def by_extent(x, y):  # type: ignore[no-untyped-def]
@@ -232,7 +238,7 @@ def by_extent(x, y):  # type: ignore[no-untyped-def]
     ("reference", "shapes", "words"),
     [
         (fractional, "x=b c t", "makes other than a whole number of elements of each"),
-        (cornered, "x=b c t", "takes shares of elements that hang on how places are rounded"),
+        (thirds, "x=b c t", "takes shares of elements that hang on how places are rounded"),
         (by_extent, "x=b n, y=m", "pads by a number that follows from extents"),
     ],
 )
