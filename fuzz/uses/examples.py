@@ -16,7 +16,7 @@ from fuzz.base.case import Case, CaseError
 from fuzz.base.stream import Stream, dice_of
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Pool
-from fuzz.generate.observed import PROPERTIES, kept_by, observed, words_of
+from fuzz.generate.observed import PROPERTIES, kept_by, observed, structural, words_of
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import holds_in, realise
 from fuzz.generate.sketch import sketched
@@ -89,6 +89,14 @@ def square_in(
         if square and len({*axes}) == 2 and {*axes}.isdisjoint((OUTER, *fixed)):
             pairs[axes[0], axes[1]] = None
     return tuple(pairs)
+
+
+def structure_of(
+    called: Mapping[str, str], dims: Mapping[str, Sequence[str]], samples: Sequence[Samples], fixed: Collection[str]
+) -> tuple[Mapping[str, Kept], tuple[tuple[str, str], ...]]:
+    """Return what tensors are made to be as they always are in examples, and the dimensions that are as long then."""
+    kept = structural(seen_of(called, samples))
+    return kept, square_in(kept, dims, {name: tuple(samples[0][called[name]].shape) for name in kept}, fixed)
 
 
 def keeping(found: Derived, samples: Sequence[Samples], source: str, *, any_values: bool = False) -> Derived:

@@ -154,7 +154,7 @@ def check(
         if reference is None or isinstance(kernel, Kernel) or op is not None or contract is not None:
             raise CheckError("oracle='replay': a plain function is held against a reference, without op and contract")
         dtypes = (capabilities or Capabilities()).dtypes
-        wanted = Wanted(shapes, example_inputs, values, fixed, dtypes, arrays, seed, max_cases, max_time)
+        wanted = Wanted(shapes, example_inputs, values, fixed, dtypes, arrays, seed, max_cases, max_time, any_values)
         if noted:
             print(wrapped_text(noted, columns()), file=sys.stderr)
         check_by_replay(kernel, reference, wanted)
