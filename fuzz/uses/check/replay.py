@@ -63,13 +63,8 @@ class Replay:
                 failed, last = (case, found.wrong), last or cases
         if failed is not None:
             case, wrong = failed
-            lines = [
-                f"FAIL  {name}  {wrong}",
-                f"  {case.text}",
-                *[f"  {self.said}"] * bool(self.said),
-                f"  {WEAKER}",
-                f"  again: {todo.command}",
-            ]
+            lines = [f"FAIL  {name}  {wrong}", *(f"  {each}" for each in (case.text, self.said, WEAKER) if each)]
+            lines.append(f"  again: {todo.command}")
             raise CheckFailed(wrapped_text("\n".join(lines), columns()))
         if (outputs := never_decided(decided)) or not judged:
             never = f" of {' nor '.join(outputs)}" if judged else ""

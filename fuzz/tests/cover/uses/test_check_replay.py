@@ -10,9 +10,11 @@ import pytest
 import torch
 
 import fuzz
+from fuzz.findings.tally import Decided, never_decided, note_open
+from fuzz.uses.check.replay_cases import compared
 from fuzz.uses.check.replay_ranges import Came, Span, spans_of
 from oracles.reference.asked import Shown
-from oracles.reference.replay import draws_at_random, ways_of
+from oracles.reference.replay import Replayed, draws_at_random, ways_of
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
