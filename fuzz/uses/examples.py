@@ -107,7 +107,8 @@ def keeping(found: Derived, samples: Sequence[Samples], source: str, *, any_valu
     kept, dims = kept_by(op), {each.name: each.axes for each in op.inputs}
     shapes = {name: tuple(samples[0][found.called.get(name) or name].shape) for name in kept}
     words = "" if any_values else words_of(kept)
-    op = replace(found.op if any_values else op, square=square_in(kept, dims, shapes, op.fixed))
+    square = dict.fromkeys((*op.square, *square_in(kept, dims, shapes, op.fixed)))
+    op = replace(found.op if any_values else op, square=tuple(square))
     return replace(found, op=op, said=f"{found.said}; kept as in {source}: {words}" if words else found.said)
 
 
