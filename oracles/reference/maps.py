@@ -29,7 +29,8 @@ def taken_at(
         value = spread(reader, value, dim)
     if outside is None and place_along(reader, value.expression) == dim:
         return replace(value, expression=index, has=frozenset(has))
-    parts = {"x": reader.expression(value), "index": index, "dim": of_dims([dim])}
+    moved = value.expression if value.places else None  # to move places is not to calculate with them
+    parts = {"x": moved or reader.expression(value), "index": index, "dim": of_dims([dim])}
     text = "f.take(x, index, dim)" if outside is None else "f.take(x, index, dim, outside)"
     parts |= {} if outside is None else {"outside": number(outside)}
     made = reader.lines.add(template(text, parts), "taken")
