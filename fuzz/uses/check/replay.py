@@ -73,8 +73,8 @@ class Replay:
         asked = self.meant.asked
         tensors = [asked.called.get(name) or name for name in asked.dims]
         own = never_given(self.kernel, asked.name, {*self._names(tensors), *asked.others}, tensors)
-        lines = asked.left_out, self.said, own, came.never(DTYPES).text, WEAKER
-        told = [passed, *(f"  {each}" for each in lines if each)]
+        notes = asked.left_out, self.said, own, came.never(DTYPES).text, WEAKER
+        told = [passed, *(f"  {each}" for each in notes if each)]
         GIVEN.passed += told
         print(wrapped_text("\n".join(told), columns()), file=sys.stderr)
 
