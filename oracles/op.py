@@ -289,6 +289,8 @@ class Op:
             return grid
         given = {**self.sizes(grid, axis), **extents}
         known, outer = self.whole(given) or given, self.outer(grid, axis)
+        if none := [dim for dim in self._by_name[name].axes if dim != OUTER and dim not in known]:
+            raise OpError(f"{name} has no elements along {none[0]!r}, whatever the extents")
         return tuple(size for dim in self._by_name[name].axes for size in (outer if dim == OUTER else (known[dim],)))
 
     def outer(self, grid: tuple[int, ...], axis: int) -> tuple[int, ...]:

@@ -172,6 +172,8 @@ NO_TURN = "the search ended before its op had a turn"
 LATE = "it is slow, and the search ended before it had a turn"
 
 
+_ENOUGH = 4
+"""With fewer cases in a dtype an output may be NaN in all of them by chance: of one element whose recipe has NaN."""
 Decided = dict[tuple[str, str], int]
 """By output that was compared, and the dtype of the first input: in how many cases no wrong value of it could have been
 seen; 0 if it could in one."""
@@ -360,10 +362,15 @@ def note_open(known: Decided, later: Mapping[tuple[str, str], int]) -> None:
         known[key] = 0 if 0 in (count, known.get(key)) else known.get(key, 0) + count
 
 
-def note_decided(known: dict[str, bool], outputs: Mapping[str, bool]) -> None:
-    """Note of outputs whether a wrong value of them could have been seen: once is enough."""
-    for output, decided in outputs.items():
-        known[output] = decided or known.get(output, False)
+def never_decided(decided: Decided) -> list[str]:
+    """Return the outputs of which nothing was decided, and those of which nothing was in a dtype with enough cases."""
+    seen = {output for (output, _), count in decided.items() if not count}
+    found = [
+        f"{output} in {dtype}" if output in seen else output
+        for (output, dtype), count in decided.items()
+        if count and (output not in seen or count >= _ENOUGH)
+    ]
+    return [*dict.fromkeys(found)]
 
 
 def widest_first(dtypes: Iterable[str]) -> tuple[str, ...]:

@@ -11,13 +11,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fuzz.base.exits import ENDINGS, Exit
-from fuzz.findings.tally import LATE, NO_TURN, Decided, Largest, Tally, note_open, widest_first
+from fuzz.findings.tally import LATE, NO_TURN, Decided, Largest, Tally, never_decided, note_open, widest_first
 
 NO_CASE = "no case that was drawn fits it"
-
-
-_ENOUGH = 4
-"""With fewer cases in a dtype an output may be NaN in all of them by chance: of one element whose recipe has NaN."""
 
 
 @dataclass(frozen=True)
@@ -111,17 +107,6 @@ class UseOutcome:
         }
 
 
-def _never(decided: Decided) -> list[str]:
-    """The outputs of which nothing was decided, and those of which nothing was in a dtype that had cases enough."""
-    seen = {output for (output, _), count in decided.items() if not count}
-    found = [
-        f"{output} in {dtype}" if output in seen else output
-        for (output, dtype), count in decided.items()
-        if count and (output not in seen or count >= _ENOUGH)
-    ]
-    return [*dict.fromkeys(found)]
-
-
 def outcome_of(
     tally: Tally, *, failing: bool = False, complaints: Sequence[str] = (), missing: Sequence[str] = (),
     errors: Sequence[str] = (), unsaved: Sequence[str] = (), interrupted: bool = False, idle: bool = False,
@@ -136,7 +121,7 @@ def outcome_of(
     silent = [line for line in lines if not judged[line.kernel]]
     for line in silent:
         unjudged.setdefault(line.kernel, line.not_run_reason or usual)
-    never = {kernel: _never(each) for kernel, each in decided.items()}
+    never = {kernel: never_decided(each) for kernel, each in decided.items()}
     broken = tuple(dict.fromkeys(line.kernel for line in lines if line.broken))
     late = dict.fromkeys(line.kernel for line in silent if line.not_run_reason in (NO_TURN, LATE))
     worst = max(lines, key=lambda line: line.not_run, default=None)

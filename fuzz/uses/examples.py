@@ -16,7 +16,7 @@ from fuzz.base.case import Case, CaseError
 from fuzz.base.stream import Stream, dice_of
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Pool
-from fuzz.generate.observed import PROPERTIES, kept_by, observed, words_of
+from fuzz.generate.observed import PROPERTIES, kept_by, observed, structural, words_of
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import holds_in, realise
 from fuzz.generate.sketch import sketched
@@ -93,6 +93,14 @@ def square_in(
     return tuple(pairs)
 
 
+def structure_of(
+    called: Mapping[str, str], dims: Mapping[str, Sequence[str]], samples: Sequence[Samples], fixed: Collection[str]
+) -> tuple[Mapping[str, Kept], tuple[tuple[str, str], ...]]:
+    """Return what tensors are made to be as they always are in examples, and the dimensions that are as long then."""
+    kept = structural(seen_of(called, samples))
+    return kept, square_in(kept, dims, {name: tuple(samples[0][called[name]].shape) for name in kept}, fixed)
+
+
 def keeping(found: Derived, samples: Sequence[Samples], source: str, *, any_values: bool = False) -> Derived:
     """Return what was read, with what its inputs always are in examples: magnitudes and signs are only told, and of
     matrices that may have `any_values` only that they are square is kept."""
@@ -101,7 +109,8 @@ def keeping(found: Derived, samples: Sequence[Samples], source: str, *, any_valu
     kept, dims = kept_by(op), {each.name: each.axes for each in op.inputs}
     shapes = {name: tuple(samples[0][found.called.get(name) or name].shape) for name in kept}
     words = "" if any_values else words_of(kept)
-    op = replace(found.op if any_values else op, square=square_in(kept, dims, shapes, op.fixed))
+    square = dict.fromkeys((*op.square, *square_in(kept, dims, shapes, op.fixed)))
+    op = replace(found.op if any_values else op, square=tuple(square))
     return replace(found, op=op, said=f"{found.said}; kept as in {source}: {words}" if words else found.said)
 
 

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, pairwise, product
 from typing import Any
 
 from oracles.formula.made import Counts
@@ -28,6 +29,10 @@ class Shown:
     high: int
     are_places: bool
     """Whether they may all be places along a dimension of some example."""
+
+
+Square = tuple[tuple[str, str], ...]
+"""Dimensions that are as long."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,7 @@ class Asked:
     """What it calculates with: "jax", or tensors of "torch", which arrays of NumPy are made of."""
     shown: Mapping[str, Shown] = field(default_factory=dict)
     """Tensors of integers that there are examples of."""
+    square: Square = ()
 
     @property
     def others(self) -> Mapping[str, Any]:
@@ -158,7 +164,8 @@ def asked_of(
         example = ", ".join(f'"{name}": "b n"' for name in needed)
         raise UnsaidError(f"say what dimensions its tensors have, such as shapes={{{example}}}, or give example_inputs")
     by_place, shown = not _has_signature(reference), _shown(tensors)
-    for each in found:
+    read = ((each, ()) for each in found) if twice or dims is not None else chain(*map(_apart, found))
+    for each, square in read:
         called = {identifier(name, f"x{at}"): name for at, name in enumerate(each)}
         if len(called) < len(each):
             raise UnreadableError(f"two of its tensors, {', '.join(each)}, have one name in small letters")
@@ -169,7 +176,7 @@ def asked_of(
             {own[name]: dtype for name, dtype in known.items() if name in own}, constants, fixed, counts,
             values if isinstance(values, str) else {own.get(name, name): menu for name, menu in values.items()},
             called=dict.fromkeys(called, "") if by_place else called, library="jax" if library == "jax" else "torch",
-            shown={own[name]: some for name, some in shown.items() if name in own},
+            shown={own[name]: some for name, some in shown.items() if name in own}, square=square,
         )  # fmt: skip
 
 
@@ -213,6 +220,31 @@ def _shown(tensors: Mapping[str, Any]) -> Mapping[str, Shown]:
 
 
 _LETTERS = "nmklhdcstuvw"
+_MOST_APART = 6
+"""The most places of a dimension that one tensor has twice: there are 203 ways to give six names."""
+
+
+def _apart(dims: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[Mapping[str, tuple[str, ...]], Square]]:
+    """The dimensions, where a tensor has one twice with other names for it, the most first, and which are as long."""
+    twice = next((dim for some in dims.values() for dim in some if some.count(dim) > 1), "")
+    places = [(name, at) for name, some in dims.items() for at, dim in enumerate(some) if dim == twice]
+    if not twice or len(places) > _MOST_APART:
+        yield dims, ()
+        return
+    names = [twice, *(each for each in _LETTERS if not any(each in some for some in dims.values()))]
+    for count in range(len(places), 1, -1):
+        for which in product(range(min(count, len(names))), repeat=len(places)):
+            firsts = [*dict.fromkeys(which)]
+            given = dict(zip(places, which, strict=True))
+            if firsts != [*range(count)] or len({(name, each) for (name, _), each in given.items()}) < len(places):
+                continue
+            renamed = {
+                name: tuple(names[given[name, at]] if (name, at) in given else dim for at, dim in enumerate(some))
+                for name, some in dims.items()
+            }
+            square = tuple(pairwise(names[:count]))
+            yield from ((found, (*square, *more)) for found, more in _apart(renamed))
+    yield dims, ()
 
 
 def _like(tensors: Mapping[str, Any]) -> Iterator[Mapping[str, tuple[str, ...]]]:

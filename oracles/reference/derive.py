@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import Any
 
 from oracles.declared import OpError
@@ -52,7 +52,7 @@ from oracles.reference.text import Formula, formula, identifier, written
 FINITE, ANY = "finite", "any"
 """What values are drawn from by default, and where NaN, infinities and overflow shall be judged."""
 
-_TRIED = Drawn(), Drawn(least=13), Drawn(least=29), Drawn(times=2), Drawn(times=8), Drawn(times=3)
+_TRIED = *(Drawn(least=least) for least in (1, 13, 29)), *(Drawn(times=times) for times in (2, 8, 3)), Drawn(4, 29)
 """The extents that a reference is traced with, the first that it takes: of some it takes multiples alone, and windows
 must fit in."""
 _PLACES = 2
@@ -246,7 +246,7 @@ def _read(
     gates = gates_of(op)
     inputs = tuple(_drawn(asked, op, each, agreement, gates) for each in op.inputs)
     return Derived(
-        replace(op, inputs=inputs, least=agreement.least, summary=said),
+        replace(op, inputs=inputs, least=agreement.least, summary=said, square=asked.square),
         shown,
         said,
         asked.left_out,
@@ -351,6 +351,7 @@ def _said(asked: Asked, op: Op, reader: Reader, agreement: Agreement) -> str:
     count = f"{reader.operations} operation{'s' * (reader.operations != 1)}"
     same = f"same value as the reference in float64 at {agreement.sets} sets of extents"
     where = f", where {said_of(asked.counts)}" if asked.counts else ""
+    where += f", {' = '.join(dict.fromkeys(chain(*asked.square)))} as in the examples" if asked.square else ""
     parts = [f"{titled(asked.reference)}: {shapes[0]} -> {shapes[1]}{where}, {count}, {same}"]
     if agreement.positive and asked.values != ANY:
         above = [each for each in agreement.positive if each not in agreement.zero]

@@ -19,7 +19,7 @@ from oracles.reference.reading import Reader, Value
 from oracles.reference.recording import Two
 from oracles.reference.reductions import normal, softmax
 from oracles.reference.scatter import counted_into, is_place
-from oracles.reference.windows import Window, apart, convolved, each_of, over_windows, slid
+from oracles.reference.windows import Window, apart, convolved, each_of, over_windows, slid, windows_of
 
 
 @rule("convolution_backward")
@@ -35,8 +35,7 @@ def _of_convolution(
         whole = convolved(reader, dy, weight, None, transposed=False, **given) if by_input else None
         dy, x = x, dy
     count = weight.rank - 2
-    numbers = (each_of(each, count) for each in (stride, padding, dilation))
-    steps = [Window(*each) for each in zip(*numbers, strict=True)]
+    steps = windows_of(reader, count, stride, padding, dilation)
     dy, x, w = split(reader, dy, 1, groups), split(reader, x, 1, groups), split(reader, weight, 0, groups)
     dy = as_axis(reader, as_axis(reader, dy, 1, w.axes[0]), 2, w.axes[1])
     x = as_axis(reader, as_axis(reader, x, 1, w.axes[0]), 2, w.axes[2])
@@ -56,7 +55,7 @@ def _by_input(reader: Reader, dy: Value, x: Value, w: Value, windows: Sequence[A
     for at, (window, how) in enumerate(zip(windows, steps, strict=True), 3):
         dy, out = single(reader, dy, at)
         _, place = single(reader, x, at)
-        index = linear(reader, {place: 1.0, **dict.fromkeys(window, -float(how.dilation))}, float(how.before))
+        index = linear(reader, {place: 1.0, **dict.fromkeys(window, -float(how.dilation))}, how.before)
         if how.stride > 1:
             index = template("a / step", {"a": index, "step": number(float(how.stride))})
         dy = with_axis(taken_at(reader, dy, out, index, (place, *window), 0.0), at, (place,))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oracles.declared import OpError
 from oracles.formula.algorithm import traced
 from oracles.formula.exact.rigorous import Rigorous, UncertainError
 from oracles.formula.made import completed, follows, grown
@@ -114,7 +115,7 @@ def _edges(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence
             arrays = drawn(op, {**sizes, dim: size}, np.random.default_rng(3), positive)
             try:
                 _compare(op, reference, arrays, "normal")
-            except (UnreadableError, FormulaError) as error:
+            except (OpError, FormulaError) as error:
                 if size and error.__cause__ is None:
                     raise
                 empty = empty and bool(size)
@@ -168,12 +169,7 @@ def _compare(op: Op, reference: Held, arrays: Arrays, word: str, graph: Trace | 
     except FormulaError as error:  # of nothing there is no place
         raise UnreadableError(f"of {shapes}: {error}") from error
     here = evaluated.outputs
-    try:
-        there = dict(zip(here, reference.outputs(arrays), strict=True))
-    except Exception as error:  # whatever it raises
-        raise UnreadableError(
-            f"of {shapes} it raises {type(error).__name__}: {' '.join(str(error).split())}"
-        ) from error
+    there = dict(zip(here, _theirs(reference, arrays), strict=True))
     for name, mine in here.items():
         theirs = there[name]
         if mine.shape != theirs.shape:
@@ -187,6 +183,15 @@ def _compare(op: Op, reference: Held, arrays: Arrays, word: str, graph: Trace | 
                 return
             both = f"{name}{list(at)} = {theirs[at]:.17g}, and the formula {mine[at]:.17g}"
             raise UnreadableError(f"with {word} values of {shapes} it returns {both}")
+
+
+def _theirs(reference: Held, arrays: Arrays) -> Sequence[NDArray[Any]]:
+    try:
+        return reference.outputs(arrays)
+    except Exception as error:  # whatever it raises
+        shapes = shapes_text({name: array.shape for name, array in arrays.items()})
+        said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise UnreadableError(f"of {shapes} it raises {said}") from error
 
 
 def _with_last(graph: Trace) -> Trace | None:
@@ -278,7 +283,7 @@ def _specials(op: Op, reference: Held, sizes: Mapping[str, int], positive: Seque
         for name, array in arrays.items():
             if array.dtype.kind == "f" and array.size and not (name in positive and special < 0):
                 array.reshape(-1)[array.size // 2] = special
-        here, there = Evaluated(op, arrays, graph=graph), reference.outputs(arrays)
+        here, there = Evaluated(op, arrays, graph=graph), _theirs(reference, arrays)
         pairs = {name: here.comparable(name, theirs) for name, theirs in zip(here.outputs, there, strict=True)}
         differ = [here.graph.outputs[name] for name, pair in pairs.items() if first_difference(*pair) is not None]
         if differ and word == "NaN" and all(any(each.kind in SELECTS for each in ordered([one])) for one in differ):

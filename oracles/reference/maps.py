@@ -12,7 +12,7 @@ from oracles.formula.node import Node
 from oracles.reference.dims import ONE, Axis, Dim, Pair, UnreadableError, extent
 from oracles.reference.lines import called, number, of_dims, template
 from oracles.reference.recording import Two
-from oracles.reference.sizes import of
+from oracles.reference.sizes import is_less, negated, of
 
 if TYPE_CHECKING:
     from oracles.reference.reading import Reader, Value
@@ -29,7 +29,8 @@ def taken_at(
         value = spread(reader, value, dim)
     if outside is None and place_along(reader, value.expression) == dim:
         return replace(value, expression=index, has=frozenset(has))
-    parts = {"x": reader.expression(value), "index": index, "dim": of_dims([dim])}
+    moved = value.expression if value.places else None  # to move places is not to calculate with them
+    parts = {"x": moved or reader.expression(value), "index": index, "dim": of_dims([dim])}
     text = "f.take(x, index, dim)" if outside is None else "f.take(x, index, dim, outside)"
     parts |= {} if outside is None else {"outside": number(outside)}
     made = reader.lines.add(template(text, parts), "taken")
@@ -220,8 +221,8 @@ def _words(axis: Axis) -> str:
     return " ".join(dim.name for dim in axis) or "one element"
 
 
-def linear(reader: Reader, terms: Mapping[Dim, float], more: float) -> ast.expr:
-    """Return a sum of places times numbers, and a number."""
+def linear(reader: Reader, terms: Mapping[Dim, float], more: float | Node = 0.0) -> ast.expr:
+    """Return a sum of places times numbers, and a number or a count."""
     found: ast.expr | None = None
     for dim, factor in terms.items():
         text = "place" if factor == 1 else "factor * place"
@@ -230,8 +231,12 @@ def linear(reader: Reader, terms: Mapping[Dim, float], more: float) -> ast.expr:
             found = each if factor > 0 else ast.UnaryOp(ast.USub(), each)
         else:
             found = template("a + b" if factor > 0 else "a - b", {"a": found, "b": each})
+    count = more if isinstance(more, Node) else Node("constant", value=more)
     if found is None:
-        return number(more)
-    if not more:
+        return reader.sizes.expression(count)
+    if count.kind == "constant" and not count.value:
         return found
-    return template("a + b" if more > 0 else "a - b", {"a": found, "b": number(abs(more))})
+    less = count.value < 0 if count.kind == "constant" else is_less(count)
+    return template(
+        "a - b" if less else "a + b", {"a": found, "b": reader.sizes.expression(negated(count) if less else count)}
+    )

@@ -17,7 +17,7 @@ from oracles.reference.lines import number, of_dims, template
 from oracles.reference.maps import as_axis, linear, single, spread, taken_at, with_axis
 from oracles.reference.reading import Number, Reader, Value
 from oracles.reference.recording import Two
-from oracles.reference.sizes import MOST_PARTS, floored, of
+from oracles.reference.sizes import MOST_PARTS, added, floored, negated, of
 
 
 @rule("slice")
@@ -53,10 +53,7 @@ def part(reader: Reader, value: Value, at: int, first: Pair, last: Pair, step: i
     if reader.sizes.pair(count) != size:
         raise MisfitError("takes a part whose length follows from extents in a way that is not known")
     places = reader.sizes.axis(count, f"{along.name}_part")
-    index = linear(reader, dict.fromkeys(places, float(step)), begin.value if begin.kind == "constant" else 0.0)
-    if begin.kind != "constant":
-        start = _number(reader, begin)
-        index = template("a + b", {"a": index, "b": start}) if places else start
+    index = linear(reader, dict.fromkeys(places, float(step)), begin)
     return with_axis(taken_at(reader, value, along, index, places), at, places)
 
 
@@ -135,17 +132,17 @@ def _number(reader: Reader, place: Node) -> ast.expr:
 
 
 @rule("constant_pad_nd")
-def _pad(reader: Reader, self: Value, pad: Sequence[int], value: Number = 0) -> Value:
-    if not all(isinstance(each, int) for each in pad) or isinstance(value, Two):
-        raise UnreadableError("pads by what follows from extents")
+def _pad(reader: Reader, self: Value, pad: Sequence[Number], value: Number = 0) -> Value:
+    if isinstance(value, Two):
+        raise UnreadableError("pads by a number that follows from extents")
     for place in range(0, len(pad), 2):
-        before, after = int(pad[place]), int(pad[place + 1])
-        if not (before or after):
+        if pad[place] == pad[place + 1] == 0:
             continue
+        before, after = map(reader.amount, pad[place : place + 2])
         at = self.rank - 1 - place // 2
         padded, along = single(reader, self, at)
-        places = reader.sizes.axis(plus(of(along), float(before + after)), f"{along.name}_pad")
-        index = linear(reader, dict.fromkeys(places, 1.0), -float(before))
+        places = reader.sizes.axis(added(added(of(along), before), after), f"{along.name}_pad")
+        index = linear(reader, dict.fromkeys(places, 1.0), negated(before))
         self = with_axis(taken_at(reader, padded, along, index, places, float(value)), at, places)
     return self
 

@@ -15,7 +15,7 @@ from oracles.reference.loops import MARKERS
 from oracles.reference.maps import as_axis, spread, taken_at, with_axis
 from oracles.reference.names import locals_of
 from oracles.reference.recording import Recording, Step, Two, Use, fault
-from oracles.reference.sizes import Sizes, of
+from oracles.reference.sizes import Sizes, negated, of
 
 NOTES = "input", "constant"
 """Steps that are no operations."""
@@ -365,6 +365,17 @@ class Reader:
             fit = counted(values, self.calls)
             found = found if fit is None else fit
         return found
+
+    def amount(self, given: Number) -> Node:
+        """Return a whole number as a count, also one below 0 that follows from extents: 0 less what does."""
+        if not isinstance(given, Two):
+            return Node("constant", value=float(given))
+        pair = int(given.first), int(given.second)
+        if max(pair) < 0:
+            return negated(self.amount(Two(-given.first, -given.second)))
+        if (count := self.count_of(pair)) is None:
+            raise MisfitError(f"takes {pair[0]} places here and {pair[1]} with other extents, which follow from none")
+        return count
 
     def _in_all(self, pair: tuple[float, float]) -> Sequence[float] | None:
         """What a number is in all calls; None where that is not known of it. Asks for further calls where there are

@@ -56,7 +56,7 @@ def _scatter_add(reader: Reader, self: Value, dim: int, index: Value, src: Value
     at = reader.axis(self, dim)
     if any(a != b for place, (a, b) in enumerate(zip(self.axes, src.axes, strict=True)) if place != at):
         raise UnreadableError("puts elements along one dimension that have others than what they go to")
-    if index.axes[at] != src.axes[at]:
+    if index.axes != src.axes:
         raise UnreadableError("has fewer places than elements")
     found = counted_into(reader, src, index, [at], self.axes[at], at)
     return reader.each("self + sums", "added", self=self, sums=found)
@@ -83,7 +83,7 @@ def _index_copy(reader: Reader, self: Value, dim: int, index: Value, source: Val
 @rule("scatter.src")
 def _scatter_of(reader: Reader, self: Value, dim: int, index: Value, src: Value) -> Value:
     at = reader.axis(self, dim)
-    if index.axes[at] != src.axes[at]:
+    if index.axes != src.axes:
         raise UnreadableError("has fewer places than elements")
     return _copied_into(reader, self, src, index, at)
 

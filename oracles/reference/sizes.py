@@ -122,6 +122,25 @@ def of(*dims: Dim) -> Node:
     return Node("extent", label=" ".join(dim.name for dim in dims)) if dims else Node("constant", value=1.0)
 
 
+def added(count: Node, more: Node) -> Node:
+    """Return a count with so many more, or fewer where that is 0 less some."""
+    if more.kind == "constant":
+        return plus(count, more.value)
+    return count - more.args[1] if is_less(more) else count + more
+
+
+def negated(count: Node) -> Node:
+    """Return 0 less a count."""
+    if count.kind == "constant":
+        return Node("constant", value=0.0 - count.value)
+    return count.args[1] if is_less(count) else Node("constant", value=0.0) - count
+
+
+def is_less(count: Node) -> bool:
+    """Whether a count is 0 less another one."""
+    return count.kind == "subtract" and count.args[0].kind == "constant" and not count.args[0].value
+
+
 def floored(count: Node, by: float) -> Node:
     """Return how often a number goes into a count."""
     return count if by == 1 else Node("function", (count / by,), label="floor")

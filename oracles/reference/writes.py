@@ -11,6 +11,7 @@ from oracles.reference.lines import number, of_dims, template
 from oracles.reference.maps import linear, single, taken_at, with_axis
 from oracles.reference.pieces import at_start, pair_along, place_of
 from oracles.reference.reading import Reader, Value
+from oracles.reference.sizes import negated
 
 
 @rule("slice_scatter")
@@ -27,9 +28,7 @@ def _written(
     self, along = single(reader, self, at)
     src, own = single(reader, src, at)
     begin = place_of(reader, first, along)
-    index = linear(reader, {along: 1.0}, -begin.value if begin.kind == "constant" else 0.0)
-    if begin.kind != "constant":
-        index = template("a - b", {"a": index, "b": reader.sizes.expression(begin)})
+    index = linear(reader, {along: 1.0}, negated(begin))
     if step > 1:
         index = reader.lines.add(template("a / step", {"a": index, "step": number(float(step))}), "index")
     written = with_axis(taken_at(reader, src, own, index, (along,), 0.0), at, (along,))

@@ -152,7 +152,7 @@ def check(
         from fuzz.uses.check.replay import Wanted, check_by_replay
 
         dtypes = (capabilities or Capabilities()).dtypes
-        wanted = Wanted(shapes, example_inputs, values, fixed, dtypes, arrays, seed, max_cases, max_time)
+        wanted = Wanted(shapes, example_inputs, values, fixed, dtypes, arrays, seed, max_cases, max_time, any_values)
         if noted:
             print(wrapped_text(noted, columns()), file=sys.stderr)
         check_by_replay(kernel, reference, wanted)

@@ -174,7 +174,9 @@ def read(
             fixed=fixed,
         )
         if example_inputs is not None:
-            found = keeping(found, [_named(reference, found, example_inputs)], GIVEN, any_values=any_values)
+            found = keeping(
+                found, [named_examples(reference, found.called, example_inputs)], GIVEN, any_values=any_values
+            )
         OPS.pop(name, None)
         make_known(found.op)
         _MADE[name] = found.op
@@ -248,16 +250,16 @@ def lenient(op: Op, arrays: Arrays, *, strict: bool = False) -> Contract:
     return found if strict else replace(found, nonfinite="unspecified", denormals="flush", zeros="any")
 
 
-def _named(
-    reference: Callable[..., Any], found: Derived, examples: Sequence[Any] | Mapping[str, Any]
+def named_examples(
+    reference: Callable[..., Any], called: Mapping[str, str], examples: Sequence[Any] | Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """The examples by what the reference calls them."""
+    """Return examples by what the reference calls them."""
     if isinstance(examples, Mapping):
         return examples
     try:
         names = [*inspect.signature(reference).parameters]
     except (TypeError, ValueError):
-        names = [*found.called.values()]
+        names = [*called.values()]
     return dict(zip(names, examples, strict=False))
 
 

@@ -6,19 +6,23 @@ import inspect
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import NDArray
 
-from fuzz.findings.tally import note_decided
+from fuzz.findings.tally import Decided, never_decided, note_open
 from fuzz.generate.menus import MENUS
+from fuzz.generate.observed import words_of
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.uses.check.function import Arrays, never_given
 from fuzz.uses.check.plan import GIVEN, CheckPlan, Seed, plan
+from fuzz.uses.check.reference import named_examples
 from fuzz.uses.check.replay_cases import DTYPES, WEAKER, Comparison, Meant, ReplayCase, compared, meant_of, tensor_of
 from fuzz.uses.check.replay_ranges import Came
 from fuzz.uses.check.results import CheckError, CheckFailed, reason_of, told
+from fuzz.uses.examples import GIVEN as EXAMPLES
+from fuzz.uses.examples import structure_of
 from oracles.reference.asked import name_of, titled
 from oracles.reference.dims import UnreadableError
 
@@ -35,11 +39,17 @@ class Replay:
     meant: Meant
     arrays: Arrays
 
+    @property
+    def said(self) -> str:
+        """What is kept of what examples always are, in a line; "" if nothing is."""
+        kept = words_of(self.meant.kept)
+        return f"kept as in {EXAMPLES}: {kept}; any_values=True tries others" if kept else ""
+
     def run(self, todo: CheckPlan) -> None:
         """Try cases; raise CheckFailed for the smallest that fails."""
         name, began = name_of(self.kernel), time.monotonic()
         failed: tuple[ReplayCase, str] | None = None
-        cases, judged, last, came, decided = 0, 0, 0, Came(), dict[str, bool]()
+        cases, judged, last, came, decided = 0, 0, 0, Came(), Decided()
         for case in self.meant.cases(todo.seed):
             over = todo.max_time is not None and time.monotonic() - began > todo.max_time
             if over or cases == todo.max_cases or (failed is not None and cases > last + _AFTER):
@@ -48,22 +58,23 @@ class Replay:
             came.note(case.arrays, case.dtype)
             found = self._compared(case)
             judged += found.judged
-            note_decided(decided, found.decided)
+            note_open(decided, found.decided)
             if found.wrong and (failed is None or case.elements < failed[0].elements):
                 failed, last = (case, found.wrong), last or cases
         if failed is not None:
             case, wrong = failed
-            lines = [f"FAIL  {name}  {wrong}", f"  {case.text}", f"  {WEAKER}", f"  again: {todo.command}"]
+            lines = [f"FAIL  {name}  {wrong}", *(f"  {each}" for each in (case.text, self.said, WEAKER) if each)]
+            lines.append(f"  again: {todo.command}")
             raise CheckFailed(wrapped_text("\n".join(lines), columns()))
-        if not judged or not all(decided.values()):
-            never = " nor ".join(output for output, seen in decided.items() if not seen)
-            never = f" of {never}" if judged else ""
+        if (outputs := never_decided(decided)) or not judged:
+            never = f" of {' nor '.join(outputs)}" if judged else ""
             raise CheckFailed(f"NOTHING WAS JUDGED{never}: no element{never} in {cases} cases is decided by a replay")
         passed = f"{name} passed a replay: {cases} cases, {judged:,} elements judged, seed {todo.seed}"
         asked = self.meant.asked
         tensors = [asked.called.get(name) or name for name in asked.dims]
         own = never_given(self.kernel, asked.name, {*self._names(tensors), *asked.others}, tensors)
-        told = [passed, *(f"  {each}" for each in (asked.left_out, own, came.never(DTYPES).text, WEAKER) if each)]
+        notes = asked.left_out, self.said, own, came.never(DTYPES).text, WEAKER
+        told = [passed, *(f"  {each}" for each in notes if each)]
         GIVEN.passed += told
         print(wrapped_text("\n".join(told), columns()), file=sys.stderr)
 
@@ -122,6 +133,7 @@ class Wanted:
     seed: Seed
     max_cases: int | None
     max_time: float | None
+    any_values: bool
 
 
 def check_by_replay(kernel: Callable[..., Any], reference: Callable[..., Any], wanted: Wanted) -> None:
@@ -138,4 +150,10 @@ def check_by_replay(kernel: Callable[..., Any], reference: Callable[..., Any], w
         meant = meant_of(reference, wanted.shapes, wanted.example_inputs, wanted.fixed or {}, values, (dtype,))
     except UnreadableError as error:
         raise CheckError(f"{titled(reference)}: {error}") from reason_of(error)
+    if (examples := wanted.example_inputs) is not None and not wanted.any_values:
+        own, dims = meant.asked.called, meant.asked.dims
+        called = {name: own.get(name) or name for name in dims}
+        sample = named_examples(reference, called, examples)
+        kept, square = structure_of(called, dims, [sample], wanted.fixed or {})
+        meant = replace(meant, kept=kept, square=square)
     Replay(kernel, meant, wanted.arrays).run(plan(name_of(kernel), wanted.seed, wanted.max_cases, wanted.max_time))

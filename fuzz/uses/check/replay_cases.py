@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.base.stream import Dice, Stream
+from fuzz.findings.tally import Decided
 from fuzz.generate.menus import MENUS
 from fuzz.generate.observed import made_so
 from fuzz.generate.recipes import Recipe, RowSpec
@@ -86,8 +87,8 @@ class Comparison:
     """The largest error, as a share of what is allowed."""
     place: tuple[str, str, str, str] | None = None
     """The place of the worst element that is wrong, what it is and must be, and how far it may be off."""
-    decided: Mapping[str, bool] = field(default_factory=dict)
-    """Whether an element of it is judged, by each output that has elements."""
+    decided: Decided = field(default_factory=dict)
+    """0 where an element of it is judged, else 1, by each output that has elements, and its dtype."""
 
 
 Own = Callable[[int], Mapping[str, NDArray[Any]]]
@@ -298,7 +299,7 @@ def compared(
     larger ones, places are told as places in those."""
     if len(returned) != len(wanted):
         return Comparison(f"returned {len(returned)} outputs, where the reference has {len(wanted)}")
-    judged, ratio, decided = 0, 0.0, dict[str, bool]()
+    judged, ratio, decided = 0, 0.0, Decided()
     for at, (got, one) in enumerate(zip(returned, wanted, strict=True)):
         output = names[at] if names else f"output {at}" if len(wanted) > 1 else "the output"
         if got.shape != one.value.shape:
@@ -310,7 +311,7 @@ def compared(
         most = np.abs(must[known]).max(initial=0.0) / _CLEAR + 4 * SINGLE.tiny
         of_output = int((width[known] <= most).sum())
         judged += of_output
-        decided |= {output: of_output > 0} if got.size else {}
+        decided |= {(output, dtype): int(not of_output)} if got.size else {}
         with np.errstate(all="ignore"):
             far = np.abs(values - must)
             share = np.where(known & (far != 0.0), far / width, 0.0)

@@ -19,10 +19,10 @@ from fuzz.base.capability import Capabilities
 from fuzz.base.probe import GHOST, STREAM
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.generate.observed import structural
+from fuzz.findings.tally import never_decided
 from fuzz.uses.check.replay_cases import DTYPES, Comparison, Meant, ReplayCase, meant_of
 from fuzz.uses.check.results import CheckError
-from fuzz.uses.examples import samples_of, seen_of, square_in
+from fuzz.uses.examples import samples_of, structure_of
 from fuzz.uses.judge.asked import Asked
 from fuzz.uses.judge.nameless import op_of
 from fuzz.uses.judge.problem import Problem
@@ -90,7 +90,7 @@ class Replay:
         reason = next((each.reason for each in lines if each.reason), "".join(not_given[:1]))
         if said == "undecided":
             undecided = max(each.undecided for each in lines)
-            never = dict.fromkeys(name for each in lines for name, seen in each.decided.items() if not seen)
+            never = dict.fromkeys(name for each in lines for name in never_decided(each.decided))
             reason = f"{undecided} of {run.cases} cases have no element that a replay decides"
             reason = f"no element of {' or '.join(never)} is decided by a replay" if never else reason
         failures = tuple(_failure(*line.worst) for line in lines if line.worst is not None)
@@ -111,9 +111,8 @@ def replay_of(asked: Asked, problem: Problem, solutions: Solutions) -> Replay:
     )  # fmt: skip
     if samples := samples_of(problem.draw) if problem.draw and not (problem.own or asked.any_values) else ():
         dims = meant.asked.dims
-        kept = structural(seen_of({name: name for name in dims}, samples))
-        shapes = {name: tuple(samples[0][name].shape) for name in kept}
-        meant = replace(meant, kept=kept, square=square_in(kept, dims, shapes, problem.fixed))
+        kept, square = structure_of({name: name for name in dims}, dims, samples, problem.fixed)
+        meant = replace(meant, kept=kept, square=square)
     first = next(meant.cases(secrets.randbelow(2**32)))
     op = op_of(meant, meant.outputs(first), f"replayed_{problem.name}"[:31])
     place = writable(asked.output) / problem.name

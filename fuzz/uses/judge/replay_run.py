@@ -13,7 +13,7 @@ from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Pool
-from fuzz.findings.tally import note_decided
+from fuzz.findings.tally import Decided, never_decided, note_open
 from fuzz.judge.judge import Judge
 from fuzz.judge.words import changes_text
 from fuzz.laws.registry import Entry, with_twins
@@ -42,8 +42,8 @@ class Line:
     """The smallest case that failed."""
     reason: str = ""
     broken: bool = False
-    decided: dict[str, bool] = field(default_factory=dict)
-    """Whether an element of an output was judged, by each output that was compared."""
+    decided: Decided = field(default_factory=dict)
+    """In how many cases no element of an output was judged, by each that was compared; 0 if one was in any."""
 
     def failed(self, case: ReplayCase, verdict: Verdict, words: str, found: Comparison = _NOTHING) -> None:
         """Note a run that is wrong."""
@@ -58,7 +58,7 @@ class Line:
             return "wrong"
         if not (self.judged or self.undecided):
             return "did not run"
-        open_ = self.undecided + self.not_run > self.judged or not all(self.decided.values())
+        open_ = self.undecided + self.not_run > self.judged or bool(never_decided(self.decided))
         return "undecided" if open_ else "right"
 
 
@@ -115,7 +115,7 @@ class Run:
     def _judge(self, of: ReplayCase, entry: Entry, wanted: Wanted, outcome: Outcome) -> bool:
         """Judge a run. Return whether it is right."""
         line, (verdict, words, found) = self.lines[outcome.target], _found(entry.case, wanted, outcome, of.dtype)
-        note_decided(line.decided, found.decided)
+        note_open(line.decided, found.decided)
         if verdict is Verdict.PASS:
             line.judged += 1
             line.largest[of.dtype] = max(line.largest[of.dtype], found.ratio)

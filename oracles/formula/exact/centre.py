@@ -85,6 +85,8 @@ class Inputs:
 
     def axes(self, node: Node) -> Axes:
         """The axes that a node is reduced along, or that it takes from."""
+        if strange := [dim for dim in node.over if dim not in self.trace.dims]:
+            raise FormulaError(f"{strange[0]!r} is no dimension of what is returned")
         return tuple(map(self.trace.dims.index, node.over))
 
     def number(self, node: Node) -> int:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 from oracles.formula.made import plus
-from oracles.formula.node import Node
 from oracles.reference.dims import ONE, Axis, Pair, UnreadableError
 from oracles.reference.jaxprs.elementwise import primitive
 from oracles.reference.lines import number, of_dims, template
@@ -16,7 +15,7 @@ from oracles.reference.maps import linear, regrouped, single, taken_at, with_axi
 from oracles.reference.pieces import flipped, joined, part
 from oracles.reference.reading import Number, Reader, Value
 from oracles.reference.recording import Two
-from oracles.reference.sizes import of
+from oracles.reference.sizes import added, negated, of
 
 
 def pair_of(given: Any) -> Pair:
@@ -180,23 +179,10 @@ def _padded(reader: Reader, value: Value, at: int, before: Any, after: Any, betw
     value, dim = single(reader, value, at)
     step = between + 1
     count = of(dim) if step == 1 else plus((of(dim) - 1.0) * float(step), 1.0)
-    offset, more = (_signed(reader, pair_of(each)) for each in (before, after))
-    for each in (offset, more):
-        count = plus(count, each.value) if each.kind == "constant" else count + each
+    offset, more = map(reader.amount, (before, after))
+    count = added(added(count, offset), more)
     places = reader.sizes.axis(count, f"{dim.name}_pad")
-    index = linear(reader, dict.fromkeys(places, 1.0), -offset.value if offset.kind == "constant" else 0.0)
-    if offset.kind != "constant":
-        index = template("a - b", {"a": index, "b": reader.sizes.expression(offset)})
+    index = linear(reader, dict.fromkeys(places, 1.0), negated(offset))
     if step > 1:
         index = template("a / step", {"a": index, "step": number(float(step))})
     return with_axis(taken_at(reader, value, dim, index, places, float(outside)), at, places)
-
-
-def _signed(reader: Reader, pads: Pair) -> Node:
-    """How many places are put there, or taken off."""
-    found = reader.sizes.count(pads)
-    if found is None and max(pads) < 0 and (other := reader.sizes.count((-pads[0], -pads[1]))) is not None:
-        found = Node("constant", value=0.0) - other
-    if found is None:
-        raise UnreadableError("pads by what follows from extents in a way that is not known")
-    return found

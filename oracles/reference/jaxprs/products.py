@@ -14,8 +14,8 @@ from oracles.reference.jaxprs.elementwise import primitive
 from oracles.reference.lines import number, template
 from oracles.reference.maps import as_axis, copied, linear, single, split, taken_at, with_axis
 from oracles.reference.reading import Reader, Value
-from oracles.reference.sizes import floored, of
-from oracles.reference.windows import apart, over_windows
+from oracles.reference.sizes import added, floored, negated, of
+from oracles.reference.windows import apart, each_of, over_windows
 
 
 @primitive("dot_general")
@@ -81,24 +81,23 @@ def _slid(
 ) -> Value:  # fmt: skip
     """A value whose axis is where windows lie, with the dimension of places in them beside its axes; elements may lie
     `apart_by` so much, with nothing between."""
-    if not all(isinstance(each, int) for each in (step, *pads, apart_by, dilation)):
-        raise UnreadableError("has windows that follow from extents: formulas have such of fixed steps alone")
+    each_of([step, apart_by, dilation], 3)
     if not window and (step, tuple(pads), apart_by) == (1, (0, 0), 1):
         return value
     value, dim = single(reader, value, at)
-    before, after = pads
+    before, after = map(reader.amount, pads)
     length: Node = of(dim) if apart_by == 1 else plus((of(dim) - 1.0) * float(apart_by), 1.0)
-    length = plus(length, float(before + after))
+    length = added(added(length, before), after)
     if window:
         reach = plus(of(*window), -1.0)
         length = length - (reach if dilation == 1 else reach * float(dilation))
     count = plus(floored(plus(length, -1.0), float(step)), 1.0)
     places = reader.sizes.axis(count, f"{dim.name}_out")
     terms = {**dict.fromkeys(places, float(step)), **dict.fromkeys(window, float(dilation))}
-    index = linear(reader, terms, -float(before))
+    index = linear(reader, terms, negated(before))
     if apart_by > 1:
         index = template("a / step", {"a": index, "step": number(float(apart_by))})
-    is_inside = apart_by == 1 and before <= 0 and after <= 0
+    is_inside = apart_by == 1 and all(each.kind == "constant" and each.value <= 0 for each in (before, after))
     found = taken_at(reader, value, dim, index, (*places, *window), None if is_inside else outside)
     return with_axis(found, at, places)
 

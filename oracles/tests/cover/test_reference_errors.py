@@ -58,6 +58,31 @@ def test_what_cannot_be_read_says_why(reference: Callable[..., Any], said: str) 
         derive(reference, "x=b n")
 
 
+def _between_ones(x: Any) -> Any:
+    ones = torch.ones(x.shape[0], 2)
+    return torch.ops.aten.huber_loss.default(ones, ones, x.shape[-1] // 2), x
+
+
+def _unused_row(x: Any, i: Any) -> Any:
+    i.cumprod(1), x[2]
+    return torch.arange(i.shape[-1])[:, None] + 0
+
+
+@pytest.mark.parametrize(
+    ("reference", "shapes", "said"),
+    [
+        (lambda x, w: w[..., : x.shape[0] - x.shape[-1]], "x=b c s, w=c", "has no elements along 'c_part'"),
+        (lambda x, i: x * 0 + torch.zeros_like(x).scatter_add(0, i, x), "x=b s, i=b t", "fewer places than elements"),
+        (_between_ones, "x=b n", "'part' is no dimension of what"),
+        (lambda i, w: w[i[:, ::2] + 1], "i=b s, w=v d", r"aten.add \(test_reference_errors.py line \d+\) calculates"),
+        (_unused_row, "x=m n, i=m n", r"of x\[2, 3\], i\[2, 3\] it raises IndexError"),
+    ],
+)
+def test_what_random_references_met_is_said(reference: Callable[..., Any], shapes: str, said: str) -> None:
+    with pytest.raises(UnreadableError, match=said):
+        derive(reference, shapes)
+
+
 def test_an_exception_of_a_rule_is_one_line_with_that_of_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> Any:
         raise KeyError("m")

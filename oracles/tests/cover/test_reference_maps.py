@@ -26,6 +26,27 @@ def grouped(x, w):  # type: ignore[no-untyped-def]
     return F.conv1d(x, w, padding=2, groups=2)
 
 
+def cornered(x, y):  # type: ignore[no-untyped-def]
+    sizes = {"scale_factor": 2}, {"size": y.shape[:1]}, {"size": 7}
+    return tuple(F.interpolate(x, mode="linear", align_corners=True, **each) for each in sizes)
+
+
+def quartered(x, w):  # type: ignore[no-untyped-def]
+    return F.conv1d(x, w, groups=4)
+
+
+def as_long(x, w):  # type: ignore[no-untyped-def]
+    return F.conv1d(x, w, padding=w.shape[-1] // 2)
+
+
+def up_to_each(x, w):  # type: ignore[no-untyped-def]
+    return F.conv1d(x, w, padding=w.shape[-1] - 1)[..., : x.shape[-1]], F.conv1d(F.pad(x, (w.shape[-1] - 1, 0)), w)
+
+
+def shortened(x, w):  # type: ignore[no-untyped-def]
+    return F.conv_transpose1d(x, w, padding=w.shape[-1] // 2)
+
+
 def depthwise(x, w):  # type: ignore[no-untyped-def]
     return F.conv1d(x, w, padding=1, groups=x.shape[1])
 
@@ -137,6 +158,11 @@ def squares(x):  # type: ignore[no-untyped-def]
 READ: Mapping[Callable[..., Any], tuple[str, Mapping[str, int]]] = {
     strided: ("x=b c h w, w=m c k j, b=m", {"k": 3, "j": 2}),
     grouped: ("x=b n t, w=m c k", {"n": 6, "m": 4, "c": 3, "k": 3}),
+    cornered: ("x=b c t, y=m", {}),
+    quartered: ("x=b 4c t, w=m c k", {}),
+    as_long: ("x=b c t, w=m c k", {}),
+    up_to_each: ("x=b c t, w=m c k", {}),
+    shortened: ("x=b c t, w=c m k", {}),
     depthwise: ("x=b n t, w=n c k", {"n": 5, "c": 1, "k": 3}),
     transposed: ("x=b c h w, w=c m k j", {"k": 3, "j": 4}),
     transposed_groups: ("x=b n t, w=n c k, b=m", {"n": 4, "m": 6, "c": 3, "k": 2}),
@@ -175,7 +201,7 @@ def test_is_read(reference: Callable[..., Any]) -> None:
     """The guard has compared it at three sets of extents; here it has others, of float64, and torch's own value."""
     op = _read(reference)
     check(op)
-    known = {dim: 16 + 4 * at for at, dim in enumerate(op.named)} | {"b": 2} | {**op.fixed}
+    known = {dim: 48 - 4 * at for at, dim in enumerate(op.named)} | {"b": 2} | {**op.fixed}
     arrays = drawn(op, known, np.random.default_rng(5), ())
     found = reference(*(torch.from_numpy(arrays[each.name]) for each in sorted(op.inputs, key=_place(reference))))
     outputs = found if isinstance(found, tuple) else (found,)
@@ -200,20 +226,20 @@ def fractional(x):  # type: ignore[no-untyped-def]
     return F.interpolate(x, size=5, mode="nearest")
 
 
-def cornered(x):  # type: ignore[no-untyped-def]
-    return F.interpolate(x, scale_factor=2, mode="linear", align_corners=True)
+def thirds(x):  # type: ignore[no-untyped-def]
+    return F.interpolate(x, scale_factor=3, mode="linear")
 
 
 def by_extent(x, y):  # type: ignore[no-untyped-def]
-    return F.pad(x, (y.shape[0], 0))
+    return F.pad(x, (1, 0), value=y.shape[0])
 
 
 @pytest.mark.parametrize(
     ("reference", "shapes", "words"),
     [
         (fractional, "x=b c t", "makes other than a whole number of elements of each"),
-        (cornered, "x=b c t", "takes shares of elements that hang on how places are rounded"),
-        (by_extent, "x=b n, y=m", "pads by what follows from extents"),
+        (thirds, "x=b c t", "takes shares of elements that hang on how places are rounded"),
+        (by_extent, "x=b n, y=m", "pads by a number that follows from extents"),
     ],
 )
 def test_what_is_no_index_map_is_refused_in_a_line(reference: Callable[..., Any], shapes: str, words: str) -> None:

@@ -86,3 +86,30 @@ def test_a_wrong_window_is_found(kernel: Callable[..., Any]) -> None:
 def test_what_lies_outside_is_found() -> None:
     with pytest.raises(fuzz.CheckFailed, match="FAIL  pool_with_zeros  wrong values"):
         _check(pool_with_zeros, pool, "x=b c n")
+
+
+def between_ends(x: Any) -> Any:
+    return F.interpolate(x, scale_factor=2, mode="linear", align_corners=True)
+
+
+def by_shares(x: Any, *, more: int = 1) -> Any:
+    """Between the elements on both sides of each place."""
+    n = x.shape[-1]
+    place = torch.arange(2 * n) * ((n - 1) / (2 * n - more))
+    low = place.floor().long().clamp(max=n - 1)
+    share = place - low
+    return (1.0 - share) * x[..., low] + share * x[..., (low + 1).clamp(max=n - 1)]
+
+
+def steps_miscounted(x: Any) -> Any:
+    return by_shares(x, more=0)
+
+
+@pytest.mark.parametrize("kernel", [by_shares, between_ends], ids=lambda each: each.__name__)
+def test_places_between_ends_pass_however_they_are_rounded(kernel: Callable[..., Any]) -> None:
+    _check(kernel, between_ends, "x=b c n", max_cases=8)
+
+
+def test_a_wrong_number_of_steps_between_ends_is_found() -> None:
+    with pytest.raises(fuzz.CheckFailed, match="wrong values"):
+        _check(steps_miscounted, between_ends, "x=b c n", max_cases=8)

@@ -10,9 +10,11 @@ import pytest
 import torch
 
 import fuzz
+from fuzz.findings.tally import Decided, never_decided, note_open
+from fuzz.uses.check.replay_cases import compared
 from fuzz.uses.check.replay_ranges import Came, Span, spans_of
 from oracles.reference.asked import Shown
-from oracles.reference.replay import draws_at_random, ways_of
+from oracles.reference.replay import Replayed, draws_at_random, ways_of
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
@@ -293,3 +295,30 @@ def test_a_reference_without_return_is_told_so() -> None:
 
     with pytest.raises(fuzz.CheckError, match="it returns None: end it with `return`"):
         fuzz.check(lambda x: x * 2, reference=unfinished, shapes="x=... n", oracle="replay")
+
+
+def _lower(a: Any) -> Any:
+    return torch.linalg.inv(a) if bool((a.diagonal() != 0).all()) else a
+
+
+def _upper_ignored(a: Any) -> Any:
+    return _lower(torch.tril(a))
+
+
+def test_what_examples_always_are_is_kept_by_a_replay_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+    given: Any = {"reference": _lower, "example_inputs": (torch.rand(12, 12).tril() + torch.eye(12),), "max_cases": 8}
+    fuzz.check(_upper_ignored, oracle="replay", seed=1, **given)
+    told = " ".join(capsys.readouterr().err.split())
+    assert "kept as in the examples: a lower triangular; any_values=True tries others" in told
+    with pytest.raises(fuzz.CheckFailed, match="wrong values"):
+        fuzz.check(_upper_ignored, oracle="replay", any_values=True, seed=1, **given)
+
+
+def test_an_output_that_one_dtype_never_decides_is_named_with_it() -> None:
+    one = [Replayed(np.ones(2), np.zeros(2)), Replayed(np.ones(2), np.full(2, np.nan))]
+    found = compared(one, [np.ones(2), np.ones(2)], "f16", ("y", "z"))
+    assert found.decided == {("y", "f16"): 0, ("z", "f16"): 1}
+    decided: Decided = {("z", "f32"): 0}
+    for _ in range(4):
+        note_open(decided, found.decided)
+    assert never_decided(decided) == ["z in f16"]

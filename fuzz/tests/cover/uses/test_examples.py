@@ -17,6 +17,7 @@ from fuzz.tests.conftest import Cli
 from fuzz.uses.check.plan import GIVEN, Options
 from fuzz.uses.check.replay_cases import meant_of
 from fuzz.uses.examples import square_in
+from oracles.reference.derive import derive
 
 
 @pytest.fixture(autouse=True)
@@ -112,3 +113,29 @@ def test_a_replay_keeps_it_too() -> None:
         assert a.shape[0] == a.shape[1]
         assert np.array_equal(a, np.tril(a))
     assert any(len(case.arrays["a"]) > 8 for case in islice(meant.cases(1), 12))
+
+
+def _product(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+def _turned(a: Any, b: Any) -> Any:
+    return a.T @ b if len(a) > 4 else a @ b
+
+
+def test_square_matrices_are_read_and_stay_square(capsys: pytest.CaptureFixture[str]) -> None:
+    given: Any = {"reference": _product, "example_inputs": (torch.randn(8, 8), torch.randn(8, 8)), "max_cases": 8}
+    fuzz.check(_product, seed=1, **given)
+    told = " ".join(capsys.readouterr().err.split())
+    assert "a[n, m], b[m, k] -> y[n, k], n = m = k as in the examples" in told
+    with pytest.raises(fuzz.CheckFailed, match="wrong values"):
+        fuzz.check(_turned, seed=1, **given)
+
+
+def test_dimensions_that_a_reference_takes_alone_as_long_are_one() -> None:
+    def both(a: Any, b: Any) -> Any:
+        return a * b.T
+
+    op = derive(both, example_inputs=(torch.randn(8, 8), torch.randn(8, 8))).op
+    assert [each.dims for each in op.inputs] == ["n m", "m n"]
+    assert op.square == (("n", "m"),)
