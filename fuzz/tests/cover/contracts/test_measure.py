@@ -12,7 +12,7 @@ import torch
 
 import fuzz
 from fuzz.adapters.registry import expand
-from fuzz.contracts.measuring import measured
+from fuzz.contracts.measuring import Seen, measured, tightened
 from fuzz.contracts.orders import Meeting, Tree, UnreadableError, known, read_tree
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import PACK
