@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,7 @@ class _NoHalves(NumpyArrays):
 
 
 class _Copying:
-    returns = ()
+    returns: Collection[str] = ()
 
     def takes(self, name: str) -> bool:
         return name == "y"
