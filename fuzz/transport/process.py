@@ -121,6 +121,7 @@ class Process:
         EndedError."""
         self._limit = self.patience = limit
         self.start_limit = max(limit, START_LIMIT_S)
+        self._taken.begin(self.pid)
         yield from self._send(frames.encode_load(spec))
         return (yield from self.hello())
 
@@ -136,7 +137,7 @@ class Process:
         if self._journal is not None:
             self._journal.clear()
         self._count, self._longest, self._reached = len(cases), longest, 0
-        self._taken.begin()
+        self._taken.begin(self.pid)
         frame = frames.encode_frame(cases, math.ceil(self._limit) + records.GRACE_S, audits)
         answered = 0
         while answered < len(cases):
@@ -232,13 +233,13 @@ class Process:
             try:
                 rest = rest[os.write(self._to, rest) :]
             except BlockingIOError:
-                yield from self._await(self._to, select.POLLOUT, time.monotonic() + self.patience)
+                yield from self._await(self._to, select.POLLOUT, self._taken.clock + self.patience)
             except BrokenPipeError:
                 self._end()
 
     def _take(self, size: int, limit: float) -> Steps[bytes]:
         """The next `size` bytes of a hello."""
-        deadline = time.monotonic() + limit
+        deadline = self._taken.clock + limit
         while len(self._received) < size:
             yield from self._receive(deadline)
         taken = bytes(self._received[:size])
@@ -249,14 +250,14 @@ class Process:
         """The next answers, from that one on, once the frame is sent; with the error they are the last."""
         try:
             yield from self._send(frame)
-            deadline, found = time.monotonic() + self._silence, list[Response]()
+            deadline, found = self._taken.clock + self._silence, list[Response]()
             answer_by = 0.0
             while not found:
                 yield from self._receive(deadline)
                 found, size = frames.decode_responses(self._received, first, self._count, self._longest)
-                answer_by = answer_by or max(deadline, time.monotonic() + _ANSWER_S)
+                answer_by = answer_by or max(deadline, self._taken.clock + _ANSWER_S)
                 deadline = answer_by
-                if not found and time.monotonic() > deadline:  # there is always a byte more
+                if not found and self._taken.clock > deadline:  # there is always a byte more
                     self._end(hung=True)
             del self._received[:size]
             return found, None
@@ -290,14 +291,14 @@ class Process:
         self._received += data
 
     def _await(self, descriptor: int, what: int, deadline: float) -> Steps[None]:
-        """Wait until a pipe can be read or written. Raises EndedError where that takes too long or too much memory.
-        The time limit starts anew with each case that is begun."""
+        """Wait until a pipe can be read or written. Raises EndedError where that takes too long, on the worker's own
+        clock, or too much memory. The time limit starts anew with each case that is begun."""
         begun = self._begun
-        while not (yield Pause(descriptor, what, min(deadline, time.monotonic() + _LOOK_S))):
-            if self._begun != begun:
-                begun, deadline = self._begun, time.monotonic() + self._silence
+        while not (yield Pause(descriptor, what, time.monotonic() + min(deadline - self._taken.clock, _LOOK_S))):
             self._taken.look(self.pid)
-            if time.monotonic() >= deadline:
+            if self._begun != begun:
+                begun, deadline = self._begun, self._taken.clock + self._silence
+            if self._taken.clock >= deadline:
                 self._taken.hung(self._silence)
                 self._end(hung=True)
             if self._memory is not None and self._resident() > self._memory + _SHARED_BYTES:

@@ -1,8 +1,11 @@
-"""The time of processors that workers take: no clock of this process shows it while they live."""
+"""The time of workers: what they take of processors, which no clock of this process shows while they live, and for how
+long they were given none."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 _PROCESS = 2
 """CPUCLOCK_SCHED of <linux/posix-timers.h>: the clock of all threads of a process."""
@@ -14,32 +17,68 @@ def workers_time() -> float:
     return _all_s[0]
 
 
+def _used(pid: int) -> float | None:
+    """Return the seconds of processors that a process has taken; None if it has ended, or runs on another machine."""
+    try:
+        return time.clock_gettime((~pid << 3) | _PROCESS)
+    except OSError:
+        return None
+
+
+def _runnable(pid: int) -> bool:
+    """Return whether a thread of the process runs, or would if it were given a processor. See proc(5): what follows the
+    name, which may hold anything, is the state."""
+    try:
+        states = [each.read_bytes().rpartition(b")")[2].strip() for each in Path(f"/proc/{pid}/task").glob("*/stat")]
+    except OSError:
+        return False
+    return any(state.startswith(b"R") for state in states)
+
+
 class Taken:
-    """What one worker has taken. A case that hangs has taken what was waited for it: one that sleeps takes nothing of a
-    processor, and must not be tried for ever."""
+    """The time of one worker. Its clock stands still while it would run and is given no processor: on a busy machine
+    that is most of the time, and no kernel is to blame for it. While it sleeps the clock goes on."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, now: Callable[[], float] = time.monotonic, used: Callable[[int], float | None] = _used,
+        runnable: Callable[[int], bool] = _runnable,
+    ) -> None:  # fmt: skip
+        self._now, self._used, self._runnable = now, used, runnable
         self._pid, self._seen = 0, 0.0
-        self._seconds = self._before = 0.0
+        self._seconds = self._before = self._starved = 0.0
+        self._looked = now()
 
-    def begin(self) -> None:
-        """Cases begin."""
-        self._before = self._seconds
+    @property
+    def clock(self) -> float:
+        """The seconds of its clock, as of the last look at whether it is given a processor."""
+        return self._now() - self._starved
+
+    def begin(self, pid: int) -> None:
+        """Cases begin, for which it has been waiting."""
+        self._take(pid)
+        self._before, self._looked = self._seconds, self._now()
 
     def look(self, pid: int) -> None:
-        """Add what the process, which lives, has taken since the last look."""
-        try:
-            now = time.clock_gettime((~pid << 3) | _PROCESS)
-        except OSError:  # it has just ended, or runs on another machine
-            return
-        if pid != self._pid:
-            self._pid, self._seen = pid, 0.0
-        self._add(now - self._seen)
-        self._seen = now
+        """Look at the process, which was at work since the last look, several times a second."""
+        took, now = self._take(pid), self._now()
+        passed, self._looked = now - self._looked, now
+        if took is not None and took < passed and self._runnable(pid):
+            self._starved += passed - took
 
     def hung(self, waited: float) -> None:
-        """One of the cases took so many seconds, and was waited for no longer."""
+        """Add what was waited in vain for a case. One that sleeps takes nothing of a processor, and must not be tried
+        for ever."""
         self._add(max(0.0, waited - (self._seconds - self._before)))
+
+    def _take(self, pid: int) -> float | None:
+        """Add what the process has taken since it was seen last, and return it."""
+        used = self._used(pid)
+        if used is None:
+            return None
+        took = used - self._seen if pid == self._pid else used
+        self._pid, self._seen = pid, used
+        self._add(took)
+        return took
 
     def _add(self, seconds: float) -> None:
         self._seconds += seconds

@@ -61,7 +61,7 @@ _KNOWN, _MADE_USE = 8, 1 / 32
 of correct kernels the worst of a dozen runs has a larger one, as in `fuzz.triage.explain.declaration`."""
 _CLOSER, _TELLING = 1 / 64, 16.0
 """A result is that of another formula which is so much closer to it than to the declared one, wherever the two differ
-by so many times what is allowed. Chosen, not measured."""
+by this many times what is allowed. Chosen, not measured."""
 
 
 @dataclass(frozen=True)
@@ -333,7 +333,7 @@ def _step(bench: _Bench) -> Mechanism | None:
 
 def _lossy(bench: _Bench, case: Case) -> str:
     """The step of another form of the formula whose value is lost in the case, where the form allows all that comes of
-    this and other cases, and is made use of; '' where there is none."""
+    this and other cases, and is made use of; '' if there is no such step."""
     drawn = [replace(draw, seed=seed) for draw in (bench.draw, bench.elsewhere) for seed in _SEEDS]
     runs = bench.ran([case, bench.case, *map(vary.made, drawn)])
     known = sorted(bench.trials.known.values(), key=lambda each: 0.0 if each is None else -each.ratio)
@@ -423,7 +423,7 @@ def _tied(bench: _Bench) -> Mechanism | None:
 
 def _changed(tensor: Tensor, where: tuple[slice | int, ...] = (), by: float = 4.0) -> Tensor:
     """The tensor with other values of the same signs, larger and in another order, as a scale may cancel out; or with
-    others at some places, so many times as large that they are not lost beside others."""
+    others at some places, `by` times as large, so that they are not lost beside the rest."""
     values = _values(tensor)
     if not where:
         values = 1.75 * values[::-1]

@@ -37,7 +37,7 @@ are no more than enough: a million takes a second or two."""
 _MOST_OF_ALL = 1 << 21
 """The elements of the inputs of all cases beside a search, but for the first."""
 _RUNS = 45
-"""A case of a replay takes as long as so many calls of the reference: those that round at random take several times as
+"""The calls of the reference that take as long as a case of a replay: those that round at random take several times as
 long, and float64 twice."""
 _SECONDS, _SECONDS_ALONE = 5.0, 60.0
 """Those for all cases beside a search, and where nothing else decides."""
@@ -52,7 +52,7 @@ _RANDOM = (
 
 def own_problem(against: str, *, one_seed: bool = False) -> Problem:
     """Return the problem of a `Model` with its own inputs and weights alone, all weights from one seed or of each case
-    its own. Raises ProblemError where it is none, or where its tensors are too large to be replayed."""
+    its own. Raises ProblemError if it has no `Model`, or if its tensors are too large to be replayed."""
     path = Path(against.partition(":")[0])
     module, changed = _small_enough(path, text_of(path))
     try:

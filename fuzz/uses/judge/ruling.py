@@ -52,7 +52,7 @@ class FullSize:
     """Those of the inputs; none where it was not tried."""
     verdict: Said
     judged: int
-    """The elements that were judged, of so many `elements` of all outputs."""
+    """The elements that were judged, among the `elements` of all outputs."""
     elements: int
     failure: str
     """What is wrong; else ''."""
@@ -88,7 +88,7 @@ class SolutionRuling:
     """What is said of it at the shapes that come with the task: those of all other cases are the judge's. None where
     none come with it, or where these alone were asked for."""
     full_size: FullSize | None = None
-    """What is said of it at those shapes as they are, where they were made smaller; None of one that is wrong
+    """What is said of it at those shapes as they are, where they were made smaller; None if it is wrong
     already."""
     other_mode: SolutionRuling | None = None
     """What a replay says of it in the other mode of a module, such as `eval()`; None where the reference returns the
@@ -172,7 +172,7 @@ def solution_ruling(
 
 
 def worst_of(verdicts: Iterable[Said]) -> Said:
-    """Return the worst of some verdicts: where there is none, nothing ran."""
+    """Return the worst of the verdicts; without any, nothing ran."""
     return max(verdicts, key=_RANK.index, default="did not run")
 
 

@@ -152,12 +152,14 @@ def _candidates(
     apart = low != high
     if not apart.any():
         return low, high, None
-    middle, most, chance = (np.broadcast_to(each, apart.shape)[apart] for each in (centre, reach.most, reach.chance))
-    outer = low[apart], high[apart]
-    inner = ends(middle, np.maximum(most - chance, 0.0))
-    low[apart], high[apart] = ends(middle, most)
+    middle, most, less = (
+        np.broadcast_to(each, apart.shape)[apart] for each in (centre, reach.most, reach.most - reach.chance)
+    )
     doubt = np.zeros(apart.shape, bool)
-    doubt[apart] = (outer[0] != inner[0]) | (outer[1] != inner[1])
+    inner = ends(middle, np.maximum(less, 0.0))
+    doubt[apart] = (low[apart] != inner[0]) | (high[apart] != inner[1])
+    del inner, less  # the longest rows take what memory there is
+    low[apart], high[apart] = ends(middle, most)
     doubt &= np.isfinite(low) & np.isfinite(high)
     return low, high, doubt if doubt.any() else None
 

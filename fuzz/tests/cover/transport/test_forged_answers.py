@@ -22,6 +22,7 @@ from fuzz.transport.ending import EndedError, Ending
 from fuzz.transport.frames import encode_case, longest_answer
 from fuzz.transport.journal import Journal
 from fuzz.transport.process import Process
+from fuzz.transport.taken import Taken
 
 LIMIT_S = 5.0
 
@@ -42,6 +43,7 @@ def ended(
         return forgers[0]
 
     monkeypatch.setattr(process_module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(process_module, "Taken", lambda: Taken(lambda: next(clock), lambda pid: None))
     process = Process(start, LIMIT_S, None, journal=journal, sandboxed=True)  # type: ignore[arg-type]
     given = [encode_case(each) for each in CASES]
     steps = process.exchange(given, lambda found: None, longest=lambda position: longest_answer(CASES[position]))

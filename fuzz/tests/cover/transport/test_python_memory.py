@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fuzz.base.case import Case, Guard, Layout, Output, Tensor, contiguous
@@ -51,7 +52,7 @@ class _NoHalves(NumpyArrays):
 
 
 class _Copying:
-    returns = ()
+    returns: Collection[str] = ()
 
     def takes(self, name: str) -> bool:
         return name == "y"
@@ -69,6 +70,51 @@ def test_a_case_of_a_dtype_that_the_framework_lacks_is_not_run() -> None:
     assert (plain.status, lacking.status) == (RAN, NOT_BUILT)
     assert lacking.words == "numpy has no float16"
     assert lacking.damages == ()
+
+
+class _Returning(_Copying):
+    """Returns its result in memory that is then handed out again, with other memory."""
+
+    returns = ("y",)
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+    def takes(self, name: str) -> bool:
+        return False
+
+    def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int], way: object = None) -> Any:
+        return self.result
+
+
+class _Handing:
+    """NumPy, but that its new memory is some that was used before."""
+
+    def __init__(self, *pieces: Any) -> None:
+        self._pieces = [*pieces]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    def empty(self, shape: tuple[int], dtype: Any) -> Any:
+        piece = self._pieces.pop(0)
+        assert (piece.shape, piece.dtype) == (shape, dtype)
+        return piece
+
+
+@pytest.mark.parametrize("value", [1.5, 0.0], ids=["numbers", "zeros"])
+def test_what_was_returned_is_overwritten_where_it_may_be_handed_out_again(value: float) -> None:
+    layout, size = contiguous((512, 256)), 512 * 256 * 4
+    result = np.full((512, 256), value, np.float32)
+    kept, older = result.reshape(-1).view(np.uint8), np.full(size, 7, np.uint8)
+    fresh = [np.zeros(size, np.uint8) for _ in range(6)]
+    arrays = NumpyArrays()
+    arrays.library = _Handing(kept, older, *fresh)
+    case = Case("rms_norm", {"axis": 1, "eps": 0.5}, {}, {"y": Output("f32", layout)})
+    [(_, answer, _)] = CaseRunner(_Returning(result), arrays, FreshMemory(64)).answers([(case, False)])
+    assert (answer.status, answer.outputs["y"]) == (RAN, np.full((512, 256), value, np.float32).tobytes())
+    assert kept.tolist() == older.tolist() == [255] * size
+    assert {int(each[0]) for each in fresh} == ({255} if value == 0.0 else {0})  # what is new takes no time
 
 
 @pytest.mark.parametrize("dtype", ["f16", "f32"])
