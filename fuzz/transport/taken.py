@@ -9,6 +9,9 @@ from pathlib import Path
 
 _PROCESS = 2
 """CPUCLOCK_SCHED of <linux/posix-timers.h>: the clock of all threads of a process."""
+_SLOWEST = 64
+"""How many times slower than the wall's a worker's clock goes at most, as the timer of C workers does: a kernel that
+lowers its own priority on a busy machine ends, too."""
 _all_s = [0.0]
 
 
@@ -63,7 +66,7 @@ class Taken:
         took, now = self._take(pid), self._now()
         passed, self._looked = now - self._looked, now
         if took is not None and took < passed and self._runnable(pid):
-            self._starved += passed - took
+            self._starved += min(passed - took, passed * (1 - 1 / _SLOWEST))
 
     def hung(self, waited: float) -> None:
         """Add what was waited in vain for a case. One that sleeps takes nothing of a processor, and must not be tried

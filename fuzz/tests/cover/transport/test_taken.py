@@ -87,6 +87,16 @@ def test_the_clock_of_a_worker_stands_still_while_it_waits_for_a_processor() -> 
     assert {*machine.asked} == {7}
 
 
+def test_a_worker_that_is_given_no_processor_at_all_ends_some_day() -> None:
+    machine = Machine()
+    taken = machine.taken()
+    taken.begin(7)
+    before = taken.clock
+    machine.passes(640.0, used=0.0)
+    taken.look(7)
+    assert taken.clock - before == pytest.approx(10.0)
+
+
 @pytest.mark.parametrize("machine", [Machine(runs=False), Machine(used=None)], ids=["sleeps", "is elsewhere"])
 def test_the_clock_of_a_worker_goes_on_while_it_wants_no_processor_that_we_see(machine: Machine) -> None:
     taken = machine.taken()
