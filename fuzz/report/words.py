@@ -45,6 +45,8 @@ PHRASES: Mapping[Verdict, str] = {
     Verdict.FAIL_PROCESS: "leaves its process changed",
 }
 """What a kernel does, by verdict."""
+_BY_VALUES = (Verdict.FAIL_NUMERIC, Verdict.FAIL_NONFINITE, Verdict.FAIL_UNWRITTEN)
+"""The verdicts that a cause says in better words; of others both are said."""
 _UNSET = {
     "registers": "a register",
     "stack": "memory of the stack",
@@ -66,7 +68,7 @@ def what_is_wrong(told: Explanation) -> str:
         return f"refuses {which}: declare {told.suggestion.says}?"
     what = f"reads {unset_words(told.unset)}" if told.unset is not None else phrase(told)
     if told.mechanism is not None:
-        what = mechanism_words(told.mechanism)
+        what = f"{'' if told.verdict in _BY_VALUES else f'{what}: '}{mechanism_words(told.mechanism)}"
         if told.mechanism.kind not in ("ignores", "keeps", "loses"):  # that is the condition
             return what
     what += ", not the same each time" if told.unsteady is not None else ""

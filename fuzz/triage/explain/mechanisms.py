@@ -13,7 +13,7 @@ from itertools import islice
 
 import numpy as np
 
-from fuzz.base.case import Case, CaseError, Layout, Tensor, contiguous
+from fuzz.base.case import Case, CaseError, Tensor, contiguous
 from fuzz.base.draw import Draw, Frame, Placement
 from fuzz.base.dtypes import numbers, quantise
 from fuzz.base.outcome import Outcome, Status
@@ -183,20 +183,18 @@ def _dims(op: Op, case: Case, operand: Operand) -> list[str]:
 
 
 def _laid_out(bench: _Bench) -> Mechanism | None:
-    """Whether the case passes once an input is contiguous, with the same values."""
+    """Whether the case passes once an input is contiguous, with the same values; a kernel may look at the strides of
+    extents of 1, too."""
     base = vary.base_of(bench.case)
-    apart = [name for name, each in bench.case.inputs.items() if not _is_contiguous(each.layout)]
+    apart = [n for n, each in bench.case.inputs.items() if each.layout.strides != contiguous(each.layout.shape).strides]
     for names in [*([name] for name in apart), *([apart] if len(apart) > 1 else [])]:
-        together = base.with_parts(*(replace(base.part(name), place=Placement()) for name in names))
+        parts = [base.part(name) for name in names]
+        places = [Placement(guard=part.place.guard, offset=part.place.offset) for part in parts]
+        together = base.with_parts(*(replace(part, place=at) for part, at in zip(parts, places, strict=True)))
         (judgement,) = bench.trials.judge([vary.made(together)])
         if judgement is not None and judgement.verdict is Verdict.PASS:
             return Mechanism("layout", " and ".join(names))
     return None
-
-
-def _is_contiguous(layout: Layout) -> bool:
-    own = zip(layout.shape, layout.strides, contiguous(layout.shape).strides, strict=True)
-    return all(extent < 2 or stride == step for extent, stride, step in own)
 
 
 def _of_another_form(bench: _Bench) -> Mechanism | None:
@@ -437,31 +435,30 @@ def _with(case: Case, name: str, tensor: Tensor) -> Case:
     return replace(case, inputs={**case.inputs, name: tensor})
 
 
-TABLE: tuple[Callable[[_Bench], Mechanism | None], ...] = (
+_Experiment = Callable[[_Bench], Mechanism | None]
+TABLE: tuple[_Experiment, ...] = (
     _laid_out, _ignored, _lost, _of_another_form, _tied, _taken, _narrow, _until, _step,
 )  # fmt: skip
 """The plainest first."""
 
 
 def mechanism(trials: Trials, case: Case) -> Mechanism | None:
-    """Return what the kernel does wrong, where an experiment of the table shows it of the smallest case; None for what
-    fails by other things than its values."""
-    hangs = trials.family.name != "values" or trials.fresh
-    if (
-        hangs
-        or not Frame(case).fits()
-        or not 0 < case.elements <= _LARGEST
-        or any(each.alias for each in case.inputs.values())
-    ):
+    """Return what the kernel does wrong, where an experiment of the table shows it of the smallest case; of what fails
+    by other things than its values, or is large, only whether it needs contiguous inputs."""
+    family = trials.family
+    if trials.fresh or family.law is not None or family.name == "accepted invalid":
         return None
+    if not Frame(case).fits() or not case.elements or any(each.alias for each in case.inputs.values()):
+        return None
+    table = TABLE if family.name == "values" and case.elements <= _LARGEST else TABLE[:1]
     with contextlib.suppress(OutOfTimeError, CaseError):
         bench = _Bench(trials, case, vary.ordinary(vary.filled(vary.base_of(case)), 1))
-        return next(_found(bench), None)
+        return next(_found(bench, table), None)
     return None
 
 
-def _found(bench: _Bench) -> Iterator[Mechanism]:
-    for experiment in TABLE:
+def _found(bench: _Bench, table: Sequence[_Experiment]) -> Iterator[Mechanism]:
+    for experiment in table:
         with contextlib.suppress(CaseError, NumericsError, FormulaError):
             if found := experiment(bench):
                 yield found
