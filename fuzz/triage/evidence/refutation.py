@@ -28,8 +28,8 @@ _POOL = 100
 """The cases drawn in each round, of which those are run that can tell most."""
 _POOL_SLOWLY = 60
 _EACH_RIVAL, _EACH_ATOM, _INSIDE, _OUTSIDE = 2, 3, 12, 8
-"""The cases about each rival and just outside each condition, and the others inside and outside the rule; of a condition
-that hardly a case is held against as many as are wanted."""
+"""The cases about each rival and just outside each condition, and the others inside and outside the rule; for a
+condition that hardly a case is held against as many as are wanted."""
 _INSIDE_HIDDEN = 36
 """The cases inside where a rule has exceptions that values make: there may be others."""
 _MOST_RIVALS = 14

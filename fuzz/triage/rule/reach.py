@@ -21,7 +21,7 @@ many failures on this side of it, it would have failed by then (all but e^-8 of 
 _MOST = 3
 """The most conditions that a person reads at once."""
 _TELLING = 0.05
-"""A necessary condition rules out at least this share of what passes, and no fewer than any condition is held against."""
+"""A necessary condition rules out at least this share of what passes, and as many as any is held against."""
 _COVERED = 0.5
 """A sufficient one is worth reading where it holds of this share of the failures, in a search too."""
 _CONFIRMED = 100

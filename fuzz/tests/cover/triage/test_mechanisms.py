@@ -114,6 +114,18 @@ def test_memory_that_is_taken_to_be_contiguous_and_a_wrong_value_in_any_layout()
     with_number = _headline(lambda x, c: flat(x) + c, lambda x, c: x * 2 + c, "x=b n, c=", capabilities=strided)
     assert "needs contiguous x" in with_number
 
+    def refusing(x: Any) -> Any:
+        if not x.is_contiguous():
+            raise RuntimeError("a view")
+        return x * 2
+
+    told = _headline(refusing, lambda x: x * 2, "x=b n", capabilities=strided)
+    assert "refusing crashes: needs contiguous x" in told
+    by_steps = _headline(
+        lambda x: x * (2 if x.stride(1) == 1 else 3), lambda x: x * 2, "x=b n", capabilities=strided
+    )  # those of extents of 1, too
+    assert "needs contiguous x" in by_steps
+
 
 @pytest.mark.whole
 def test_an_exponential_that_overflows_and_a_threshold_that_is_too_low() -> None:
