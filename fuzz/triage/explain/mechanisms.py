@@ -440,9 +440,11 @@ TABLE: tuple[_Experiment, ...] = (
     _laid_out, _ignored, _lost, _of_another_form, _tied, _taken, _narrow, _until, _step,
 )  # fmt: skip
 """The plainest first."""
+LOSSY = (_step,)
+"""Those of a value that is lost on the way."""
 
 
-def mechanism(trials: Trials, case: Case) -> Mechanism | None:
+def mechanism(trials: Trials, case: Case, known: tuple[_Experiment, ...] = TABLE) -> Mechanism | None:
     """Return what the kernel does wrong, where an experiment of the table shows it of the smallest case; of what fails
     by other things than its values, or is large, only whether it needs contiguous inputs."""
     family = trials.family
@@ -450,7 +452,8 @@ def mechanism(trials: Trials, case: Case) -> Mechanism | None:
         return None
     if not Frame(case).fits() or not case.elements or any(each.alias for each in case.inputs.values()):
         return None
-    table = TABLE if family.name == "values" and case.elements <= _LARGEST else TABLE[:1]
+    is_small = family.name == "values" and case.elements <= _LARGEST
+    table = [each for each in known if is_small or each is _laid_out]
     with contextlib.suppress(OutOfTimeError, CaseError):
         bench = _Bench(trials, case, vary.ordinary(vary.filled(vary.base_of(case)), 1))
         return next(_found(bench, table), None)
