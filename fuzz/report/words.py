@@ -106,8 +106,8 @@ _MECHANISMS = {
     ),
     "step": ("wrong where {step_alone}", "its results are those of a formula with that step, right and wrong ones"),
     "shift": (
-        "right until {about} is about {limit} from 0{step}",
-        "with {about} as far apart, but nearer to 0, it passes",
+        "right until {about} is about {limit} from {origin}{step}",
+        "with {about} as far apart, but nearer to {origin}, it passes",
     ),
     "tie": ("chooses otherwise at a near tie", "the two values that decide differ by {limit} of themselves"),
 }  # fmt: skip
@@ -128,8 +128,8 @@ def _of_mechanism(found: Mechanism, which: int) -> str:
     about, places = found.about or "all inputs", ", ".join(map(str, found.places[:_NEAREST]))
     more = ", ..." if len(found.places) > _NEAREST else ""
     return _MECHANISMS[found.kind][which].format(
-        about=about, dim=found.dim, places=f"{places}{more}", count=len(found.places), of=found.of,
-        limit=f"{found.limit:.2g}", step=f" ({found.step})" if found.step else "", step_alone=found.step,
+        about=about, dim=found.dim, origin=found.dim or 0, places=f"{places}{more}", count=len(found.places),
+        of=found.of, limit=f"{found.limit:.2g}", step=f" ({found.step})" if found.step else "", step_alone=found.step,
     )  # fmt: skip
 
 

@@ -54,6 +54,8 @@ _PASSED = {Verdict.PASS: True, Verdict.FAIL_NUMERIC: False, Verdict.FAIL_NONFINI
 _STEPS, _HALVINGS = 33, 8
 """The magnitudes that are tried between 1 and the largest number, and how often what lies between two of them is cut in
 half: for f32 the limit is known to 1% then."""
+_FURTHER = (2.0, 4.0)
+"""How many times as far from 0 as one input may be all of them are, where only what lies between them decides."""
 _TIED = 2.0**-18
 """Values tie in f32 that are as near to each other as some dozens of roundings. Chosen, not measured."""
 _KNOWN, _MADE_USE = 8, 1 / 32
@@ -285,8 +287,15 @@ def _until(bench: _Bench) -> Mechanism | None:
         return Mechanism("down", main, limit=found[0], step=_lossy(bench, found[1]))
     for some in ([main], *([names] if len(names) > 1 else [])):
         if found := _from(bench, lambda values, limit: values + limit, some, shifts):
-            return Mechanism("shift", " and ".join(some), limit=found[0], step=_lossy(bench, found[1]))
+            near = "" if some == names else _near(bench, names, found[0])
+            return Mechanism("shift", " and ".join(some), dim=near, limit=found[0], step=_lossy(bench, found[1]))
     return None
+
+
+def _near(bench: _Bench, names: Sequence[str], limit: float) -> str:
+    """The other inputs, from which the first must not be far where all may be far from 0; '' where that decides."""
+    far = (_changed_all(bench, lambda values, limit: values + limit, names, limit * times) for times in _FURTHER)
+    return " and ".join(names[1:]) if bench.passed([*far]) == [True] * len(_FURTHER) else ""
 
 
 def _least(values: F64) -> float:
@@ -299,16 +308,9 @@ def _from(
 ) -> tuple[float, Case] | None:
     """The magnitude from which on it fails, as a power of two by which inputs of at most 1 are changed, and a case of
     it; None where it does not pass up to one, and fail at the next two."""
-    base = vary.made(bench.elsewhere)
 
     def at(power: float) -> Case:
-        case = base
-        for name in names:
-            tensor, values = base.inputs[name], _values(base.inputs[name])
-            most = [np.abs(values).max(where=side, initial=0.0) or 1.0 for side in (values < 0, values >= 0)]
-            changed = way(values / np.where(values < 0, *most), 2.0**power)  # one sign alone may have a limit
-            case = _with(case, name, replace(tensor, bits=quantise(changed, tensor.dtype).tobytes()))
-        return case
+        return _changed_all(bench, way, names, 2.0**power)
 
     if bench.passed([at(float(powers[0]))]) != [True]:
         return None
@@ -321,6 +323,16 @@ def _from(
         middle = (low + high) / 2
         low, high = (middle, high) if bench.passed([at(middle)]) == [True] else (low, middle)
     return 2.0**high, at(high)
+
+
+def _changed_all(bench: _Bench, way: Callable[[F64, float], F64], names: Sequence[str], limit: float) -> Case:
+    case = base = vary.made(bench.elsewhere)
+    for name in names:
+        tensor, values = base.inputs[name], _values(base.inputs[name])
+        most = [np.abs(values).max(where=side, initial=0.0) or 1.0 for side in (values < 0, values >= 0)]
+        changed = way(values / np.where(values < 0, *most), limit)  # one sign alone may have a limit
+        case = _with(case, name, replace(tensor, bits=quantise(changed, tensor.dtype).tobytes()))
+    return case
 
 
 def _step(bench: _Bench) -> Mechanism | None:

@@ -136,6 +136,25 @@ def test_an_exponential_that_overflows_and_a_threshold_that_is_too_low() -> None
 
 
 @pytest.mark.whole
+def test_a_distance_of_two_inputs_and_one_from_zero() -> None:
+    def near(x: Any, y: Any) -> Any:
+        return torch.where((x - y).abs() > 3, torch.maximum(x, y), torch.logaddexp(x, y))
+
+    told = _headline(near, torch.logaddexp, "x=n, y=n")
+    assert re.search(r"right until x is about 3\.\d from y", told), told
+
+
+@pytest.mark.whole
+def test_a_window_that_is_cut_off_is_no_mean_by_one_less() -> None:
+    def by_three(x: Any) -> Any:
+        further = (x.shape[-1] - 3) % 2 if x.shape[-1] > 3 else 3 - x.shape[-1]
+        return functional.avg_pool1d(functional.pad(x, (0, further)), 3, 2)
+
+    told = _headline(by_three, lambda x: functional.avg_pool1d(x, 3, 2, ceil_mode=True), "x=b c n")
+    assert "n - 1" not in told, told
+
+
+@pytest.mark.whole
 def test_a_near_tie_and_a_wrong_choice() -> None:
     def first(x: Any) -> Any:
         return torch.argmax(x, -1)
