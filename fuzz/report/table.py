@@ -11,7 +11,7 @@ from rich.text import Text
 
 from fuzz.adapters.target import TargetId
 from fuzz.findings.tally import Tally, TargetTally, WorstPass, widest_first
-from fuzz.report.console import bare_table, print_lines
+from fuzz.report.console import bare_table
 
 _CELLS = 10
 """Cells of a bar: a tenth each can be told apart, and four columns of numbers stand beside it in 80 columns."""
@@ -90,7 +90,7 @@ def print_kernels(out: Console, lines: Sequence[KernelLine], tally: Tally | None
                 _add_target(table, target, narrow=narrow)
     if lines:
         out.print(table)
-        print_lines(out, [_NOTE], "dim")
+        out.print(_NOTE, style="dim", soft_wrap=True)
 
 
 def _cells(line: KernelLine, *, narrow: bool) -> tuple[str, ...]:
