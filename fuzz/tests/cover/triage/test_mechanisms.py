@@ -145,6 +145,21 @@ def test_a_distance_of_two_inputs_and_one_from_zero() -> None:
 
 
 @pytest.mark.whole
+def test_a_cause_is_told_alike_in_no_time_and_in_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    softplus, expm1 = (lambda x: torch.log1p(torch.exp(x)), _softplus), (lambda x: x.exp() - 1, lambda x: x.expm1())
+    at_once = [_headline(*each, "x=n").partition(" x = ")[0] for each in (softplus, expm1)]
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "again", explain_s=20.0))
+    for said, each in zip(at_once, (softplus, expm1), strict=True):
+        assert _said_of(said) == _said_of(_headline(*each, "x=n"))
+
+
+def _said_of(headline: str) -> str:
+    found = re.search("(right|wrong|is) .*?(overflows|cancels)", headline)
+    assert found is not None, headline
+    return found[0]
+
+
+@pytest.mark.whole
 def test_a_window_that_is_cut_off_is_no_mean_by_one_less() -> None:
     def by_three(x: Any) -> Any:
         further = (x.shape[-1] - 3) % 2 if x.shape[-1] > 3 else 3 - x.shape[-1]
