@@ -61,8 +61,8 @@ _NEAREST = 4
 def what_is_wrong(told: Explanation) -> str:
     """Return what the kernel does wrong, and when, in half a line: it heads every report of the failure."""
     if told.contract is not None and told.contract.telling:
-        step = f": {told.mechanism.step}" if told.mechanism is not None and told.mechanism.step else ""
-        return f"right only as {told.contract.says}{step}"
+        lost = f": {told.mechanism.step}" if told.mechanism is not None and told.mechanism.step else ""
+        return f"right only as {told.contract.says}{lost}"
     if told.suggestion is not None:
         dim, step = told.suggestion.dim, told.suggestion.step
         which = f"{dim} mod {step} != 0" if step else f"longer {dim}" if dim else "empty tensors"
