@@ -123,6 +123,7 @@ def answer_words(kind: Feature, answers: Iterable[Answer]) -> list[str]:
 
 _OPPOSITE: Mapping[str, str] = {"=": "!=", ">": "<=", "<": ">="}
 _RESIDUE, _MEMORY, _PRODUCT, _FURTHEST, _RATIO, _QUANTILE = 1.2, 1.05, 1.1, 1.15, 1.3, 1.35
+_COMPARED = 1.16  # more than 'layout of x != contiguous': transposed inputs are often those that are not square
 _KEPT = ("rounding {0} to the dtype of {2} changes it by another factor than the twin's",
          "rounding {0} to the dtype of {2} changes it by the same factor as the twin's")  # fmt: skip
 
@@ -135,7 +136,7 @@ KINDS: Mapping[Kind, Row] = {
     "power of two": Row("{0} is a power of two", yes="{0} is a power of two", no="{0} is not a power of two"),
     "product": Row("{0} * {2}", "size", cost=_PRODUCT),
     "in blocks": Row("{0} * next_power_of_2({2})", "size", cost=_RATIO),
-    "compared": Row("{0} {1} {2}", yes="{0} {1} {2}", no="{0} {opposite} {2}"),
+    "compared": Row("{0} {1} {2}", cost=_COMPARED, yes="{0} {1} {2}", no="{0} {opposite} {2}"),
     "beyond the first": Row("{0} > extent 0 of the {0}", yes="{0} > the first extent", no="{0} = the first extent"),
     "axis": Row("axis", answer="{0} of rank {1}"),
     "axis is first": Row("axis is the first", yes="axis is the first", no="axis is not the first"),

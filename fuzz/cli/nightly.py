@@ -97,6 +97,7 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
     from fuzz.findings.database import answering, opened_store
     from fuzz.findings.database_store import restore, told_again
     from fuzz.findings.state import FINDINGS, FencedError, locked, make_state
+    from fuzz.report.console import print_lines
     from fuzz.uses.nightly.night import Night
     from fuzz.uses.nightly.opening import close
     from fuzz.uses.search.stopping import LAST_S, Stopping
@@ -118,7 +119,7 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
                 _warn(err, line)
             restore(engine, state / FINDINGS)
             opened = _opened(options, engine, pack)
-        err.print(_announced(opened), soft_wrap=True)
+        print_lines(err, [_announced(opened)])
         with Stopping(opened.left_s) as stopping, ExitStack() as held:
             night = Night(
                 state, pack, pack_words(options.pack, options.untrusted), targets, engine, opened, stopping,
@@ -140,7 +141,9 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
 
 
 def _warn(err: Console, line: str) -> None:
-    err.print(line, style="yellow", soft_wrap=True)
+    from fuzz.report.console import print_lines
+
+    print_lines(err, [line], "yellow")
 
 
 def _opened(options: NightlyOptions, engine: Engine, pack: Pack) -> Opened:

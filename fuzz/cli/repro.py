@@ -57,7 +57,7 @@ def repro(options: ReproOptions) -> Exit:
     try:
         return _replayed(options)
     except (PackError, SelectionError, BuildError, NumericsError) as error:  # another commit may have it right
-        console.progress().print(f"kernelfuzz: {error}", soft_wrap=True, markup=False)
+        console.print_lines(console.progress(), [f"kernelfuzz: {error}"])
         return Exit.CANNOT_JUDGE
 
 

@@ -55,7 +55,7 @@ def selftest(options: SelftestOptions) -> Exit:
 
     def begin(place: int) -> None:
         text = f"[{place + 1}/{len(mutants)}] {mutants[place].name}: {mutants[place].trigger}"
-        err.print(text, soft_wrap=True)
+        console.print_lines(err, [text])
 
     with Interruption("what was hunted for is shown") as stop:
         # Where a stop is wanted, what is under way is dropped: those mutants may just not have been found yet.

@@ -63,7 +63,7 @@ def print_night(
     console.print()
     print_lines(console, not_exercised(_undeclared(seen, kernels)))
     if pairs:
-        console.print(f"{pairs_words(pairs)}; the page names the others, by op", soft_wrap=True)
+        print_lines(console, [f"{pairs_words(pairs)}; the page names the others, by op"])
     failing = [(bucket.row.kernel, bucket.told.explained != "not yet") for bucket in seen.failing]
     found = found_words(
         outcome or night_outcome(seen), bugs_words(failing) if failing else "", [each.kernel for each in broken]
@@ -71,11 +71,8 @@ def print_night(
     used = seen.night.used_s
     rate = seen.judged / used if used else 0.0
     limit = f" of {minutes(seen.night.limit_s)}" if seen.night.limit_s else ""  # a run may end with its cases
-    console.print(
-        f"{found}: {seen.judged:,} judged runs of {seen.cases:,} cases in {minutes(used)}{limit} "
-        f"({rate:,.0f}/s), night {seen.night.id}, seed {seen.night.seed}",
-        soft_wrap=True,
-    )  # fmt: skip
+    runs = f"{seen.judged:,} judged runs of {seen.cases:,} cases in {minutes(used)}{limit} ({rate:,.0f}/s)"
+    print_lines(console, [f"{found}: {runs}, night {seen.night.id}, seed {seen.night.seed}"])
 
 
 def broken_of(seen: NightView) -> list[Broken]:

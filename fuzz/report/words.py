@@ -45,6 +45,8 @@ PHRASES: Mapping[Verdict, str] = {
     Verdict.FAIL_PROCESS: "leaves its process changed",
 }
 """What a kernel does, by verdict."""
+_BY_VALUES = (Verdict.FAIL_NUMERIC, Verdict.FAIL_NONFINITE, Verdict.FAIL_UNWRITTEN)
+"""The verdicts that a cause says in better words; of others both are said."""
 _UNSET = {
     "registers": "a register",
     "stack": "memory of the stack",
@@ -59,14 +61,15 @@ _NEAREST = 4
 def what_is_wrong(told: Explanation) -> str:
     """Return what the kernel does wrong, and when, in half a line: it heads every report of the failure."""
     if told.contract is not None and told.contract.telling:
-        return f"right only as {told.contract.says}"
+        lost = f": {told.mechanism.step}" if told.mechanism is not None and told.mechanism.step else ""
+        return f"right only as {told.contract.says}{lost}"
     if told.suggestion is not None:
         dim, step = told.suggestion.dim, told.suggestion.step
         which = f"{dim} mod {step} != 0" if step else f"longer {dim}" if dim else "empty tensors"
         return f"refuses {which}: declare {told.suggestion.says}?"
     what = f"reads {unset_words(told.unset)}" if told.unset is not None else phrase(told)
     if told.mechanism is not None:
-        what = mechanism_words(told.mechanism)
+        what = f"{'' if told.verdict in _BY_VALUES else f'{what}: '}{mechanism_words(told.mechanism)}"
         if told.mechanism.kind not in ("ignores", "keeps", "loses"):  # that is the condition
             return what
     what += ", not the same each time" if told.unsteady is not None else ""
@@ -103,8 +106,8 @@ _MECHANISMS = {
     ),
     "step": ("wrong where {step_alone}", "its results are those of a formula with that step, right and wrong ones"),
     "shift": (
-        "right until {about} is about {limit} from 0{step}",
-        "with {about} as far apart, but nearer to 0, it passes",
+        "right until {about} is about {limit} from {origin}{step}",
+        "with {about} as far apart, but nearer to {origin}, it passes",
     ),
     "tie": ("chooses otherwise at a near tie", "the two values that decide differ by {limit} of themselves"),
 }  # fmt: skip
@@ -125,8 +128,8 @@ def _of_mechanism(found: Mechanism, which: int) -> str:
     about, places = found.about or "all inputs", ", ".join(map(str, found.places[:_NEAREST]))
     more = ", ..." if len(found.places) > _NEAREST else ""
     return _MECHANISMS[found.kind][which].format(
-        about=about, dim=found.dim, places=f"{places}{more}", count=len(found.places), of=found.of,
-        limit=f"{found.limit:.2g}", step=f" ({found.step})" if found.step else "", step_alone=found.step,
+        about=about, dim=found.dim, origin=found.dim or 0, places=f"{places}{more}", count=len(found.places),
+        of=found.of, limit=f"{found.limit:.2g}", step=f" ({found.step})" if found.step else "", step_alone=found.step,
     )  # fmt: skip
 
 

@@ -19,8 +19,8 @@ from fuzz.triage.explain.conclusion import Conclusion
 from fuzz.triage.explain.counterfactuals import counterfactuals
 from fuzz.triage.explain.declaration import LEAST, Fitting, fitting
 from fuzz.triage.explain.explain import explain
-from fuzz.triage.explain.mechanisms import mechanism
-from fuzz.triage.explanation import Counterfactual, Unsteady
+from fuzz.triage.explain.mechanisms import LOSSY, mechanism
+from fuzz.triage.explanation import Counterfactual, Mechanism, Unsteady
 from fuzz.triage.finding import Diagnosis, Finding, change
 from fuzz.triage.rule.rule import Rule
 from fuzz.triage.shrink.shrink import shrink
@@ -170,9 +170,7 @@ def diagnose(
             trials = replace(trials, fresh=True, known={})
             small, nearby, fits, conclusion = _shrunk_and_explained(trials, case, judgement, others, clock)
         shown = trials.confirmed(small)
-        told = (
-            mechanism(replace(trials, out_of_time=allowance.stop), small) if fits is None or not fits.telling else None
-        )
+        told = _mechanism(replace(trials, out_of_time=allowance.stop), small, fits)
         unset = unset_read(trials, small)
         changing = _unsteady(trials, small) if unset is None else None
     seen = replayed(pool, by_id, small, family.law)  # again: a smaller case may fail on more
@@ -271,6 +269,13 @@ def _declared_otherwise(
     if trials.family.name != "values":
         return None
     return fitting(replace(trials, out_of_time=allowance.stop), shown, allowance.stop)
+
+
+def _mechanism(trials: Trials, case: Case, fits: Fitting | None) -> Mechanism | None:
+    """What the kernel does wrong, where no contract says that; of an algorithm that fits, the step it is wrong by."""
+    if fits is None or not fits.telling:
+        return mechanism(trials, case)
+    return mechanism(trials, case, LOSSY) if fits.neighbour.changed == ("algorithm",) else None
 
 
 def _unsteady(trials: Trials, case: Case) -> Unsteady | None:

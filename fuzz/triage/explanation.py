@@ -281,6 +281,7 @@ class Mechanism:
     about: str
     """The tensor, or the other formula; '' where it is all tensors."""
     dim: str = ""
+    """The dimension along which; of a shift what it is from, '' for 0."""
     places: tuple[int, ...] = ()
     """Where along that dimension."""
     of: int = 0

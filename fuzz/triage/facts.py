@@ -36,6 +36,7 @@ from fuzz.triage.explanation import (
 )
 from fuzz.triage.finding import Diagnosis, Finding, changes
 from fuzz.triage.rule.rule import Rule
+from fuzz.triage.rule.thresholds import HELD
 from oracles import breakdown
 from oracles.declared import AXIS
 from oracles.dtypes import FORMATS, ITEMSIZE
@@ -144,6 +145,8 @@ def _so_far(conclusion: Conclusion) -> str:
     """Return what agrees with all that was tried, or nearly so, where the time was over before a test of it."""
     learned, cores = conclusion.learned, conclusion.cores
     if learned is None or not learned.sound or not all(core.atoms for core in cores):
+        return ""
+    if any(each.passing < HELD for each in conclusion.held):
         return ""
     said = "; or ".join(str(core.alone) for core in cores)
     fitting = f"all {learned.probes:,}" if learned.exact else f"{learned.agreeing:,} of {learned.probes:,}"

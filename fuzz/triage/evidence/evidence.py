@@ -156,10 +156,12 @@ def probe_each(trials: Trials, cases: Sequence[Case], evidence: Evidence) -> Non
 
 
 def says_something(case: Case, trials: Trials) -> bool:
-    """Whether a case of a search is a probe: as of `made_for`, and not of nothing."""
+    """Whether a case of a search is a probe: as of `made_for`, and not of nothing. Of an output without elements no
+    value can be wrong."""
     size = case.inputs[OPS[case.op].main].layout.size
+    is_whole = trials.family.name != "values" or any(each.layout.size for each in case.outputs.values())
     invalid = trials.family.name == "accepted invalid"
-    return 0 < size <= _LARGEST_ROW and (invalid or trials.target.kernel.capability.accepts(case))
+    return 0 < size <= _LARGEST_ROW and is_whole and (invalid or trials.target.kernel.capability.accepts(case))
 
 
 def made_for(draws: Iterable[Draw], trials: Trials) -> list[Case]:

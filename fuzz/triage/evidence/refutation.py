@@ -20,7 +20,7 @@ from fuzz.triage.evidence import probes
 from fuzz.triage.evidence.closing import Known, closing, float32
 from fuzz.triage.rule.inducer import Induced
 from fuzz.triage.rule.rule import Rule, Traits
-from fuzz.triage.rule.thresholds import Tried
+from fuzz.triage.rule.thresholds import HELD, Tried, held_against
 from fuzz.triage.rule.traits import size_traits
 from oracles.ops import OPS
 
@@ -28,7 +28,8 @@ _POOL = 100
 """The cases drawn in each round, of which those are run that can tell most."""
 _POOL_SLOWLY = 60
 _EACH_RIVAL, _EACH_ATOM, _INSIDE, _OUTSIDE = 2, 3, 12, 8
-"""The cases about each rival and just outside each condition, and the others inside and outside the rule."""
+"""The cases about each rival and just outside each condition, and the others inside and outside the rule; for a
+condition that hardly a case is held against as many as are wanted."""
 _INSIDE_HIDDEN = 36
 """The cases inside where a rule has exceptions that values make: there may be others."""
 _MOST_RIVALS = 14
@@ -61,7 +62,7 @@ def refuting(
     valued = () if law else _valued(base, menu, key)
     draws = (draw for each in zip_longest(valued, combined, sized) for draw in each if draw is not None)
     pool = [(draw, traits) for draw in draws if (traits := known(draw))]
-    yield from _telling(induced, pool, _INSIDE_HIDDEN if hidden else _INSIDE)
+    yield from _telling(induced, pool, tried, _INSIDE_HIDDEN if hidden else _INSIDE)
 
 
 def searched(target: Target, key: int) -> Iterator[Case]:
@@ -76,7 +77,7 @@ _SPARSE = 3
 """One in this many of the cases of a turn is taken: they are much alike."""
 
 
-def _telling(induced: Induced, pool: Sequence[tuple[Draw, Traits]], inside: int) -> Iterator[Draw]:
+def _telling(induced: Induced, pool: Sequence[tuple[Draw, Traits]], tried: Tried, inside: int) -> Iterator[Draw]:
     """Those of the pool that can tell most, each once."""
     learned, chosen = induced.learned, dict[int, Draw]()
 
@@ -92,7 +93,7 @@ def _telling(induced: Induced, pool: Sequence[tuple[Draw, Traits]], inside: int)
         for atom in rule.atoms:
             rest = Rule(tuple(each for each in rule.atoms if each is not atom))
             misses = (p for p, (_, traits) in enumerate(pool) if not held[p] and rest.holds(traits))
-            take(misses, _EACH_ATOM)
+            take(misses, max(_EACH_ATOM, HELD - held_against(atom, rule, tried)))
     for rule in (learned.rule, *learned.others):
         _take_both(take, pool, [p for p, (_, traits) in enumerate(pool) if rule.holds(traits)], inside)
     _take_both(take, pool, [place for place, inside in enumerate(held) if not inside], _OUTSIDE)

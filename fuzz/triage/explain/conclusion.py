@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fuzz.base.feature import Feature
@@ -13,15 +13,12 @@ from fuzz.triage.explanation import Held, Places, Suggestion
 from fuzz.triage.rule.inducer import loosened
 from fuzz.triage.rule.reach import RuleBounds, reach_of
 from fuzz.triage.rule.rule import Learned, Rule
-from fuzz.triage.rule.thresholds import Probed, fades, is_open, plainly
+from fuzz.triage.rule.thresholds import HELD, Probed, fades, held_against, is_open, plainly
 from fuzz.triage.rule.traits import varied_sizes
 from oracles.ops import OPS
 
 _PUT = 6
 """The probes that must have been drawn inside an alternative for it to stand."""
-HELD = 20
-"""The cases that must pass by each condition of a rule alone for it to be stated: of fewer, another condition that goes
-with it is as likely. Chosen, not measured."""
 VARIED = ("n", "rows", "values")
 """What every probing of an input of rows varies."""
 
@@ -104,7 +101,7 @@ def concluded(evidence: Evidence, law: str) -> Conclusion:
     inside = [learned.holds(evidence.traits[place]) for place in counted if place in tests]
     tested = sum(inside), len(inside) - sum(inside)
     rules, put = (learned.rule, *learned.others), [evidence.traits[place] for place in counted if place in tests]
-    held = tuple(_held(rules, tried))
+    held = tuple(Held(atom, held_against(atom, rule, tried)) for rule in rules for atom in rule.atoms)
     doubt = _doubt(evidence, rules, tried, held)
     stands = evidence.stands and not doubt
     stands = stands and (len(rules) == 1 or all(sum(map(rule.holds, put)) >= _PUT for rule in rules))
@@ -133,15 +130,6 @@ def _reach(evidence: Evidence) -> RuleBounds | None:
     counted = evidence.counted()
     known = sum(place < evidence.drawn for place in counted) if evidence.drawn else len(counted)
     return reach_of(*evidence.tried(counted), known) if evidence.drawn or not evidence.tested else None
-
-
-def _held(rules: Sequence[Rule], tried: Sequence[Probed]) -> Iterator[Held]:
-    """Yield each condition, with how many cases pass that meet all others of its rule."""
-    passing = [each.traits for each in tried if not each.failed]
-    for rule in rules:
-        for atom in rule.atoms:
-            others = Rule(tuple(each for each in rule.atoms if each is not atom))
-            yield Held(atom, sum(others.holds(each) and not atom.holds(each) for each in passing))
 
 
 def _doubt(evidence: Evidence, rules: Sequence[Rule], tried: Sequence[Probed], held: Sequence[Held]) -> str:

@@ -50,10 +50,16 @@ def _to_zero(node: Node) -> Node:
     return elementary("sign")(node.args[0]) * elementary("floor")(abs(node.args[0]))
 
 
+def _by_one_less(node: Node) -> Node | None:
+    """A division by one less than an extent; elsewhere n says which elements there are."""
+    x, n = node.args
+    return x / (n - 1.0) if n.operation == "extent" else None
+
+
 OTHERS = (
     Form("erf", _tanh_of, "the tanh form of gelu"),
     Form("erf", lambda node: _tanh(0.851 * math.sqrt(2.0) * node.args[0]), "the sigmoid form of gelu"),
-    Form("extent", lambda node: node - 1.0, "the formula with n - 1 in place of n"),
+    Form("divide", _by_one_less, "the formula with n - 1 in place of n"),
     Form("floor", _to_zero, "a rounding to zero in place of one down"),
 )
 

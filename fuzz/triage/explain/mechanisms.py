@@ -13,7 +13,7 @@ from itertools import islice
 
 import numpy as np
 
-from fuzz.base.case import Case, CaseError, Layout, Tensor, contiguous
+from fuzz.base.case import Case, CaseError, Tensor, contiguous
 from fuzz.base.draw import Draw, Frame, Placement
 from fuzz.base.dtypes import numbers, quantise
 from fuzz.base.outcome import Outcome, Status
@@ -54,6 +54,8 @@ _PASSED = {Verdict.PASS: True, Verdict.FAIL_NUMERIC: False, Verdict.FAIL_NONFINI
 _STEPS, _HALVINGS = 33, 8
 """The magnitudes that are tried between 1 and the largest number, and how often what lies between two of them is cut in
 half: for f32 the limit is known to 1% then."""
+_FURTHER = (2.0, 4.0)
+"""How many times as far from 0 as one input may be all of them are, where only what lies between them decides."""
 _TIED = 2.0**-18
 """Values tie in f32 that are as near to each other as some dozens of roundings. Chosen, not measured."""
 _KNOWN, _MADE_USE = 8, 1 / 32
@@ -183,20 +185,18 @@ def _dims(op: Op, case: Case, operand: Operand) -> list[str]:
 
 
 def _laid_out(bench: _Bench) -> Mechanism | None:
-    """Whether the case passes once an input is contiguous, with the same values."""
+    """Whether the case passes once an input is contiguous, with the same values; a kernel may look at the strides of
+    extents of 1, too."""
     base = vary.base_of(bench.case)
-    apart = [name for name, each in bench.case.inputs.items() if not _is_contiguous(each.layout)]
+    apart = [n for n, each in bench.case.inputs.items() if each.layout.strides != contiguous(each.layout.shape).strides]
     for names in [*([name] for name in apart), *([apart] if len(apart) > 1 else [])]:
-        together = base.with_parts(*(replace(base.part(name), place=Placement()) for name in names))
+        parts = [base.part(name) for name in names]
+        places = [Placement(guard=part.place.guard, offset=part.place.offset) for part in parts]
+        together = base.with_parts(*(replace(part, place=at) for part, at in zip(parts, places, strict=True)))
         (judgement,) = bench.trials.judge([vary.made(together)])
         if judgement is not None and judgement.verdict is Verdict.PASS:
             return Mechanism("layout", " and ".join(names))
     return None
-
-
-def _is_contiguous(layout: Layout) -> bool:
-    own = zip(layout.shape, layout.strides, contiguous(layout.shape).strides, strict=True)
-    return all(extent < 2 or stride == step for extent, stride, step in own)
 
 
 def _of_another_form(bench: _Bench) -> Mechanism | None:
@@ -287,8 +287,15 @@ def _until(bench: _Bench) -> Mechanism | None:
         return Mechanism("down", main, limit=found[0], step=_lossy(bench, found[1]))
     for some in ([main], *([names] if len(names) > 1 else [])):
         if found := _from(bench, lambda values, limit: values + limit, some, shifts):
-            return Mechanism("shift", " and ".join(some), limit=found[0], step=_lossy(bench, found[1]))
+            near = "" if some == names else _near(bench, names, found[0])
+            return Mechanism("shift", " and ".join(some), dim=near, limit=found[0], step=_lossy(bench, found[1]))
     return None
+
+
+def _near(bench: _Bench, names: Sequence[str], limit: float) -> str:
+    """The other inputs, from which the first must not be far where all may be far from 0; '' where that decides."""
+    far = (_changed_all(bench, lambda values, limit: values + limit, names, limit * times) for times in _FURTHER)
+    return " and ".join(names[1:]) if bench.passed([*far]) == [True] * len(_FURTHER) else ""
 
 
 def _least(values: F64) -> float:
@@ -301,16 +308,9 @@ def _from(
 ) -> tuple[float, Case] | None:
     """The magnitude from which on it fails, as a power of two by which inputs of at most 1 are changed, and a case of
     it; None where it does not pass up to one, and fail at the next two."""
-    base = vary.made(bench.elsewhere)
 
     def at(power: float) -> Case:
-        case = base
-        for name in names:
-            tensor, values = base.inputs[name], _values(base.inputs[name])
-            most = [np.abs(values).max(where=side, initial=0.0) or 1.0 for side in (values < 0, values >= 0)]
-            changed = way(values / np.where(values < 0, *most), 2.0**power)  # one sign alone may have a limit
-            case = _with(case, name, replace(tensor, bits=quantise(changed, tensor.dtype).tobytes()))
-        return case
+        return _changed_all(bench, way, names, 2.0**power)
 
     if bench.passed([at(float(powers[0]))]) != [True]:
         return None
@@ -323,6 +323,16 @@ def _from(
         middle = (low + high) / 2
         low, high = (middle, high) if bench.passed([at(middle)]) == [True] else (low, middle)
     return 2.0**high, at(high)
+
+
+def _changed_all(bench: _Bench, way: Callable[[F64, float], F64], names: Sequence[str], limit: float) -> Case:
+    case = base = vary.made(bench.elsewhere)
+    for name in names:
+        tensor, values = base.inputs[name], _values(base.inputs[name])
+        most = [np.abs(values).max(where=side, initial=0.0) or 1.0 for side in (values < 0, values >= 0)]
+        changed = way(values / np.where(values < 0, *most), limit)  # one sign alone may have a limit
+        case = _with(case, name, replace(tensor, bits=quantise(changed, tensor.dtype).tobytes()))
+    return case
 
 
 def _step(bench: _Bench) -> Mechanism | None:
@@ -437,31 +447,33 @@ def _with(case: Case, name: str, tensor: Tensor) -> Case:
     return replace(case, inputs={**case.inputs, name: tensor})
 
 
-TABLE: tuple[Callable[[_Bench], Mechanism | None], ...] = (
+_Experiment = Callable[[_Bench], Mechanism | None]
+TABLE: tuple[_Experiment, ...] = (
     _laid_out, _ignored, _lost, _of_another_form, _tied, _taken, _narrow, _until, _step,
 )  # fmt: skip
 """The plainest first."""
+LOSSY = (_step,)
+"""Those of a value that is lost on the way."""
 
 
-def mechanism(trials: Trials, case: Case) -> Mechanism | None:
-    """Return what the kernel does wrong, where an experiment of the table shows it of the smallest case; None for what
-    fails by other things than its values."""
-    hangs = trials.family.name != "values" or trials.fresh
-    if (
-        hangs
-        or not Frame(case).fits()
-        or not 0 < case.elements <= _LARGEST
-        or any(each.alias for each in case.inputs.values())
-    ):
+def mechanism(trials: Trials, case: Case, known: tuple[_Experiment, ...] = TABLE) -> Mechanism | None:
+    """Return what the kernel does wrong, where an experiment of the table shows it of the smallest case; of what fails
+    by other things than its values, or is large, only whether it needs contiguous inputs."""
+    family = trials.family
+    if trials.fresh or family.law is not None or family.name == "accepted invalid":
         return None
+    if not Frame(case).fits() or not case.elements or any(each.alias for each in case.inputs.values()):
+        return None
+    is_small = family.name == "values" and case.elements <= _LARGEST
+    table = [each for each in known if is_small or each is _laid_out]
     with contextlib.suppress(OutOfTimeError, CaseError):
         bench = _Bench(trials, case, vary.ordinary(vary.filled(vary.base_of(case)), 1))
-        return next(_found(bench), None)
+        return next(_found(bench, table), None)
     return None
 
 
-def _found(bench: _Bench) -> Iterator[Mechanism]:
-    for experiment in TABLE:
+def _found(bench: _Bench, table: Sequence[_Experiment]) -> Iterator[Mechanism]:
+    for experiment in table:
         with contextlib.suppress(CaseError, NumericsError, FormulaError):
             if found := experiment(bench):
                 yield found

@@ -13,15 +13,15 @@ from fuzz.base.feature import Feature
 from fuzz.triage.rule.atoms import Columns
 from fuzz.triage.rule.conjunctions import Table, grown_of
 from fuzz.triage.rule.rule import Atom, Rule, Trait, Traits
-from fuzz.triage.rule.thresholds import plainest
+from fuzz.triage.rule.thresholds import HELD, plainest
 
 _EDGE = 8
 """A limit lies where so many probes pass beyond the nearest failure that, if it went on as it does among the nearest so
 many failures on this side of it, it would have failed by then (all but e^-8 of the time)."""
 _MOST = 3
 """The most conditions that a person reads at once."""
-_TELLING, _FEWEST = 0.05, 12
-"""A necessary condition rules out at least this share of what passes, and so many probes."""
+_TELLING = 0.05
+"""A necessary condition rules out at least this share of what passes, and as many as any is held against."""
 _COVERED = 0.5
 """A sufficient one is worth reading where it holds of this share of the failures, in a search too."""
 _CONFIRMED = 100
@@ -76,7 +76,7 @@ def _necessary(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> 
     """Return the conditions that all failures have, one after the other the one that rules out most passes that are
     left."""
     atoms, left = list[Atom](), list(range(len(probes)))
-    fewest = max(_TELLING * (len(failed) - sum(failed)), _FEWEST)
+    fewest = max(_TELLING * (len(failed) - sum(failed)), HELD)
     first = known if any(failed[known:]) else 0  # where hardly anything fails, probes near a failure are all there is
     while len(atoms) < _MOST:
         some = [_Seen(probes[place], failed[place], place >= first) for place in left]

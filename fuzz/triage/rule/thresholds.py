@@ -19,6 +19,9 @@ _CLOSE = 0.01
 _EDGE, _HARDLY, _FADED = 5, 2.0, 4.0
 """Where so many failures next to a threshold have less than this err/budget in the middle, and all of them so many
 times more, what is wrong fades there. Chosen, not measured."""
+HELD = 20
+"""The cases that must pass by a condition alone for it to be stated: of fewer, another condition that goes with it is
+as likely. Chosen, not measured."""
 
 
 class Probed(NamedTuple):
@@ -32,6 +35,12 @@ class Probed(NamedTuple):
 
 
 Tried = Sequence[Probed]
+
+
+def held_against(atom: Atom, rule: Rule, tried: Tried) -> int:
+    """Return how many cases pass that meet all conditions of a rule but this one."""
+    others = Rule(tuple(each for each in rule.atoms if each is not atom))
+    return sum(not each.failed and others.holds(each.traits) and not atom.holds(each.traits) for each in tried)
 
 
 def gaps(rule: Rule, tried: Tried) -> Iterator[tuple[Atom, Rule, tuple[float, float]]]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import re
 import sys
+from typing import cast
 
 import pytest
+from rich.console import Console
 
 from fuzz.base.dtypes import shortest
 from fuzz.base.errors import UsageError
 from fuzz.cli.exits import leave
+from fuzz.cli.nightly import _warn
 from fuzz.report.wrapping import columns, wrapped
 
 
@@ -40,6 +45,13 @@ def test_an_error_on_a_terminal_is_broken_between_words(
         leave(failing)
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["kernelfuzz: a message that is longer", "    than a terminal of forty columns is", "    wide"]
+
+
+def test_a_warning_of_a_night_is_broken_between_words() -> None:
+    shown = Console(file=io.StringIO(), force_terminal=True, no_color=True, width=40)
+    _warn(shown, "it goes on: kernelfuzz nightly --report-only --state STATE")
+    said = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in cast(io.StringIO, shown.file).getvalue().splitlines()]
+    assert said == ["it goes on: kernelfuzz nightly", "    --report-only --state STATE"]
 
 
 def test_columns_say_how_wide_the_terminal_is(monkeypatch: pytest.MonkeyPatch) -> None:

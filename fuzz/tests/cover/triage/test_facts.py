@@ -9,7 +9,7 @@ import pytest
 from fuzz.base.feature import Feature
 from fuzz.tests.common.features import N
 from fuzz.triage.explain.conclusion import Conclusion
-from fuzz.triage.explanation import Counterfactual
+from fuzz.triage.explanation import Counterfactual, Held
 from fuzz.triage.facts import _so_far, stated
 from fuzz.triage.rule.rule import Atom, Learned, Rule
 
@@ -70,3 +70,6 @@ def test_what_was_not_put_to_the_test_in_time_is_told_as_such() -> None:
     assert "so far n >= 9 fits 428 of 431 cases that were tried" in _so_far(nearly), "values hide it in some"
     assert _so_far(replace(short, learned=Learned(Rule((_LONG,)), 300, 431))) == "", "much is against it"
     assert _so_far(replace(short, learned=None)) == ""
+    held = Held(_LONG, 19)
+    assert _so_far(replace(short, held=(held,))) == "", "hardly a case was held against it"
+    assert _so_far(replace(short, held=(replace(held, passing=20),))) == _so_far(short)

@@ -114,6 +114,18 @@ def test_memory_that_is_taken_to_be_contiguous_and_a_wrong_value_in_any_layout()
     with_number = _headline(lambda x, c: flat(x) + c, lambda x, c: x * 2 + c, "x=b n, c=", capabilities=strided)
     assert "needs contiguous x" in with_number
 
+    def refusing(x: Any) -> Any:
+        if not x.is_contiguous():
+            raise RuntimeError("a view")
+        return x * 2
+
+    told = _headline(refusing, lambda x: x * 2, "x=b n", capabilities=strided)
+    assert "refusing crashes: needs contiguous x" in told
+    by_steps = _headline(
+        lambda x: x * (2 if x.stride(1) == 1 else 3), lambda x: x * 2, "x=b n", capabilities=strided
+    )  # those of extents of 1, too
+    assert "needs contiguous x" in by_steps
+
 
 @pytest.mark.whole
 def test_an_exponential_that_overflows_and_a_threshold_that_is_too_low() -> None:
@@ -121,6 +133,40 @@ def test_an_exponential_that_overflows_and_a_threshold_that_is_too_low() -> None
     assert "right until x is about 89 (exp(x) overflows)" in told
     told = _headline(lambda x: torch.where(x > 12, x + 1e-3, functional.softplus(x)), _softplus, "x=b n")
     assert "right until x is about 12 " in told
+
+
+@pytest.mark.whole
+def test_a_distance_of_two_inputs_and_one_from_zero() -> None:
+    def near(x: Any, y: Any) -> Any:
+        return torch.where((x - y).abs() > 3, torch.maximum(x, y), torch.logaddexp(x, y))
+
+    told = _headline(near, torch.logaddexp, "x=n, y=n")
+    assert re.search(r"right until x is about 3\.\d from y", told), told
+
+
+@pytest.mark.whole
+def test_a_cause_is_told_alike_in_no_time_and_in_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    softplus, expm1 = (lambda x: torch.log1p(torch.exp(x)), _softplus), (lambda x: x.exp() - 1, lambda x: x.expm1())
+    at_once = [_headline(*each, "x=n").partition(" x = ")[0] for each in (softplus, expm1)]
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "again", explain_s=20.0))
+    for said, each in zip(at_once, (softplus, expm1), strict=True):
+        assert _said_of(said) == _said_of(_headline(*each, "x=n"))
+
+
+def _said_of(headline: str) -> str:
+    found = re.search("(right|wrong|is) .*?(overflows|cancels)", headline)
+    assert found is not None, headline
+    return found[0]
+
+
+@pytest.mark.whole
+def test_a_window_that_is_cut_off_is_no_mean_by_one_less() -> None:
+    def by_three(x: Any) -> Any:
+        further = (x.shape[-1] - 3) % 2 if x.shape[-1] > 3 else 3 - x.shape[-1]
+        return functional.avg_pool1d(functional.pad(x, (0, further)), 3, 2)
+
+    told = _headline(by_three, lambda x: functional.avg_pool1d(x, 3, 2, ceil_mode=True), "x=b c n")
+    assert "n - 1" not in told, told
 
 
 @pytest.mark.whole
@@ -190,7 +236,13 @@ def _in_bf16(x: Any) -> Any:
 @pytest.mark.parametrize(
     ("kernel", "reference", "shapes", "says", "step"),
     [
-        (lambda x: x.exp() - 1, lambda x: x.expm1(), "x=n", "right only as algorithm={'y': 'by exp'}", ""),
+        (
+            lambda x: x.exp() - 1,
+            lambda x: x.expm1(),
+            "x=n",
+            "right only as algorithm={'y': 'by exp'}: exp(x) - 1 cancels",
+            "",
+        ),
         (
             lambda x: (1 + x).log(),
             lambda x: x.log1p(),

@@ -140,6 +140,14 @@ def test_that_a_tensor_is_there_is_said_rather_than_what_its_memory_is_to_anothe
     assert is_one.cost > Feature("power of two", "n").cost == Feature("axis is first").cost
 
 
+def test_how_an_input_lies_is_said_rather_than_which_extents_differ() -> None:
+    """Where no probe tells them apart."""
+    layout, square = Feature("layout", "x"), Feature("compared", "m", "=", "n")
+    laid = ("contiguous", "transposed", "padded")
+    probes: list[Traits] = [{layout: each, square: "yes" if each == laid[0] else "no"} for each in 9 * laid]
+    assert str(learn(probes, [each[layout] != laid[0] for each in probes]).rule) == "layout of x != contiguous"
+
+
 def test_a_rare_cause_shares_the_other_conditions_with_a_usual_one() -> None:
     """By itself, few rows would do to tell those that fail by it."""
     usual = [("there", word, rows) for word in ("there", "absent") for rows in range(1, 200)]
