@@ -173,10 +173,9 @@ def _counts(pool: Pool, targets: Sequence[Target], entries: Sequence[Entry]) -> 
     """The runs that were judged, and those of them that failed, by kernel."""
     ran, failing, names = Counter[str](), Counter[str](), {each.id: each.kernel.name for each in targets}
     examiner = Examiner(pool, targets, decides=False)
-    others = [each for each in pool.statuses if each not in names]
-    parts = examiner.examined([entries], examiner.submit(entries, others)) if entries else []
+    parts = examiner.examined([entries], examiner.submit(entries)) if entries else []
     for each in (judgement for part in parts for some in part.judgements for judgement in some):
-        if each.target in names and (each.verdict is Verdict.PASS or each.verdict.is_finding):
+        if each.verdict is Verdict.PASS or each.verdict.is_finding:
             ran[names[each.target]] += 1
             failing[names[each.target]] += each.verdict is not Verdict.PASS
     return ran, failing

@@ -56,9 +56,10 @@ class Examiner:
         self._told, self._ended = told, ended
 
     def submit(self, entries: Sequence[Entry], without: Collection[str] = ()) -> Batch:
-        """Send the entries to all targets that take them, but for those in `without`; at once. A twin follows its case
-        in one batch."""
-        return self.pool.submit([entry.case for entry in entries], without)
+        """Send the entries to all targets of this examiner that take them, but for those in `without`; at once. A twin
+        follows its case in one batch."""
+        others = self.pool.statuses.keys() - self.targets.keys()
+        return self.pool.submit([entry.case for entry in entries], {*without, *others} if others else without)
 
     def examined(self, parts: Sequence[Sequence[Entry]], batch: Batch) -> list[Examined]:
         """Wait for the outcomes, and judge them; what came of each part of the batch."""

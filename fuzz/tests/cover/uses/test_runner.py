@@ -68,6 +68,14 @@ def test_a_run_that_is_over_counts_nothing_more_and_runs_no_given_case(tmp_path:
     assert counts[0] == counts[1] < 100
 
 
+def test_a_runner_of_one_target_leaves_the_others_of_its_pool_alone(tmp_path: Path) -> None:
+    targets = _targets()
+    with WorkerPool(targets) as pool:
+        tally = Runner(pool, targets[:1], Limits(), book_in(tmp_path, 1)).replay([[Entry(load_case(_kept())[0])]])
+    assert len(targets) > 1
+    assert {name for name, each in tally.targets.items() if each.judged} == {targets[0].id}
+
+
 def test_the_time_of_a_search_begins_when_its_workers_are_started(tmp_path: Path) -> None:
     """However long that takes: no op after the first one pays for it."""
     given = list[float]()
