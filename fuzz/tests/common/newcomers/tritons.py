@@ -97,8 +97,8 @@ def _quantise(x, q, scale, n, BLOCK: tl.constexpr):
 
 
 def quantise(x):
-    q = torch.empty(x.shape, dtype=torch.int8)
-    scale = torch.empty((*x.shape[:-1], 1))
+    q = torch.empty(x.shape, dtype=torch.int8, device=x.device)
+    scale = torch.empty((*x.shape[:-1], 1), device=x.device)
     if x.numel():
         _quantise[(x.numel() // x.shape[-1],)](x, q, scale, x.shape[-1], BLOCK=64)
     return q, scale
@@ -141,7 +141,7 @@ def _token_loss(logits, target, y, n, BLOCK: tl.constexpr):
 
 
 def token_loss(logits, target):
-    y = torch.empty(logits.shape[0])
+    y = torch.empty(logits.shape[0], device=logits.device)
     if logits.numel():
         _token_loss[(logits.shape[0],)](logits, target, y, logits.shape[1], BLOCK=32)
     return y
@@ -180,7 +180,7 @@ def _triplet(a, p, n, y, d, BLOCK: tl.constexpr):
 
 
 def triplet(a, p, n):
-    y = torch.empty(a.shape[0])
+    y = torch.empty(a.shape[0], device=a.device)
     if a.shape[0]:
         _triplet[(a.shape[0],)](a, p, n, y, a.shape[1], BLOCK=32)
     return y
@@ -203,7 +203,7 @@ def _entropy(x, y, n, BLOCK: tl.constexpr):
 
 
 def entropy(x):
-    y = torch.empty(x.shape[:-1])
+    y = torch.empty(x.shape[:-1], device=x.device)
     if x.numel():
         _entropy[(x.numel() // x.shape[-1],)](x, y, x.shape[-1], BLOCK=64)
     return y
@@ -223,7 +223,7 @@ def _mean_pool(h, mask, y, t, d, BLOCK: tl.constexpr):
 
 def mean_pool(h, mask):
     b, t, d = h.shape
-    y = torch.empty(b, d)
+    y = torch.empty(b, d, device=h.device)
     if y.numel():
         _mean_pool[(b, triton.cdiv(d, 32))](h, mask, y, t, d, BLOCK=32)
     return y
@@ -240,7 +240,7 @@ def _distances(a, b, y, n, m, d, BLOCK: tl.constexpr):
 
 
 def distances(a, b):
-    y = torch.empty(a.shape[0], b.shape[0])
+    y = torch.empty(a.shape[0], b.shape[0], device=a.device)
     if y.numel():
         tiles = triton.cdiv(a.shape[0], 32), triton.cdiv(b.shape[0], 32)
         _distances[tiles](a, b, y, a.shape[0], *b.shape, BLOCK=32)
@@ -270,7 +270,7 @@ def _flash(q, k, v, y, n, d, e, scale, BLOCK: tl.constexpr, D: tl.constexpr, E: 
 
 
 def causal_attention(q, k, v):
-    y = torch.empty(*q.shape[:-1], v.shape[-1])
+    y = torch.empty(*q.shape[:-1], v.shape[-1], device=q.device)
     h, n, d = q.shape
     e = v.shape[-1]
     if y.numel():
@@ -323,7 +323,7 @@ def _embed(ids, table, y, d, scale, BLOCK: tl.constexpr):
 
 def embed(ids, table):
     d = table.shape[1]
-    y = torch.empty(*ids.shape, d)
+    y = torch.empty(*ids.shape, d, device=ids.device)
     if y.numel():
         _embed[(ids.numel(),)](ids, table, y, d, d**0.5, BLOCK=64)
     return y
