@@ -32,6 +32,9 @@ _EXTREMES = 2
 _LONG_S = 2.0
 """Turns that take longer together are not taken in greater number by a work that ends with its time: it does not end
 within them. No clock decides what is judged of others."""
+_CASE_LIMIT_S = 60.0
+"""A case may take so long. The kernels are right and end, whereas their loops without optimisation took more than the
+usual 5 s for four million elements: that is to end what hangs, and no alarm."""
 SIMULATED = "simulated"
 
 
@@ -102,7 +105,7 @@ def measured(work: Work, pair: Pair, clock: Callable[[], float] = time.monotonic
     targets = expand(pack.kernels)
     if trouble:
         found.not_run["C"] = trouble
-    with WorkerPool(targets, jobs=1) as pool:
+    with WorkerPool(targets, jobs=1, limit=_CASE_LIMIT_S) as pool:
         for target in targets:
             status = pool.statuses[target.id]
             if isinstance(status, NotRun):

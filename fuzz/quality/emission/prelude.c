@@ -23,16 +23,25 @@ COMMON uint32_t bits_of(f32 value) {
     return bits;
 }
 
+/* 2^exponent, a normal number: by its bits, as ldexp is a call for each element where nothing is optimised. */
+COMMON f64 power(int exponent) {
+    const uint64_t bits = (uint64_t)(1023 + exponent) << 52;
+    f64 value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 /* To nearest, ties to even, in a format of so many bits whose smallest normal number is 2^emin. */
 COMMON f64 nearest(f64 value, int precision, int emin, f64 max) {
     if (isnan(value) || isinf(value))
         return value;
     if (value == 0) /* a subnormal float that was made a double is so too, where the processor flushes operands */
         return copysign(0.0, value);
-    int exponent;
-    frexp(value, &exponent);
-    int unit = exponent - precision > emin - precision + 1 ? exponent - precision : emin - precision + 1;
-    f64 found = ldexp(nearbyint(ldexp(value, -unit)), unit);
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    const int exponent = (int)(bits >> 52 & 0x7ff) - 1023;
+    const int unit = (exponent > emin ? exponent : emin) - precision + 1;
+    const f64 found = nearbyint(value * power(-unit)) * power(unit);
     return fabs(found) > max ? copysign((f64)INFINITY, found) : found;
 }
 
@@ -55,8 +64,8 @@ COMMON f32 nearest_upper(f32 value, int lacks) {
 COMMON f32 decoded(uint32_t bits, int width, int precision, int emin, int infinities) {
     const uint32_t hidden = (uint32_t)1 << (precision - 1), most = ((uint32_t)1 << (width - precision)) - 1;
     const uint32_t fraction = bits & (hidden - 1), exponent = bits >> (precision - 1) & most;
-    const f32 units = (f32)(exponent ? fraction + hidden : fraction);
-    f32 size = ldexpf(units, emin - precision + (exponent ? (int)exponent : 1));
+    const int unit = emin - precision + (exponent ? (int)exponent : 1);
+    f32 size = (f32)(exponent ? fraction + hidden : fraction) * (f32)power(unit);
     if (exponent == most && (infinities || fraction == hidden - 1))
         size = fraction ? NAN : INFINITY;
     return bits >> (width - 1) ? -size : size;
@@ -69,11 +78,9 @@ COMMON uint32_t encoded(f32 value, int width, int precision, int emin, int infin
     const f32 size = fabsf(value);
     if (isnan(value) || isinf(value))
         return sign | (isnan(value) || !infinities ? nan : nan - (hidden - 1));
-    if (size < ldexpf(1, emin))
-        return sign | (uint32_t)ldexpf(size, precision - 1 - emin);
-    int exponent;
-    f32 mantissa = frexpf(size, &exponent);
-    return sign | ((uint32_t)(exponent - emin) * hidden + (uint32_t)ldexpf(mantissa, precision) - hidden);
+    if (size < (f32)power(emin))
+        return sign | (uint32_t)(size * (f32)power(precision - 1 - emin));
+    return sign | ((bits_of(size) >> (24 - precision)) - (uint32_t)(126 + emin) * hidden);
 }
 /* ==== tail */
 

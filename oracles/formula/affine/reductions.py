@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -233,7 +234,8 @@ def are_alike(terms: F64, axes: Axes, dtype: Format, inputs: Inputs | None = Non
     axis, *more = axes
     if more:  # in a row
         kept = [at for at in range(sizes.ndim) if at not in axes]
-        sizes, axis = sizes.transpose(*kept, *axes).reshape(*(sizes.shape[at] for at in kept), -1), len(kept)
+        rows, n = [sizes.shape[at] for at in kept], math.prod(sizes.shape[at] for at in axes)
+        sizes, axis = sizes.transpose(*kept, *axes).reshape(*rows, n), len(kept)
     sizes = np.sort(sizes, axis=axis)
     places = (slice(None),) * axis
     own = (sizes[(*places, slice(1, None))] > sizes[(*places, slice(-1))]).sum(axis=axis, keepdims=True) + 1

@@ -45,7 +45,7 @@ def _columns(terms: Array, width: int) -> Array:
     """Partial sums (..., width) over every width-th term, zero-padded."""
     padding = -terms.shape[-1] % width
     padded = np.concatenate([terms, np.zeros((*terms.shape[:-1], padding), terms.dtype)], axis=-1)
-    columns = padded.reshape(*terms.shape[:-1], -1, width)
+    columns = padded.reshape(*terms.shape[:-1], padded.shape[-1] // width, width)
     return np.asarray(np.add.accumulate(columns, axis=-2)[..., -1, :])
 
 

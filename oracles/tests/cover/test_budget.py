@@ -57,6 +57,11 @@ def test_chain_bounds_the_additions_on_any_path(structure: Summation) -> None:
         assert depth.item().additions <= structure.chain(n), n
 
 
+@pytest.mark.parametrize("structure", [Sequential(), Lanes(8, 2, "scalar"), Pairwise(), Tiles(8)])
+def test_sums_of_no_rows_are_none(structure: Summation) -> None:
+    assert total(np.zeros((2, 0, 64), np.float32), structure).shape == (2, 0)
+
+
 def test_vector_lanes_are_chosen_by_the_target() -> None:
     with pytest.raises(NumericsError, match=r"^summation:"):
         VectorLanes(4, "predicated").chain(7)

@@ -132,6 +132,20 @@ def test_a_mean_that_is_kept_up_to_date_of_nothing_is_nan() -> None:
         assert [each.failing for each in Truth(of).check(Contract(), got)] == [2, 2]
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_sum_of_several_dimensions_without_any_row_is_judged_beside_one_that_has_terms(order: str) -> None:
+    def beside(x: Node, w: Node) -> Outputs:
+        return {"y": total(x * w, CS), "z": total(w, CS)}
+
+    op = Op(beside, (Operand("x", "b c s"), Operand("w", "c s")), (Operand("y", "b"), Operand("z", "")))
+    with known(op):
+        of = problem(op, {"b": 0, "c": 3, "s": 64}, (), "f32", 1)
+        contract = Contract(sums=dict.fromkeys(op.named, ORDERS[order]))
+        got = {"y": np.zeros(0, np.float32), "z": np.sum(of.inputs["w"])}
+        assert [each.failing for each in Truth(of).check(contract, got)] == [0, 0]
+        assert [each.failing for each in Truth(of).check(contract, {**got, "z": got["z"] + 1})] == [0, 1]
+
+
 @pytest.mark.parametrize("name", FORMULAS)
 @pytest.mark.parametrize("order", ORDERS)
 def test_what_is_allowed_is_that_of_one_dimension_of_as_many_places(name: str, order: str) -> None:

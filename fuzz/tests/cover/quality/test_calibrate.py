@@ -7,6 +7,7 @@ import math
 import re
 import subprocess
 import time
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
@@ -15,6 +16,8 @@ import pytest
 
 from fuzz.adapters import abi
 from fuzz.adapters.pack import load
+from fuzz.adapters.target import Target
+from fuzz.execute.pool import WorkerPool
 from fuzz.quality.__main__ import app
 from fuzz.quality.calibrate.calibration import BUILDS, begun, calibrated, planned
 from fuzz.quality.calibrate.measure import ContractMeasurement, Work, measured
@@ -74,6 +77,21 @@ def test_both_kernels_pass_the_ordinary_search(tmp_path: Path) -> None:
     assert found.simulated > 100
     assert 0.0 < found.ratio <= 1.0
     assert found.not_run == {}
+
+
+def test_a_right_kernel_without_optimisation_has_more_time_than_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = list[float | None]()
+
+    def pool(targets: Sequence[Target], *, jobs: int, limit: float | None = None) -> WorkerPool:
+        given.append(limit)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fuzz.quality.calibrate.measure.WorkerPool", pool)
+    with pytest.raises(KeyboardInterrupt):
+        judged(tmp_path, "softmax", CONTRACT)
+    assert given == [60.0]
 
 
 def test_a_budget_that_is_too_narrow_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

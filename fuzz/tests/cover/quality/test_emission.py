@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 from fuzz.adapters import abi
+from fuzz.base.dtypes import from_bits
 from fuzz.quality.calibrate.contracts import contracts, fields
 from fuzz.quality.emission.places import applied, definition
 from fuzz.quality.emission.plan import Emission
-from fuzz.quality.emission.prelude import HEAD, PLAIN
+from fuzz.quality.emission.prelude import HEAD, HELD, PLAIN
 from fuzz.quality.emission.variant import source
 from oracles.dtypes import FORMATS
 from oracles.formula.contract import Contract
@@ -152,6 +153,30 @@ def test_what_float_holds_is_kept_by_a_processor_that_flushes(tmp_path: Path) ->
         kept = wanted.astype(np.float64) == x  # others are rounded, and flushed
         assert (got.view(np.uint32) == wanted.view(np.uint32))[kept].all(), of
         assert (np.signbit(got) == np.signbit(x)).all(), of
+
+
+def test_every_number_of_a_narrow_dtype_is_loaded_and_stored_by_its_bits(tmp_path: Path) -> None:
+    """With calls of the C library for each of them, 4 million elements of f16 took 5 s without optimisation."""
+    assert not re.search(r"(ldexp|frexp)f?\(", HEAD)
+    names = [each for each in HELD if FORMATS[each].emin != FORMATS["f32"].emin]
+    texts = [PLAIN, HEAD]
+    for name in names:
+        tensor = f"const kf_tensor in = {{bits, KF_{name.upper()}, 1, {{n}}, {{1}}}}, out = {{again, in.dtype}};"
+        texts.append(f"void of_{name}(void *bits, f32 *y, void *again, int n) {{ {tensor}")
+        texts.append("for (int i = 0; i < n; i++) store_f32(&out, i, y[i] = load_f32(&in, i)); }")
+    (tmp_path / "all.c").write_text("\n".join(texts))
+    (tmp_path / "kernelfuzz.h").write_text(abi.header([]))
+    command = ["gcc", "-std=gnu11", "-O0", "-shared", "-fPIC", "-o", "all.so", "all.c", "-lm"]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stderr == ""
+    library = ctypes.CDLL(str(tmp_path / "all.so"))
+    for name in names:
+        size = 8 * FORMATS[name].itemsize
+        bits = np.arange(2**size).astype(f"u{size // 8}")
+        y, again = np.empty(len(bits), np.float32), np.zeros_like(bits)
+        library[f"of_{name}"](*(ctypes.c_void_p(each.ctypes.data) for each in (bits, y, again)), len(bits))
+        is_number = ~np.isnan(y)
+        np.testing.assert_array_equal(y, from_bits(bits.tobytes(), name, bits.shape).astype(np.float32))
+        np.testing.assert_array_equal(again[is_number], bits[is_number])
 
 
 def test_every_elementary_function_has_its_values_in_c(tmp_path: Path) -> None:
