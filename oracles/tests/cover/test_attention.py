@@ -99,6 +99,7 @@ def test_a_logarithm_to_the_base_2_is_told() -> None:
     assert results(of, FREE, {**right, "lse": (right["lse"] / np.log(2)).astype(np.float32)}) == ["pass", "numeric"]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("local", "name"), [(local, name) for local in ALGORITHMS for name in ALGORITHMS[local]])
 def test_correct_kernels_of_each_algorithm_pass(local: str, name: str) -> None:
     contract = Contract(sums=FREE.sums, algorithm={local: name})

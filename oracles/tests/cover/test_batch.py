@@ -103,6 +103,7 @@ def _edges(dtype: str) -> Iterator[Problem]:
             yield Problem("rms_norm", {"eps": eps}, inputs, {"y": y, "rstd": "f32"})
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
 def test_what_a_batch_passes_of_hard_rows_conforms_by_the_precise_tier(dtype: str) -> None:
     rng, problems, passed = np.random.default_rng(25), list[Asking](), 0

@@ -29,6 +29,7 @@ def test_long_sums_of_coarse_squares(order: Sequential | Lanes) -> None:
         assert results(problem, contract, simulated(problem, contract)) == ["pass", "pass"]
 
 
+@pytest.mark.some(3)
 @ORDERS
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 @pytest.mark.parametrize("x", ["f32", "f16"])
@@ -43,6 +44,7 @@ def test_a_sum_of_two_tensors_that_is_coarser_than_they_are(order: Sequential | 
         assert results(problem, contract, simulated(problem, contract)) == ["pass", "pass", "pass"]
 
 
+@pytest.mark.some(2)
 @ORDERS
 @pytest.mark.parametrize("dx", ["formula", "rstd3"])
 def test_gradients_where_dy_follows_x(order: Sequential | Lanes, dx: str) -> None:

@@ -54,7 +54,7 @@ def test_any_finite_argument_is_within_the_bound(arithmetic: Arithmetic, x: floa
             assert found.ratio <= 1, (name, found)
 
 
-@pytest.mark.some(7)
+@pytest.mark.some(3)
 @every_function
 def test_low_parts_of_every_size(of: Elementary) -> None:
     """Down to the least number there is, where the high part is a zero of a function, or is not."""

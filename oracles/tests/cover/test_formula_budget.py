@@ -28,7 +28,7 @@ from oracles.tests.common.whole import WHOLE
 F16 = Contract("f16")
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", FORMULAS)
 def test_no_correct_kernel_is_outside(name: str) -> None:
     for dtype, contract, structured in ((np.float32, Contract("f32"), False), (np.float16, Contract("f32"), True)):
@@ -51,7 +51,7 @@ OTHERS = {
 OF_EACH_KIND = ("rms_norm", "layer_norm", "layer_norm_backward", "softmax_backward", "attention")
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("other", "name"), list(product(OTHERS, OF_EACH_KIND)))
 def test_nor_under_other_contracts(other: str, name: str) -> None:
     found = simulated(name, np.float32, 17, 4, OTHERS[other], seed=8)

@@ -43,7 +43,7 @@ def _ops(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-@pytest.mark.some(9)
+@pytest.mark.some(3)
 @every_name
 def test_no_correct_kernel_is_accused(name: str) -> None:
     """Under each contract in two dtypes, of one of the three problems in turn: here a third of these for each function,

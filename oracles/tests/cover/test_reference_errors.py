@@ -16,6 +16,7 @@ from oracles.reference.dims import MisnamedError, UnreadableError
 from oracles.tests.common.references import outcomes
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("first", range(0, 60, 15))
 def test_a_random_reference_is_read_or_refused_in_a_line(first: int) -> None:
     found = outcomes(range(first, first + 15))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from fuzz.quality.calibrate import nearest
 from fuzz.quality.calibrate.nearest import accused, accused_of, accused_of_formulas
 from fuzz.uses.check.reference import read
 from oracles.formula.contract import Contract
@@ -64,6 +65,15 @@ def test_the_nearest_result_is_right_of_a_reference(reference: Callable[..., Any
         }
         problem = Problem(found.op, {}, given, {output.name: "f32"}, structured=False, known=found.derived.op)
         assert [*map(str, accused_of(problem, found.contract))] == []
+
+
+def test_what_fixes_extents_that_take_minutes_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nearest, "nearest", lambda problem: pytest.fail(f"{problem.sizes}"))
+    found = read(third, "x=... n, y=... n", None, None, None)
+    given = {name: np.ones((24, 1280), np.float32) for name in "xy"}
+    [output] = found.derived.op.outputs
+    problem = Problem(found.op, {}, given, {output.name: "f32"}, structured=False, known=found.derived.op)
+    assert [*accused_of(problem, found.contract)] == []
 
 
 def test_what_lies_beyond_both_readings_is_wrong_and_told_by_the_exact_value() -> None:

@@ -365,7 +365,8 @@ def rms_norm(x, y, eps, axis):
 """
 
 
-@pytest.mark.parametrize("start", ["started", "orphaned"])
+@pytest.mark.some(1)
+@pytest.mark.parametrize("start", ["orphaned", "started"])
 def test_each_call_of_a_python_kernel_that_leaves_a_process_is_told_of_and_the_process_ended(
     tmp_path: Path, cache: Path, start: str
 ) -> None:

@@ -111,8 +111,6 @@ def test_memory_that_is_taken_to_be_contiguous_and_a_wrong_value_in_any_layout()
     strided = fuzz.Capabilities(strides="any", empty=False)
     assert "flat needs contiguous x" in _headline(flat, lambda x: x * 2, "x=b n", capabilities=strided)
     assert "contiguous" not in _headline(lambda x: x * 2.001, lambda x: x * 2, "x=b n", capabilities=strided)
-    with_number = _headline(lambda x, c: flat(x) + c, lambda x, c: x * 2 + c, "x=b n, c=", capabilities=strided)
-    assert "needs contiguous x" in with_number
 
     def refusing(x: Any) -> Any:
         if not x.is_contiguous():
@@ -121,6 +119,15 @@ def test_memory_that_is_taken_to_be_contiguous_and_a_wrong_value_in_any_layout()
 
     told = _headline(refusing, lambda x: x * 2, "x=b n", capabilities=strided)
     assert "refusing crashes: needs contiguous x" in told
+
+
+@pytest.mark.whole
+def test_memory_that_is_taken_to_be_contiguous_beside_a_number_and_by_its_strides() -> None:
+    def flat(x: Any, c: Any) -> Any:
+        return torch.as_strided(x, (x.numel(),), (1,)).reshape(x.shape) * 2 + c
+
+    strided = fuzz.Capabilities(strides="any", empty=False)
+    assert "needs contiguous x" in _headline(flat, lambda x, c: x * 2 + c, "x=b n, c=", capabilities=strided)
     by_steps = _headline(
         lambda x: x * (2 if x.stride(1) == 1 else 3), lambda x: x * 2, "x=b n", capabilities=strided
     )  # those of extents of 1, too
@@ -333,9 +340,9 @@ def test_the_step_is_named_in_which_a_value_is_lost(
         (lambda x: ((x - 1.0001 * x.mean(-1, keepdim=True)) ** 2).mean(-1), _var, "x=b n"),
         (lambda x, y: torch.maximum(x, y), lambda x, y: torch.logaddexp(x, y), "x=n, y=n"),
         (lambda x, w: (x * w.round()).sum(-1), lambda x, w: (x * w).sum(-1), "x=b n, w=n"),
-        (lambda x: x.sum(-1) / (x.shape[-1] + 1), lambda x: x.mean(-1), "x=b n"),
         (lambda x: x.logsumexp(-1) + 1e-4, lambda x: x.logsumexp(-1), "x=b n"),
         (lambda x: (x.abs() + 1e-3).log().mean(-1).exp(), lambda x: x.abs().log().mean(-1).exp(), "x=b n"),
+        (lambda x: x.sum(-1) / (x.shape[-1] + 1), lambda x: x.mean(-1), "x=b n"),
     ],
     ids=[
         "infinite",
@@ -349,9 +356,9 @@ def test_the_step_is_named_in_which_a_value_is_lost(
         "off-mean",
         "maximum",
         "whole-weights",
-        "mean",
         "shifted",
         "added",
+        "mean",
     ],
 )
 def test_what_is_wrong_otherwise_is_no_lost_step(
