@@ -22,7 +22,7 @@ Model = Callable[[Case], Mapping[str, bytes]]
 def some_cases() -> list[Case]:
     """The first cases of a search: in the gate as many as give each law some that it applies to."""
     cases = filter(_is_plain, searched("rms_norm", 5, load(built_in()).kernels))
-    return list(islice(cases, 800 if WHOLE else 300))
+    return list(islice(cases, 800 if WHOLE else 500))
 
 
 def _is_plain(case: Case) -> bool:
