@@ -98,7 +98,7 @@ def parsed(text: str) -> Prototype:
     """The prototype that is written there. Raises DeclarationError, which names the argument that is not understood."""
     call = _CALL.fullmatch(_COMMENT.sub(" ", text))
     if call is None:
-        raise DeclarationError(f"prototype: {text!r} is none of C: write 'void f(const float *x, float *y, int n)'")
+        raise DeclarationError(f"prototype: {text!r} is not C: write 'void f(const float *x, float *y, int n)'")
     result, given = _typed(call["result"]), call["given"].strip()
     pieces = [] if given in ("", "void") else given.split(",")
     arguments = tuple(_argument(piece.strip(), number) for number, piece in enumerate(pieces, start=1))

@@ -81,7 +81,7 @@ class CKernel(CompiledKernel):
         one_of("isa", self.isa, tuple(ISAS))
         self._check_files()
         if self.standard and not _STANDARD.fullmatch(self.standard):
-            raise DeclarationError(f"standard: {self.standard!r} is none of C or C++, such as 'c11' or 'c++17'")
+            raise DeclarationError(f"standard: {self.standard!r} is no standard of C or C++: write 'c11' or 'c++17'")
 
     def _check_files(self) -> None:
         if self.source == _NOWHERE:

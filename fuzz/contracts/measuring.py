@@ -130,7 +130,7 @@ def _order(bench: Bench, along: str, nodes: list[Node], own: Mapping[Node, Carri
     is_read = not left
     for guess in guesses(bench, along, left) if left else ():
         if not guess.trees:
-            raise UnmeasurableError("it is none of those that are known")
+            raise UnmeasurableError("it is not one of the known orders")
         left.remove(guess.node)
         chain = max(chain, guess.chain)
         seen += guess.near

@@ -199,7 +199,7 @@ KERNELS = (CKernel("linked", "rms_norm", {fields}),)
         ('here / "entry.c", libraries=(here / "libx.so",)', "libx.so does not exist"),
         ('here / "entry.c", include=(here / "entry.c",)', "entry.c does not exist"),
         ('sources=(here / "entry.c", here / "none.cpp")', "none.cpp does not exist"),
-        ('here / "entry.c", standard="C++17"', "standard: 'C++17' is none of C or C++"),
+        ('here / "entry.c", standard="C++17"', "standard: 'C++17' is no standard of C or C++"),
         ('here / "libx.so"', "libx.so is no file of C or C++"),
         ('isa="any"', "source: name the file that defines kf_rms_norm"),
     ],

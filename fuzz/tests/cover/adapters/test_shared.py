@@ -141,7 +141,7 @@ _UNCLEAR: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("void f(const float *x, float *y, int n)", {"capabilities": fuzz.Capabilities(axis="any")}, "capabilities.axis: "),
     ("void f(const float *x, float *y, int n, int rows)", {"capabilities": fuzz.Capabilities(strides="rows")},
      "capabilities.strides: 'rows': the arguments of f tell it of 'contiguous' at most"),
-    ("void f(const float *x, float *y, int n", {}, "prototype: 'void f(const float *x, float *y, int n' is none of C"),
+    ("void f(const float *x, float *y, int n", {}, "prototype: 'void f(const float *x, float *y, int n' is not C"),
     ("void f(const float *, float *y, int n)", {}, "prototype: argument 1, 'const float *': write its type and a name"),
     ("void f(const float **x, float *y, int n)", {}, "prototype: 'const float **' points at pointers"),
     ("void f(const float *x, float *y, my_size n)", {}, "prototype: argument 'n': my_size is no pointer and no type"),
