@@ -255,7 +255,7 @@ _SMALL = (2.0**-24, 2.0**-12, -17.0)
 """Added one after the other to 1, none of 2^-24 changes an f32 sum: the error is that of a longest chain. The same are
 the squares of 2^-12, and nearly so the exponentials of -17 beside that of 0."""
 _BESIDE = 8
-"""One batch of the search in so many is followed by such cases of its own."""
+"""The number of batches of the search between two batches of such cases."""
 
 
 def gathered(pool: Pool, target: Target, seed: int, most: int, over: Callable[[], bool]) -> list[Run]:

@@ -37,7 +37,7 @@ from fuzz.uses.search.stopping import Interruption
 from fuzz.uses.search.turn_runner import Task, Terms, TurnRunner
 
 _LEAST = 200
-"""The correct kernel is searched for so many cases at least, whatever was found in the others."""
+"""The fewest cases for which the correct kernel is searched, whatever was found in the others."""
 _IN_VALUES = {Verdict.FAIL_NUMERIC.value, Verdict.FAIL_NONFINITE.value}
 
 

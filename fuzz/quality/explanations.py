@@ -51,7 +51,7 @@ _SEARCHED = 4_000
 _BY_LAW = 500
 """A law is tried on so many of the fresh cases: each is 13 of them."""
 _RELEARNT = 1_000
-"""A shorter rule is looked for among so many of the fresh cases."""
+"""The number of fresh cases among which a shorter rule is looked for."""
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def square_parts(pairs: Iterable[tuple[str, str]]) -> Counts:
 
 
 def plus(count: Node, more: float) -> Node:
-    """Return a count with so many more, or fewer."""
+    """Return the count plus a number, which may be negative."""
     if count.kind == "constant":
         return Node("constant", value=count.value + more)
     return count if not more else count + more if more > 0 else count - -more

@@ -123,7 +123,7 @@ def of(*dims: Dim) -> Node:
 
 
 def added(count: Node, more: Node) -> Node:
-    """Return a count with so many more, or fewer where that is 0 less some."""
+    """Return the sum of two counts, or their difference where the second is 0 less a count."""
     if more.kind == "constant":
         return plus(count, more.value)
     return count - more.args[1] if is_less(more) else count + more

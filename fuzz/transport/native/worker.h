@@ -22,7 +22,7 @@ enum {
 };
 enum { GRACE_S = 2 };      /* the limit of a frame is so much longer than that of the parent */
 enum { RENEWAL_S = 1 };    /* the timers may have run for so long when a case begins */
-enum { BUSY_TIMES = 64 };  /* of so many processes that want a processor a call may be one, and keep its limit */
+enum { BUSY_TIMES = 64 };  /* the wall clock allows this many times a limit: others may have the processor */
 enum { FLAG_SECOND_RUN = 1, FLAG_FILL = 2, FILL_KINDS = 8 }; /* times what is filled in: see poison.c */
 enum { AUDIT_LAST = 0, AUDIT_EACH = 1 };
 enum { NO_ALIAS = 0xff };

@@ -31,7 +31,8 @@ _T = TypeVar("_T")
 _BLOTS, _MOST_BLOTTED = 8, 1 << 24
 """The number of pieces of memory of the size of an output that are overwritten after a call, where they are smaller."""
 _SEEN_FROM, _SEEN = 1 << 18, 64
-"""From so many bytes on they are looked at first, at so many places: beyond a cache to overwrite takes longer.
+"""The size in bytes from which memory is looked at before it is overwritten, which takes longer beyond a cache, and the
+number of bytes that are looked at.
 The steps between them are odd, for the lowest byte of many floats is 0."""
 
 

@@ -46,7 +46,7 @@ _KEPT = ("trophies", "accuracy.json")
 
 
 def slow_every(max_cases: int) -> int:
-    """Slow targets are given one turn in this many of a search of so many cases."""
+    """Return how many turns a search of that many cases has for each turn of a slow target."""
     return max(1, math.ceil(max_cases / SLOW_CASES))
 
 

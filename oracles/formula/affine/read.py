@@ -17,8 +17,8 @@ from oracles.formula.trace import Node
 
 @lru_cache(maxsize=4096)
 def number(value: float, low: float, rank: int, minus: bool) -> Form:
-    """Return a number, with what it lacks of the value as its low part, as a form of so many dimensions. Whether it has
-    a `minus` tells -0 from 0, which a cache takes for the same."""
+    """Return a number, with what it lacks of the value as its low part, as a form of `rank` dimensions. `minus` tells
+    -0 from 0, which a cache takes for the same."""
     rest = np.full((1,) * rank, abs(low)) if low else None
     return Form(np.full((1,) * rank, value), DOUBLE, bits=bits_of(value), rest=rest)
 
