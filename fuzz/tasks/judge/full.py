@@ -27,13 +27,14 @@ from fuzz.tasks.check.replay_cases import ReplayCase, compared
 from fuzz.tasks.check.results import CheckError
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.nameless import arrays_of, case_of
-from fuzz.tasks.judge.numbers import batch_of
 from fuzz.tasks.judge.own import beside, drawn_of, shapes_of
-from fuzz.tasks.judge.problem import Problem, of_module
 from fuzz.tasks.judge.replay import Replay, replay_of
 from fuzz.tasks.judge.ruling import FullSize, SolutionRuling, worst_of
-from fuzz.tasks.judge.solution import Solutions
-from fuzz.tasks.judge.source import ProblemError, executed, text_of
+from fuzz.tasks.readers.kernelbench import of_module
+from fuzz.tasks.readers.numbers import batch_of
+from fuzz.tasks.readers.problem import Problem
+from fuzz.tasks.readers.solution import Solutions
+from fuzz.tasks.readers.source import ProblemError, executed, text_of
 from oracles.reference.dims import UnreadableError
 from oracles.reference.guard import first_difference
 from oracles.reference.replay import Replayed, ways_of

@@ -31,16 +31,17 @@ from fuzz.tasks.check.far import wrong_far
 from fuzz.tasks.judge.asked import Asked, Judged
 from fuzz.tasks.judge.floor import detection_floors, unvaried
 from fuzz.tasks.judge.full import at_full_size
-from fuzz.tasks.judge.numbers import LAST
 from fuzz.tasks.judge.own import in_other_mode, own_problem, own_shapes, with_mode, with_one_seed, with_own
 from fuzz.tasks.judge.prepared import prepared
-from fuzz.tasks.judge.problem import Problem, UnreadProblemError, problems_of
 from fuzz.tasks.judge.replaying import judged_by_replay
 from fuzz.tasks.judge.ruling import VERSION, Ruling, solution_ruling, worst_of
-from fuzz.tasks.judge.solution import solutions_of
-from fuzz.tasks.judge.source import ProblemError
 from fuzz.tasks.judge.summary import not_given, summary
 from fuzz.tasks.judge.written import derived
+from fuzz.tasks.readers.formats import problems_of
+from fuzz.tasks.readers.numbers import LAST
+from fuzz.tasks.readers.problem import Problem, UnreadProblemError
+from fuzz.tasks.readers.solution import solutions_of
+from fuzz.tasks.readers.source import ProblemError
 from oracles.declared import MOST
 from oracles.op import Op
 from oracles.reference.derive import FINITE, Derived

@@ -10,7 +10,7 @@ import numpy as np
 from fuzz.core.base.case import Case, Origin, Output, Tensor, contiguous
 from fuzz.core.base.dtypes import NUMPY_DTYPE, from_bits, quantise
 from fuzz.tasks.check.replay_cases import Meant, ReplayCase
-from fuzz.tasks.judge.source import ProblemError
+from fuzz.tasks.readers.source import ProblemError
 from oracles.dtypes import FORMATS, INDICES, SPELLED
 from oracles.formula.made import Counts
 from oracles.formula.node import FormulaError

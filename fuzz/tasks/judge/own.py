@@ -20,13 +20,14 @@ from fuzz.core.base.text import printable
 from fuzz.tasks.check.replay_cases import ReplayCase
 from fuzz.tasks.check.results import CheckError
 from fuzz.tasks.judge.asked import Asked
-from fuzz.tasks.judge.numbers import with_smaller_batches
-from fuzz.tasks.judge.problem import SEED, Module, Problem, of_module
 from fuzz.tasks.judge.replay import Replay, replay_of
 from fuzz.tasks.judge.ruling import OwnShapes, SolutionRuling
-from fuzz.tasks.judge.solution import Solution, Solutions
-from fuzz.tasks.judge.source import ProblemError, executed, text_of
 from fuzz.tasks.judge.summary import shapes_text
+from fuzz.tasks.readers.kernelbench import of_module
+from fuzz.tasks.readers.numbers import with_smaller_batches
+from fuzz.tasks.readers.problem import SEED, Module, Problem
+from fuzz.tasks.readers.solution import Solution, Solutions
+from fuzz.tasks.readers.source import ProblemError, executed, text_of
 from oracles.reference.dims import UnreadableError
 
 CASES = 5

@@ -16,9 +16,9 @@ from fuzz.core.execute.pool import Pool
 from fuzz.explain.diagnosis import new_workers
 from fuzz.tasks.check.reference import contract_of, with_names
 from fuzz.tasks.judge.asked import Asked
-from fuzz.tasks.judge.problem import Problem
-from fuzz.tasks.judge.solution import Solutions
 from fuzz.tasks.judge.written import derived, write_pack
+from fuzz.tasks.readers.problem import Problem
+from fuzz.tasks.readers.solution import Solutions
 from oracles.formula.contract import Contract
 from oracles.reference.derive import ANY, Derived
 

@@ -27,12 +27,12 @@ from fuzz.tasks.check.replay_cases import DTYPES, Comparison, Meant, ReplayCase,
 from fuzz.tasks.check.results import CheckError
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.nameless import op_of
-from fuzz.tasks.judge.problem import Problem
 from fuzz.tasks.judge.replay_run import Line, Run
 from fuzz.tasks.judge.ruling import SolutionRuling, worst_of
-from fuzz.tasks.judge.solution import ENTRY, Solutions
-from fuzz.tasks.judge.source import ProblemError
 from fuzz.tasks.judge.written import floats_of, probes_of, shown_line, write_solutions
+from fuzz.tasks.readers.problem import Problem
+from fuzz.tasks.readers.solution import ENTRY, Solutions
+from fuzz.tasks.readers.source import ProblemError
 from oracles.op import Op
 from oracles.ops import OPS
 

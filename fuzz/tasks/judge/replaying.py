@@ -19,12 +19,12 @@ from fuzz.tasks.check.results import CheckError
 from fuzz.tasks.judge.asked import Asked, Judged
 from fuzz.tasks.judge.full import at_full_size
 from fuzz.tasks.judge.own import affordable, in_other_mode, own_problem, own_shapes, with_mode, with_one_seed, with_own
-from fuzz.tasks.judge.problem import Problem
 from fuzz.tasks.judge.replay import Replay, replay_of
 from fuzz.tasks.judge.ruling import VERSION, Ruling, SolutionRuling, worst_of
-from fuzz.tasks.judge.solution import Solutions, solutions_of
-from fuzz.tasks.judge.source import ProblemError
 from fuzz.tasks.judge.summary import failures_told, summary
+from fuzz.tasks.readers.problem import Problem
+from fuzz.tasks.readers.solution import Solutions, solutions_of
+from fuzz.tasks.readers.source import ProblemError
 from oracles.reference.asked import titled
 from oracles.reference.dims import UnreadableError, shapes_text
 

@@ -13,9 +13,9 @@ from fuzz.core.base.probe import CALLER, PROBES
 from fuzz.references.examples import DRAWN, keeping, samples_of
 from fuzz.references.named import unread
 from fuzz.tasks.check.reference import contract_of, is_replayable
-from fuzz.tasks.judge.problem import Problem, UnreadProblemError
-from fuzz.tasks.judge.solution import ENTRY, Solution
-from fuzz.tasks.judge.source import ProblemError
+from fuzz.tasks.readers.problem import Problem, UnreadProblemError
+from fuzz.tasks.readers.solution import ENTRY, Solution
+from fuzz.tasks.readers.source import ProblemError
 from oracles.declared import OpError
 from oracles.dtypes import COMPUTED, DTYPES, SINGLE
 from oracles.formula.contract import Contract

@@ -14,12 +14,13 @@ from rich.console import Console
 import fuzz
 from fuzz.tasks.check.plan import GIVEN, Options
 from fuzz.tasks.judge.asked import Asked
-from fuzz.tasks.judge.modes import Mode, modes_of
 from fuzz.tasks.judge.own import in_other_mode, own_shapes, with_mode, with_one_seed
-from fuzz.tasks.judge.problem import Problem, problems_of
 from fuzz.tasks.judge.ruling import SolutionRuling
-from fuzz.tasks.judge.solution import Solution, solutions_of
 from fuzz.tasks.judge.summary import _one_seed
+from fuzz.tasks.readers.formats import problems_of
+from fuzz.tasks.readers.modes import Mode, modes_of
+from fuzz.tasks.readers.problem import Problem
+from fuzz.tasks.readers.solution import Solution, solutions_of
 from fuzz.tests.conftest import Cli
 
 _TASK = """import torch

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from fuzz.tasks.judge.source import ProblemError, chosen_function, definitions, identifier, parsed, text_of
+from fuzz.tasks.readers.source import ProblemError, chosen_function, definitions, identifier, parsed, text_of
 
 _COMPILED = (".c", ".cc", ".cpp", ".cxx", ".cu", ".h")
 REFERENCES = ("reference", "ref", "ref_kernel")

@@ -1,0 +1,134 @@
+"""A problem: the function that says what kernels should compute, and what its format says of the function's tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fuzz.tasks.check.replay_cases import Own
+from fuzz.tasks.readers.modes import AS_CONSTRUCTED, Mode
+from fuzz.tasks.readers.source import ProblemError
+from oracles.declared import MOST
+from oracles.reference.asked import defaults_of
+
+SEED = 0
+"""Modules are constructed from it."""
+MODULE, KERNEL = "ModelNew", "kernel_function"
+"""The names of solutions of a `Model`: a class, or a function."""
+
+_WEIGHTS = (
+    "no weights but those of one seed, from which both modules are constructed, as KernelBench does: cases have no "
+    f"more than {MOST} tensors"
+)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A function that says what a solution should compute."""
+
+    name: str
+    reference: Callable[..., Any]
+    """It takes tensors by their names."""
+    shapes: Mapping[str, str] | None = None
+    """The dimensions of each, where they are said or follow from examples."""
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    fixed: Mapping[str, int] = field(default_factory=dict)
+    """The extents that cannot be others."""
+    module: Module | None = None
+    data: Data | None = None
+    returns: Sequence[str] = ()
+    """The dtypes of its outputs, where they are said."""
+    arguments: Sequence[str] = ()
+    """How a solution is called, where it takes more than tensors: an expression of what is given in each place, with
+    {} for that where it is one of the tensors, which come in their order."""
+    examples: tuple[Mapping[str, int], ...] = ()
+    """The extents of dimensions in the inputs that come with it."""
+    tier: int = 0
+    """Which numbers it has: 0 for the larger ones of those that it could have, 1 for the smaller ones, LAST for what is
+    read where none of these is."""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    """What is said of arguments that are no tensors."""
+    draw: Callable[[int], Mapping[str, Any]] | None = None
+    """Draws the inputs that come with it, of another seed each."""
+    own: Own | None = None
+    """Where it is judged by the inputs that come with it alone: what draws them."""
+    changed: str = ""
+    """What is smaller in those, since they would take too long."""
+    kept: str = ""
+    """Which extents do not vary, and why; "" where nothing but weights keeps any."""
+
+    @property
+    def in_other_mode(self) -> Problem | None:
+        """The same in the other mode, where that makes a difference."""
+        own = self.module
+        if own is None or own.other is None or own.elsewhere is None:
+            return None
+        return replace(self, reference=own.elsewhere, module=replace(own, mode=own.other, other=None))
+
+    @property
+    def modes(self) -> tuple[str, str]:
+        """The mode in which a module is judged, and the other one where that makes a difference; '' of a function."""
+        own = self.module
+        return ("", "") if own is None else (own.mode.text, own.other.text if own.other is not None else "")
+
+    @property
+    def never(self) -> tuple[str, ...]:
+        """In which ways a module is never called."""
+        if self.module is None:
+            return ()
+        mode = "evaluation mode" if self.module.mode.training else "training mode"
+        return (mode, "autograd") if self.module.other is None else ("autograd",)
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What is not judged, and why."""
+        own = self.module
+        weights = _WEIGHTS if own is not None and own.one_seed else ""
+        return [*filter(None, (self.kept, weights)), *(own.mode.remarks if own is not None else ())]
+
+    @property
+    def others(self) -> Mapping[str, Any]:
+        """What arguments are that are no tensors, or may be left out, by their names."""
+        return {**defaults_of(self.reference), **self.numbers}
+
+
+@dataclass(frozen=True)
+class Data:
+    """A problem whose solution has one parameter, `data`."""
+
+    words: str
+    """That, as an expression of the tensors."""
+    files: Mapping[str, str]
+    """The modules that come with it, which solutions import."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """A problem whose solution is a module of torch."""
+
+    made_of: tuple[Any, ...]
+    """The arguments that it is made with."""
+    inputs: tuple[str, ...]
+    """The tensors that it is called with, in their order."""
+    weights: Mapping[str, str]
+    """The tensors that it has, by their names in the op, with those in its state."""
+    constants: Mapping[str, Any]
+    """What it is called with that are no tensors."""
+    mode: Mode = AS_CONSTRUCTED
+    other: Mode | None = None
+    """The other mode, where the reference returns something else there."""
+    elsewhere: Callable[..., Any] | None = None
+    """The reference in that."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments that it is made with, by their names."""
+    one_seed: bool = False
+    """Whether a solution keeps the weights that it has after construction, from the seed that those of `Model` are."""
+
+
+class UnreadProblemError(ProblemError):
+    """A problem whose function has no formula. It may be replayed."""
+
+    def __init__(self, message: str, problem: Problem) -> None:
+        super().__init__(message)
+        self.problem = problem
