@@ -12,7 +12,7 @@ from fuzz.core.base.case import Case
 from fuzz.core.base.errors import InternalError
 from fuzz.core.base.outcome import Outcome, Status
 from fuzz.core.base.verdict import Verdict
-from fuzz.core.judge.values import Bits, CaseOracle, Query
+from fuzz.core.judge.values import Bits, Query, oracle_of
 from fuzz.core.judge.words import changes_text, damage_text, fault_text, unwritten_text
 from fuzz.core.laws.law import Difference, LawCheck, Probe, first_difference
 from fuzz.core.laws.registry import Entry
@@ -93,7 +93,7 @@ class Judge:
     def __init__(self, case: Case, *, confirms: bool = True) -> None:
         """`confirms`: see `Truth`."""
         self.case = case
-        self.oracle = CaseOracle(case, confirms=confirms)
+        self.oracle = oracle_of(case, confirms=confirms)
 
     def judge(self, outcome: Outcome, contract: Contract) -> Judgement:
         """The verdict on one target's outcome under the contract that it declared."""
@@ -215,7 +215,7 @@ class EntryJudge:
     def decided(self, target: Target) -> Mapping[str, bool]:
         """Return whether a wrong value of it could have been seen, by each output of a target whose values were
         compared."""
-        return self.oracle.truth.decided(target.contract)
+        return self.oracle.decided(target.contract)
 
     def queries(self, targets: Iterable[Target]) -> list[Query]:
         """What judging these targets will ask the oracle; some of it may be the same."""

@@ -155,10 +155,10 @@ def declared(
         able = completed(capabilities or Capabilities(), of_op, signature, returns=returned)
     except DeclarationError as error:
         raise CheckError(str(error)) from None
-    kernel = _HereKernel(
-        name=name or re.sub(r"[^A-Za-z0-9_.-]", "", getattr(function, "__name__", "")) or op,
+    kernel = HereKernel(
+        name=name or plain_name(function) or op,
         op=op,
-        source=_source(function),
+        source=source_of(function),
         framework=arrays,
         contract=held(contract, platform_of(arrays, device).undeclared(of_op)),
         capabilities=able,
@@ -194,7 +194,7 @@ def never_given(function: Callable[..., Any], of: str, given: Collection[str], a
 
 
 @dataclass(frozen=True)
-class _HereKernel(PythonKernel):
+class HereKernel(PythonKernel):
     """Its function is here: what it takes was read from that, and not from a source."""
 
     known: tuple[int, ...] = ()
@@ -239,8 +239,13 @@ def always_of(op: Op) -> Sequence[str]:
     return [*tensors, *(each.name for each in op.parameters if each.neutral is None)]
 
 
-def _source(function: Callable[..., Any]) -> Path:
-    """The file that a report points at."""
+def plain_name(function: Callable[..., Any]) -> str:
+    """Return the name of a function as a kernel may have it; '' if nothing of it is left."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "", getattr(function, "__name__", ""))
+
+
+def source_of(function: Callable[..., Any]) -> Path:
+    """Return the file that a report points at."""
     try:
         return Path(inspect.getsourcefile(inspect.unwrap(function)) or __file__)
     except TypeError:  # compiled, or an object with __call__
@@ -256,7 +261,7 @@ class OwnProcess:
         """Nobody asks it: a call in this process returns before anything else is done."""
         self.statuses: Mapping[str, Attestation | NotRun] = {} if reason is None else {target.id: NotRun(reason)}
         self.limits: Mapping[str, float] = {}
-        self._target = target
+        self.target = target
         self.function = function
         self._dispatch = Dispatch(target.kernel.capability, target.size_limit)
         self._takes = takes or (lambda case: True)
@@ -265,25 +270,23 @@ class OwnProcess:
     @property
     def threads(self) -> int:
         """The processor threads that arrays' own operations use here; 0 where nobody knows."""
-        library: Any = sys.modules.get(self._target.name.kind)
+        library: Any = sys.modules.get(self.target.name.kind)
         return int(library.get_num_threads()) if hasattr(library, "get_num_threads") else 0
 
     def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch:
         """Run them, now."""
         batch = Batch(tuple(cases))
         indices = [index for index, case in enumerate(cases) if self._dispatch.accepts(case) and self._takes(case)]
-        if indices and not self.statuses and self._target.id not in without:
-            batch.parts.append(
-                TargetBatch(self._target.id, indices, [self._outcome(cases[index]) for index in indices])
-            )
+        if indices and not self.statuses and self.target.id not in without:
+            batch.parts.append(TargetBatch(self.target.id, indices, [self._outcome(cases[index]) for index in indices]))
         return batch
 
     def renew(self) -> None:
         """Nothing: what the function remembers stays in this process."""
 
     def _outcome(self, case: Case) -> Outcome:
-        arrays = arrays_of(self._target.name.kind)
-        cuda = self._target.name.place == "cuda"
+        arrays = arrays_of(self.target.name.kind)
+        cuda = self.target.name.place == "cuda"
         memory = device_memory(MARGIN_BYTES) if cuda else FreshMemory(MARGIN_BYTES)
         finish = arrays.library.cuda.synchronize if cuda else None
         try:
@@ -294,4 +297,4 @@ class OwnProcess:
             # An illegal access: the device is lost for this process.
             answers = case, Answer(records.RAISED, {}, (), {}, str(error).splitlines()[0]), None
         [response], _ = decode_responses(respond(0, *answers))
-        return outcome_of(response, case, self._target.id)
+        return outcome_of(response, case, self.target.id)

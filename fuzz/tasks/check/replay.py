@@ -7,24 +7,35 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from typing import Any
 
-from numpy.typing import NDArray
+import numpy as np
 
+from fuzz.core.adapters.registry import expand
+from fuzz.core.base.capability import Capabilities
+from fuzz.core.base.dtypes import NUMPY_DTYPE
 from fuzz.core.generate.menus import MENUS
 from fuzz.core.generate.observed import words_of
-from fuzz.findings.tally import Decided, never_decided, note_open
+from fuzz.findings.tally import never_decided
 from fuzz.references.examples import GIVEN as EXAMPLES
 from fuzz.references.examples import structure_of
+from fuzz.references.replay.cases import DTYPES, WEAKER, Meant, meant_of
+from fuzz.references.replay.oracle import op_of
+from fuzz.references.replay.run import Run
 from fuzz.report.wrapping import columns, wrapped_text
-from fuzz.tasks.check.function import Arrays, never_given
+from fuzz.tasks.check.function import Arrays, Function, HereKernel, OwnProcess, never_given, plain_name, source_of
 from fuzz.tasks.check.plan import GIVEN, CheckPlan, Seed, plan
 from fuzz.tasks.check.reference import named_examples
-from fuzz.tasks.check.replay_cases import DTYPES, WEAKER, Comparison, Meant, ReplayCase, compared, meant_of, tensor_of
-from fuzz.tasks.check.replay_ranges import Came
 from fuzz.tasks.check.results import CheckError, CheckFailed, reason_of, told
+from oracles.dtypes import DTYPES as ALL_DTYPES
+from oracles.formula.contract import Contract
+from oracles.op import Op
+from oracles.ops import OPS
 from oracles.reference.asked import name_of, titled
 from oracles.reference.dims import UnreadableError
+from oracles.reference.text import identifier
 
 __tracebackhide__ = told
 _AFTER = 48
@@ -47,57 +58,73 @@ class Replay:
 
     def run(self, todo: CheckPlan) -> None:
         """Try cases; raise CheckFailed for the smallest that fails."""
-        name, began = name_of(self.kernel), time.monotonic()
-        failed: tuple[ReplayCase, str] | None = None
-        cases, judged, last, came, decided = 0, 0, 0, Came(), Decided()
-        for case in self.meant.cases(todo.seed):
+        name, began, most = name_of(self.kernel), time.monotonic(), todo.max_cases
+        drawn = self.meant.cases(todo.seed)
+        first = next(drawn)
+        op = op_of(self.meant, self.meant.outputs(first), f"replayed_{identifier(name, 'kernel')}"[:31])
+        here = self._here(op)
+        run = Run(self.meant, op, [here.target], (), todo.seed)
+        [line], last = run.lines.values(), 0
+        for case in chain([first], drawn):
             over = todo.max_time is not None and time.monotonic() - began > todo.max_time
-            if over or cases == todo.max_cases or (failed is not None and cases > last + _AFTER):
+            if over or run.cases == most or (line.findings and run.cases > last + _AFTER) or line.broken:
                 break
-            cases += 1
-            came.note(case.arrays, case.dtype)
-            found = self._compared(case)
-            judged += found.judged
-            note_open(decided, found.decided)
-            if found.wrong and (failed is None or case.elements < failed[0].elements):
-                failed, last = (case, found.wrong), last or cases
-        if failed is not None:
-            case, wrong = failed
-            lines = [f"FAIL  {name}  {wrong}", *(f"  {each}" for each in (case.text, self.said, WEAKER) if each)]
-            lines.append(f"  again: {todo.command}")
-            raise CheckFailed(wrapped_text("\n".join(lines), columns()))
-        if (outputs := never_decided(decided)) or not judged:
+            run.batch(here, [case])
+            last = last or run.cases * bool(line.findings)
+        if line.broken:
+            raise CheckFailed(wrapped_text(f"NOTHING RAN: {name}: {line.broken}", columns()))
+        for failure in run.smallest.values():
+            lines = [f"FAIL  {name}  {failure.words}"]
+            lines += [f"  {each}" for each in (failure.case.text, self.said, WEAKER) if each]
+            raise CheckFailed(wrapped_text("\n".join([*lines, f"  again: {todo.command}"]), columns()))
+        judged = line.judged - line.gave_up
+        if (outputs := never_decided(line.decided)) or not judged:
             never = f" of {' nor '.join(outputs)}" if judged else ""
-            raise CheckFailed(f"NOTHING WAS JUDGED{never}: no element{never} in {cases} cases is decided by a replay")
-        passed = f"{name} passed a replay: {cases} cases, {judged:,} elements judged, seed {todo.seed}"
+            raise CheckFailed(
+                f"NOTHING WAS JUDGED{never}: no element{never} in {run.cases} cases is decided by a replay"
+            )
+        passed = f"{name} passed a replay: {run.cases} cases, {run.elements:,} elements judged, seed {todo.seed}"
         asked = self.meant.asked
         tensors = [asked.called.get(name) or name for name in asked.dims]
         own = never_given(self.kernel, asked.name, {*self._names(tensors), *asked.others}, tensors)
-        notes = asked.left_out, self.said, own, came.never(DTYPES).text, WEAKER
+        notes = asked.left_out, self.said, own, run.came.never(DTYPES).text, WEAKER
         told = [passed, *(f"  {each}" for each in notes if each)]
         GIVEN.passed += told
         print(wrapped_text("\n".join(told), columns()), file=sys.stderr)
 
-    def _compared(self, case: ReplayCase) -> Comparison:
-        wanted = self.meant.replays(case.arrays)
-        if wanted is None:
-            return Comparison("")
-        try:
-            returned = self._called(case)
-        except Exception as error:
-            return Comparison(f"raised {type(error).__name__}: {' '.join(str(error).split())[:200]}")
-        return compared(wanted, returned, case.dtype)
+    def _here(self, op: Op) -> OwnProcess:
+        """The kernel, called in this process as one of the op: what it returns may have any dtypes."""
+        source = source_of(self.kernel)
+        OPS.pop(op.name, None)  # of an earlier check: kernels are declared while nobody knows it, as it has no formula
+        kernel = HereKernel(
+            plain_name(self.kernel) or op.name,
+            op.name,
+            source,
+            self.arrays,
+            Contract(platform="none"),
+            Capabilities(dtypes=DTYPES),
+        )
+        OPS[op.name] = op
+        names, returns = frozenset(self.meant.asked.dims), tuple(each.name for each in op.outputs)
+        call = partial(self._called, {each.name: each.dtype for each in op.outputs})
+        function = Function(call, names, {}, returns, str(source.parent.resolve()))
+        return OwnProcess(expand([kernel])[0], function)
 
-    def _called(self, case: ReplayCase) -> Sequence[NDArray[Any]]:
-        import torch
-
-        given: Mapping[str, Any] = {name: tensor_of(each, case.dtype) for name, each in case.arrays.items()}
-        if self.arrays == "numpy":
-            given = {name: each.numpy() for name, each in given.items()}
+    def _called(self, dtypes: Mapping[str, str], **given: Any) -> Any:
+        given = {name: given[name] for name in self.meant.asked.dims}
         returned = self._kernel_of(given)
         flat = [*returned.values()] if isinstance(returned, Mapping) else returned
         flat = [*flat] if isinstance(flat, (list, tuple)) else [flat]
-        return [torch.as_tensor(each).detach().to(torch.float64).numpy() for each in flat]
+        if len(flat) != len(dtypes):
+            raise TypeError(f"returned {len(flat)} outputs, where the reference has {len(dtypes)}")
+        return tuple(self._as(each, dtype) for each, dtype in zip(flat, dtypes.values(), strict=True))
+
+    def _as(self, returned: Any, dtype: str) -> Any:
+        if self.arrays == "numpy":
+            return np.asarray(returned).astype(NUMPY_DTYPE[dtype])
+        import torch
+
+        return torch.as_tensor(returned).detach().to(getattr(torch, ALL_DTYPES[dtype].spelling))
 
     def _names(self, tensors: Sequence[str]) -> Sequence[str]:
         """What the kernel calls the tensors, which it is given by their places where it calls one otherwise."""

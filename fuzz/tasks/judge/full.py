@@ -23,10 +23,9 @@ from fuzz.core.base.outcome import Outcome, Status
 from fuzz.core.base.text import printable
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.judge.judge import Judge
-from fuzz.tasks.check.replay_cases import ReplayCase, compared
-from fuzz.tasks.check.results import CheckError
+from fuzz.references.replay.cases import ReplayCase, ReplayError, compared
+from fuzz.references.replay.oracle import arrays_of, case_of
 from fuzz.tasks.judge.asked import Asked
-from fuzz.tasks.judge.nameless import arrays_of, case_of
 from fuzz.tasks.judge.own import beside, drawn_of, shapes_of
 from fuzz.tasks.judge.replay import Replay, replay_of
 from fuzz.tasks.judge.ruling import FullSize, SolutionRuling, worst_of
@@ -99,7 +98,7 @@ def at_full_size(
         return tuple(rulings)
     try:
         found = _judged(asked, _task(asked.against, seed, limits), left, seed, limits)
-    except (ProblemError, UnreadableError, CheckError) as error:
+    except (ProblemError, UnreadableError, ReplayError) as error:
         found = dict.fromkeys(left, _untried(printable(str(error))))
     return tuple(_with_full(each, found.get(kernel)) for kernel, each in zip(solutions, rulings, strict=True))
 

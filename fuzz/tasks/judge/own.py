@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from fuzz.core.base.text import printable
-from fuzz.tasks.check.replay_cases import ReplayCase
-from fuzz.tasks.check.results import CheckError
+from fuzz.references.replay.cases import ReplayCase, ReplayError
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.replay import Replay, replay_of
 from fuzz.tasks.judge.ruling import OwnShapes, SolutionRuling
@@ -167,7 +166,7 @@ def own_shapes(
         if any(np.prod(shape) > _MOST_ELEMENTS for shape, _ in outputs.values()) or not cases:
             raise ProblemError(f"they are {shapes_text(shapes)}, of which a case takes too long: {seconds:.0f} s")
         found = replay.rulings(replay.run(cases, seed, (), screen))
-    except (CheckError, ProblemError, UnreadableError) as error:
+    except (ReplayError, ProblemError, UnreadableError) as error:
         reason = printable(str(error))
         return dict.fromkeys(solutions, OwnShapes({}, "", "did not run", 0, 0, (), reason))
     return {
@@ -202,7 +201,7 @@ def in_other_mode(
     try:
         replay = replay_of(asked, other, files)
         return replay.rulings(replay.run(min(_IN_OTHER_MODE, affordable(replay, seed)), seed, (), screen))
-    except (CheckError, ProblemError, UnreadableError) as error:
+    except (ReplayError, ProblemError, UnreadableError) as error:
         reason = printable(str(error))
         return {name: SolutionRuling(words, "did not run", 0, 0, {}, (), reason) for name, (words, _) in files.items()}
 

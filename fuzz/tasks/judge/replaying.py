@@ -12,10 +12,9 @@ from rich.console import Console
 
 from fuzz.core.generate.observed import words_of
 from fuzz.references.examples import DRAWN
+from fuzz.references.replay.cases import DTYPES, WEAKER, ReplayError
 from fuzz.report.console import print_lines
 from fuzz.report.wrapping import wrapped_text
-from fuzz.tasks.check.replay_cases import DTYPES, WEAKER
-from fuzz.tasks.check.results import CheckError
 from fuzz.tasks.judge.asked import Asked, Judged
 from fuzz.tasks.judge.full import at_full_size
 from fuzz.tasks.judge.own import affordable, in_other_mode, own_problem, own_shapes, with_mode, with_one_seed, with_own
@@ -46,9 +45,9 @@ def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, 
         replay = replay_of(asked, problem, solutions)
         seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed  # not before: no solution can know it
         return _judged(asked, problem, why, screen, width, replay, solutions, seed)
-    except (CheckError, ProblemError, UnreadableError) as error:
+    except (ReplayError, ProblemError, UnreadableError) as error:
         is_ours = isinstance(error, ProblemError)
-        refusal = str(error) if is_ours else f"{asked.against}: {error}" if isinstance(error, CheckError) else why
+        refusal = str(error) if is_ours else f"{asked.against}: {error}" if isinstance(error, ReplayError) else why
         if problem.module is None or problem.own is not None:
             raise ProblemError(refusal or str(error)) from error
         try:

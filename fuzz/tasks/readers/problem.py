@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fuzz.tasks.check.replay_cases import Own
+from fuzz.references.replay.cases import Own
 from fuzz.tasks.readers.modes import AS_CONSTRUCTED, Mode
 from fuzz.tasks.readers.source import ProblemError
 from oracles.declared import MOST
