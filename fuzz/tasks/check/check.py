@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 import warnings
@@ -14,10 +13,7 @@ from typing import Any, Literal, get_args
 
 from rich.console import Console
 
-from fuzz.campaign.corpus.folder import entries_of, in_batches
-from fuzz.campaign.measured import Measuring
 from fuzz.campaign.search.groups import EndsSoonAfter
-from fuzz.campaign.search.runner import Runner
 from fuzz.campaign.search.stopping import Limits
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
@@ -33,19 +29,17 @@ from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.selection import globs, matches_any
 from fuzz.core.execute.spent import Spent
 from fuzz.core.generate.observed import kept_by, words_of
-from fuzz.core.laws.registry import Entry
 from fuzz.core.laws.registry import declared as declared_laws
 from fuzz.core.transport.python.foreign import Maker
 from fuzz.findings.book import book_in
+from fuzz.findings.tally import Tally
 from fuzz.references.examples import GIVEN as GIVEN_INPUTS
-from fuzz.references.examples import beside
 from fuzz.report import console, events
 from fuzz.report.platforms import taken_lines
 from fuzz.report.progress import LiveLine
 from fuzz.report.totals import counted, kernels_judged, not_exercised, undeclared_by_op
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.tasks.check.explain_time import explaining
-from fuzz.tasks.check.far import wrong_far
 from fuzz.tasks.check.foreign_arrays import meant_by, of_jax, of_numpy
 from fuzz.tasks.check.function import NO_OTHERS, Arrays, OwnProcess, always_of, declared, never_given
 from fuzz.tasks.check.known import kept, remember, remembered
@@ -62,6 +56,8 @@ from fuzz.tasks.check.results import (
 )
 from fuzz.tasks.check.retrieval import origin_words, sign
 from fuzz.tasks.check.tried import spared
+from fuzz.tasks.driver import drive
+from fuzz.tasks.task import Data, Task
 from oracles.declared import OpError
 from oracles.formula.contract import Contract
 from oracles.op import Op
@@ -264,7 +260,6 @@ def check_targets(
     if GIVEN.asked is not None:
         GIVEN.asked.append(Checked(tuple(targets), here))
         return
-    whole, targets = targets, targets if taken is None else [taken.narrowed(each) for each in targets]
     kernel, signs = targets[0].kernel, not pack_option
     pack_option = pack_option or origin_words()
     label = targets[0].id if len(targets) == 1 else kernel.name
@@ -277,33 +272,14 @@ def check_targets(
         targets, book, terms, todo.seed, limits, searched=(), here=here, screen=_screen(), patience=_PATIENCE_S,
         tells_facts=False,
     )  # fmt: skip
+    whole = todo.max_cases is None or todo.max_cases >= _WHOLE
     with _misuse_is_said(), session:
-        runner, pool = session.runner(targets), session.pool
-        runner.enough = EndsSoonAfter(lambda tally: tally.findings, _AFTER_FINDING)
-        measuring = Measuring(pool, targets, todo.seed) if measures else None
-        if measuring is not None:
-            measuring.measure()  # kernels run here: nothing goes on beside a search
-        replayed = [*kept(cases, kernel.op), *earlier]
-        runner.replay(in_batches(map(entries_of, replayed)))
-        again = bool(runner.tally.findings)
-        if not again:
-            runner.run(kernel.op, todo.seed)
-        if measuring is not None:
-            targets = measuring.ended(session, book, todo.max_cases)
-            said = _lines(said, measuring.text, accepts)
-        if kernel.op in OPS and (seen := OPS[kernel.op].kept):
-            failed = {kernel.name} if book.buckets else ()
-            more = beside(pool, targets, todo.seed, seen, GIVEN_INPUTS, failed).values()
-            said = _lines(said, *(each.text for each in more))
-        if taken is not None:
-            said = f"{said}\n  {taken.text}"
-            if not book.buckets:
-                targets = whole
-                session.runner(targets).replay([[Entry(taken.refused)]])
-        most = math.inf if todo.max_cases is None else todo.max_cases
-        if not book.buckets and most >= _WHOLE and not session.interruption.wanted:
-            session.runner(targets).replay([wrong_far(pool, targets, todo.seed, runner.tally)])
-        session.draw_no_more()
+        data = Data([*kept(cases, kernel.op), *earlier], OPS[kernel.op].kept if kernel.op in OPS else {})
+        task = Task(targets, data, measures, whole, taken)
+        driven = drive(task, session, enough=EndsSoonAfter(lambda tally: tally.findings, _AFTER_FINDING))
+        targets, pool, tally = driven.targets, session.pool, session.tally
+        measured = (driven.measuring.text, accepts) if measures else ()
+        said = _lines(said, *measured, *(each.text for each in driven.beyond.values()), taken.text if taken else "")
         if explain_s and book.buckets:
             from fuzz.explain.diagnosis import TimeShares, new_workers
             from fuzz.findings.explainer import Explainer
@@ -320,20 +296,20 @@ def check_targets(
         if bucket.path is not None and signs:
             sign(bucket.path)
     remember(todo, book, earlier)
-    stale = sum(each.found is not None and each.found.is_of_another_formula(each.case) for each in replayed)
+    stale = sum(each.found is not None and each.found.is_of_another_formula(each.case) for each in data.known)
     changed = f"  note          {counted(stale, 'kept case')} of another {kernel.op}: it or its reference has changed"
-    _tell_undeclared(runner)
-    wrong = report(runner.tally, book, pool, targets, todo, pack_option, interrupted=session.interruption.wanted)
+    _tell_undeclared(targets, tally)
+    wrong = report(tally, book, pool, targets, todo, pack_option, interrupted=session.interruption.wanted)
     if wrong:
         noted = [
-            _AGAIN if again and not book.errors else "",
+            _AGAIN if driven.again and not book.errors else "",
             changed if stale else "",
             meant_words(book) if measures else "",
             *(f"  {each}" for each in (said, *facts) if each),
         ]
         notes = "\n".join(filter(None, noted))
         raise CheckFailed("\n".join(filter(None, [wrong, wrapped_text(notes, width())])))
-    told_line = passed_line(kernel.name, targets, runner.tally, todo, len(earlier), time.monotonic() - began)
+    told_line = passed_line(kernel.name, targets, tally, todo, len(earlier), time.monotonic() - began)
     GIVEN.passed += [told_line, *([f"  {said}"] if said else [])]
     shown = [told_line, *[changed] * bool(stale), *(f"  {each}" for each in (said, *facts) if each)]
     print(wrapped_text("\n".join(shown), columns()), file=sys.stderr)
@@ -358,9 +334,9 @@ def _misuse_is_said() -> Iterator[None]:
         raise CheckError(str(error)) from None
 
 
-def _tell_undeclared(runner: Runner) -> None:
+def _tell_undeclared(targets: Sequence[Target], tally: Tally) -> None:
     """What was not exercised, since the kernel does not declare it. In a test suite its end says it once for all."""
-    found = undeclared_by_op(kernels_judged(runner.targets, runner.tally))
+    found = undeclared_by_op(kernels_judged(targets, tally))
     new = {op: kernels for op, kernels in found.items() if not {*kernels} <= {*GIVEN.undeclared.get(op, ())}}
     for op, kernels in new.items():
         GIVEN.undeclared.setdefault(op, {}).update(kernels)

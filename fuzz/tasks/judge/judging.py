@@ -11,8 +11,6 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from fuzz.campaign.measured import Measuring
-from fuzz.campaign.search.groups import search_ops
 from fuzz.campaign.search.stopping import Limits
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
@@ -21,13 +19,12 @@ from fuzz.core.base.probe import GHOST, STREAM
 from fuzz.core.generate.dims import MOST_WORK, USUAL_WORK
 from fuzz.core.laws.registry import declared as declared_laws
 from fuzz.findings.book import book_in
-from fuzz.references.examples import DRAWN, beside, samples_of, seen_in
 from fuzz.report.brief import Provenance
 from fuzz.report.console import print_lines
 from fuzz.report.outline import run_outline
 from fuzz.report.totals import not_exercised
 from fuzz.report.wrapping import wrapped_text
-from fuzz.tasks.check.far import wrong_far
+from fuzz.tasks.driver import drive
 from fuzz.tasks.judge.asked import Asked, Judged
 from fuzz.tasks.judge.floor import detection_floors, unvaried
 from fuzz.tasks.judge.full import at_full_size
@@ -67,7 +64,7 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     solutions = solutions_of(asked.solutions, problem, asked.against)
     with screen.status("trying what is taken ..."):
         ready = prepared(asked, problem, found, solutions)
-    found, folder, kernels, targets = ready.found, ready.folder, ready.kernels, ready.targets
+    found, folder, kernels, targets = ready.found, ready.folder, ready.task.kernels, ready.task.targets
     print_lines(screen, [*filter(None, (found.said, found.left_out, problem.kept))])
     # Not before: no solution can know it.
     seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed
@@ -81,25 +78,15 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     origin = Provenance(seed, _command(asked, seed), ("--pack", str(folder)), numbered=True)
     began = time.monotonic()
     with session:
-        runner = session.runner(targets)
-        measuring, floors = Measuring(session.pool, targets, seed), dict[str, float]()
+        floors = dict[str, float]()
 
         def meanwhile() -> None:
-            measuring.measure()
-            measuring.look_ahead(asked.cases)
-            floors.update(detection_floors(found.op.name, seed, kernels, targets[0].contract))
+            floors.update(detection_floors(found.op.name, seed, kernels, ready.task.contract))
 
-        runner.begun = meanwhile
         with session.interruption:
-            search_ops(runner, seed)
-            if not session.tally.findings and not session.interruption.wanted:
-                runner.replay([wrong_far(session.pool, targets, seed, session.tally)])
-            session.draw_no_more()
-            samples = () if problem.draw is None or session.interruption.wanted else samples_of(problem.draw)
-            failed = {each.kernel for each in book.buckets.values()}
-            beyond = beside(session.pool, targets, seed, seen_in(found, samples), DRAWN, failed)
-            with session.err.status("looking at what was measured ..."):
-                targets = session.targets = tuple(measuring.ended(session, book, asked.cases))
+            driven = drive(ready.task, session, meanwhile=meanwhile)
+            session.tally.note_waiting()
+            targets = session.targets = tuple(driven.targets)
         elapsed = time.monotonic() - began
         for bucket in [each for each in book.buckets.values() if each.kernel in ready.untried]:
             del book.buckets[bucket.name]  # what it refuses is no bug of it
@@ -117,9 +104,9 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     rulings = tuple(
         with_own(
             solution_ruling(
-                words, kernel, by_id, session.tally, book, measuring, ready.accepting,
+                words, kernel, by_id, session.tally, book, driven.measuring, ready.accepting,
                 untried=ready.untried.get(kernel, ""), refuses=ready.refuses.get(kernel, ""), interrupted=interrupted,
-                beyond=beyond.get(kernel),
+                beyond=driven.beyond.get(kernel),
             ),
             own.get(kernel),
         )

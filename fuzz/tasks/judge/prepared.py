@@ -14,11 +14,13 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.execute.pool import Pool
 from fuzz.explain.diagnosis import new_workers
+from fuzz.references.examples import DRAWN, samples_of, seen_in
 from fuzz.tasks.check.reference import contract_of, with_names
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.written import derived, write_pack
 from fuzz.tasks.readers.problem import Problem
 from fuzz.tasks.readers.solution import Solutions
+from fuzz.tasks.task import Data, Task
 from oracles.formula.contract import Contract
 from oracles.reference.derive import ANY, Derived
 
@@ -29,8 +31,7 @@ class Prepared:
 
     found: Derived
     folder: Path
-    kernels: Sequence[Kernel]
-    targets: tuple[Target, ...]
+    task: Task
     accepting: Mapping[str, Accepts]
     """What solutions do with what they do not declare, by their targets."""
     untried: Mapping[str, str]
@@ -63,7 +64,9 @@ def prepared(asked: Asked, problem: Problem, found: Derived, solutions: Solution
         if problem.module is not None
         else {name: said for name, each in by_kernel.items() if (said := _refused(each, problem))}
     )
-    return Prepared(found, folder, kernels, _chosen(asked, kernels), accepting, untried, refuses)
+    always = {} if problem.draw is None else seen_in(found, samples_of(problem.draw))
+    task = Task(_chosen(asked, kernels), Data((), always, DRAWN), measures=True)
+    return Prepared(found, folder, task, accepting, untried, refuses)
 
 
 def _written(asked: Asked, problem: Problem, found: Derived, solutions: Solutions) -> tuple[Path, tuple[Target, ...]]:
