@@ -98,8 +98,8 @@ def judge(options: JudgeOptions) -> Exit:
 
 def _judged(options: JudgeOptions) -> Exit:
     from fuzz.report import console
-    from fuzz.tasks.judge.asked import Asked
     from fuzz.tasks.judge.judging import judged
+    from fuzz.tasks.judge.ruling import Asked
 
     cases = options.max_cases or (FULL if options.full else QUICK)
     replays = options.max_cases or (FULL_REPLAYS if options.full else QUICK_REPLAYS)

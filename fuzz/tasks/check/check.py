@@ -39,7 +39,6 @@ from fuzz.report.platforms import taken_lines
 from fuzz.report.progress import LiveLine
 from fuzz.report.totals import counted, kernels_judged, not_exercised, undeclared_by_op
 from fuzz.report.wrapping import columns, wrapped_text
-from fuzz.tasks.check.explain_time import explaining
 from fuzz.tasks.check.foreign_arrays import meant_by, of_jax, of_numpy
 from fuzz.tasks.check.function import NO_OTHERS, Arrays, OwnProcess, always_of, declared, never_given
 from fuzz.tasks.check.known import kept, remember, remembered
@@ -48,6 +47,7 @@ from fuzz.tasks.check.results import (
     CheckError,
     CheckFailed,
     NotRunWarning,
+    explaining,
     meant_words,
     passed_line,
     report,

@@ -25,10 +25,9 @@ from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.judge.judge import Judge
 from fuzz.references.replay.cases import ReplayCase, ReplayError, compared
 from fuzz.references.replay.oracle import arrays_of, case_of
-from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.own import beside, drawn_of, shapes_of
 from fuzz.tasks.judge.replay import Replay, replay_of
-from fuzz.tasks.judge.ruling import FullSize, SolutionRuling, worst_of
+from fuzz.tasks.judge.ruling import Asked, FullSize, SolutionRuling, worst_of
 from fuzz.tasks.readers.kernelbench import of_module
 from fuzz.tasks.readers.numbers import batch_of
 from fuzz.tasks.readers.problem import Problem

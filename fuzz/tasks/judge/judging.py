@@ -6,17 +6,23 @@ import math
 import secrets
 import shlex
 import time
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
+import numpy as np
 from rich.console import Console
 
 from fuzz.campaign.search.stopping import Limits
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
 from fuzz.core.base.exits import Exit
+from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.probe import GHOST, STREAM
 from fuzz.core.generate.dims import MOST_WORK, USUAL_WORK
+from fuzz.core.generate.search import Search, batches
+from fuzz.core.judge.values import problem_of
 from fuzz.core.laws.registry import declared as declared_laws
 from fuzz.findings.book import book_in
 from fuzz.report.brief import Provenance
@@ -25,13 +31,10 @@ from fuzz.report.outline import run_outline
 from fuzz.report.totals import not_exercised
 from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.driver import drive
-from fuzz.tasks.judge.asked import Asked, Judged
-from fuzz.tasks.judge.floor import detection_floors, unvaried
-from fuzz.tasks.judge.full import at_full_size
-from fuzz.tasks.judge.own import in_other_mode, own_problem, own_shapes, with_mode, with_one_seed, with_own
+from fuzz.tasks.judge.own import own_problem
 from fuzz.tasks.judge.prepared import prepared
-from fuzz.tasks.judge.replaying import judged_by_replay
-from fuzz.tasks.judge.ruling import VERSION, Ruling, solution_ruling, worst_of
+from fuzz.tasks.judge.replaying import judged_by_replay, looked
+from fuzz.tasks.judge.ruling import VERSION, Asked, Judged, Ruling, solution_ruling, worst_of
 from fuzz.tasks.judge.summary import not_given, summary
 from fuzz.tasks.judge.written import derived
 from fuzz.tasks.readers.formats import problems_of
@@ -40,9 +43,13 @@ from fuzz.tasks.readers.problem import Problem, UnreadProblemError
 from fuzz.tasks.readers.solution import solutions_of
 from fuzz.tasks.readers.source import ProblemError
 from oracles.declared import MOST
+from oracles.formula.contract import Contract
 from oracles.op import Op
+from oracles.ops import OPS
 from oracles.reference.derive import FINITE, Derived
 from oracles.reference.dims import parsed
+from oracles.summation import NumericsError
+from oracles.truth import Truth
 
 _VARIED = 4
 """Where all dimensions that are not fixed have so many elements, there is room for others."""
@@ -50,6 +57,7 @@ _AROUND_S = 10.0
 """The seconds for what changes about a failure that is not shrunk."""
 _PROBED_ONE_IN = 4
 """Cases of which one is called again by a probe: there are five of them, and few cases."""
+_TURNS, _MOST_ELEMENTS, _FEW, _DIGITS = 3, 1024, 2, 2
 
 
 def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judged:
@@ -81,7 +89,7 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
         floors = dict[str, float]()
 
         def meanwhile() -> None:
-            floors.update(detection_floors(found.op.name, seed, kernels, ready.task.contract))
+            floors.update(_detection_floors(found.op.name, seed, kernels, ready.task.contract))
 
         with session.interruption:
             driven = drive(ready.task, session, meanwhile=meanwhile)
@@ -98,30 +106,25 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     interrupted = session.interruption.wanted
     outline = run_outline("judge", book, targets, session.tally, origin, interrupted=interrupted, usual=session.usual)
     session.tell_troubles()
-    own = {} if interrupted else own_shapes(asked, problem, solutions, seed, screen)
-    other = {} if interrupted else in_other_mode(asked, problem, solutions, seed, screen)
     by_id = {target.id: target for target in targets}
-    rulings = tuple(
-        with_own(
-            solution_ruling(
-                words, kernel, by_id, session.tally, book, driven.measuring, ready.accepting,
-                untried=ready.untried.get(kernel, ""), refuses=ready.refuses.get(kernel, ""), interrupted=interrupted,
-                beyond=driven.beyond.get(kernel),
-            ),
-            own.get(kernel),
+    found_of = {
+        kernel: solution_ruling(
+            words, kernel, by_id, session.tally, book, driven.measuring, ready.accepting,
+            untried=ready.untried.get(kernel, ""), refuses=ready.refuses.get(kernel, ""), interrupted=interrupted,
+            beyond=driven.beyond.get(kernel),
         )
         for kernel, (words, _) in solutions.items()
-    )  # fmt: skip
-    rulings = rulings if interrupted else at_full_size(asked, problem, solutions, rulings, seed)
-    rulings = tuple(with_mode(each, problem, other.get(name)) for name, each in zip(solutions, rulings, strict=True))
-    rulings = rulings if interrupted else with_one_seed(asked, problem, solutions, rulings, seed, screen)
+    }  # fmt: skip
+    rulings = tuple(found_of.values())
+    if not interrupted:
+        rulings = looked(asked, problem, solutions, found_of, seed, screen)
     probes = {law: session.tally.laws[law] for law in laws if law != GHOST}
     never = tuple(dict.fromkeys((*outline.outcome.never, *problem.never)))
     ruling = Ruling(
         VERSION, worst_of(each.verdict for each in rulings),
         asked.against, found.said, "formula", "", seed, session.tally.cases, str(folder),
         probes, floors, outline.outcome.largest, never,
-        (*_unseen(not_exercised(undeclared), laws, unvaried(found.op.name, seed, kernels)),
+        (*_unseen(not_exercised(undeclared), laws, _unvaried(found.op.name, seed, kernels)),
          *not_given(session.tally, targets), *filter(None, [found.left_out]), *problem.remarks),
         rulings, *problem.modes,
     )  # fmt: skip
@@ -189,3 +192,31 @@ def _command(asked: Asked, seed: int) -> str:
     words = [*asked.solutions, *(word for name, value in options if value is not None for word in (name, str(value)))]
     words += [*(["--any-values"] if asked.any_values else []), *([] if asked.untrusted else ["--trusted"])]
     return shlex.join(["kernelfuzz", "judge", *words])
+
+
+def _detection_floors(op: str, seed: int, kernels: Sequence[Kernel], contract: Contract) -> Mapping[str, float]:
+    """Return, by the dtype of the first input, the error of an output as a share of itself that is seen in half of the
+    elements: of ordinary cases of a search, under a contract."""
+    shares = defaultdict[str, list[float]](list)
+    turns = islice(batches(Search(op, seed, kernels)), _TURNS)
+    cases = sorted((made.case for some in turns for made in some if made.case.elements), key=lambda case: case.elements)
+    # Weights alone may be more.
+    for case in [each for each in cases if each.elements <= _MOST_ELEMENTS] or cases[:_FEW]:
+        try:
+            found = Truth(problem_of(case), confirms=False).enclosures(contract, case.structured)
+        except NumericsError:  # the case contradicts the contract: it is not judged
+            continue
+        for each in found.values():
+            shares[next(iter(case.inputs.values())).dtype] += each.shares()
+    return {dtype: float(f"{np.median(some):.{_DIGITS - 1}e}") for dtype, some in sorted(shares.items()) if some}
+
+
+def _unvaried(op: str, seed: int, kernels: Sequence[Kernel]) -> Mapping[str, int]:
+    """Return the dimensions of which all cases at the beginning of a search have one extent, although it could be
+    another, with that: there is no room for more terms."""
+    seen = defaultdict[str, set[int]](set)
+    for batch in islice(batches(Search(op, seed, kernels)), _TURNS):
+        for draw in (made.draw for made in batch if made.draw is not None):
+            for dim, size in draw.sizes.items():
+                seen[dim].add(size)
+    return {dim: min(sizes) for dim, sizes in seen.items() if len(sizes) == 1 and dim not in OPS[op].fixed}

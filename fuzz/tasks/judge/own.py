@@ -18,9 +18,8 @@ from rich.console import Console
 
 from fuzz.core.base.text import printable
 from fuzz.references.replay.cases import ReplayCase, ReplayError
-from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.replay import Replay, replay_of
-from fuzz.tasks.judge.ruling import OwnShapes, SolutionRuling
+from fuzz.tasks.judge.ruling import Asked, OwnShapes, SolutionRuling
 from fuzz.tasks.judge.summary import shapes_text
 from fuzz.tasks.readers.kernelbench import of_module
 from fuzz.tasks.readers.numbers import with_smaller_batches

@@ -16,7 +16,7 @@ from fuzz.core.execute.pool import Pool
 from fuzz.explain.diagnosis import new_workers
 from fuzz.references.examples import DRAWN, samples_of, seen_in
 from fuzz.tasks.check.reference import contract_of, with_names
-from fuzz.tasks.judge.asked import Asked
+from fuzz.tasks.judge.ruling import Asked
 from fuzz.tasks.judge.written import derived, write_pack
 from fuzz.tasks.readers.problem import Problem
 from fuzz.tasks.readers.solution import Solutions

@@ -23,8 +23,7 @@ from fuzz.references.examples import samples_of, structure_of
 from fuzz.references.replay.cases import DTYPES, Meant, ReplayError, meant_of
 from fuzz.references.replay.oracle import SPARE, op_of
 from fuzz.references.replay.run import Run
-from fuzz.tasks.judge.asked import Asked
-from fuzz.tasks.judge.ruling import Said, SolutionRuling, worst_of
+from fuzz.tasks.judge.ruling import Asked, Said, SolutionRuling, worst_of
 from fuzz.tasks.judge.written import floats_of, probes_of, shown_line, write_solutions
 from fuzz.tasks.readers.problem import Problem
 from fuzz.tasks.readers.solution import ENTRY, Solutions

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -15,11 +16,10 @@ from fuzz.references.examples import DRAWN
 from fuzz.references.replay.cases import DTYPES, WEAKER, ReplayError
 from fuzz.report.console import print_lines
 from fuzz.report.wrapping import wrapped_text
-from fuzz.tasks.judge.asked import Asked, Judged
 from fuzz.tasks.judge.full import at_full_size
 from fuzz.tasks.judge.own import affordable, in_other_mode, own_problem, own_shapes, with_mode, with_one_seed, with_own
 from fuzz.tasks.judge.replay import Replay, replay_of
-from fuzz.tasks.judge.ruling import VERSION, Ruling, SolutionRuling, worst_of
+from fuzz.tasks.judge.ruling import VERSION, Asked, Judged, Ruling, SolutionRuling, worst_of
 from fuzz.tasks.judge.summary import failures_told, summary
 from fuzz.tasks.readers.problem import Problem
 from fuzz.tasks.readers.solution import Solutions, solutions_of
@@ -78,12 +78,7 @@ def _judged(
     laws = replay.laws if cases >= min(_PROBED, asked.replays) else ()
     run = replay.run(cases, seed, laws, screen)
     found = replay.rulings(run)
-    own = {} if problem.own else own_shapes(asked, problem, solutions, seed, screen)
-    other = in_other_mode(asked, problem, solutions, seed, screen)
-    rulings = tuple(_unless_changed(with_own(each, own.get(kernel)), problem) for kernel, each in found.items())
-    rulings = at_full_size(asked, problem, solutions, rulings, seed)
-    rulings = tuple(with_mode(each, problem, other.get(kernel)) for kernel, each in zip(found, rulings, strict=True))
-    rulings = with_one_seed(asked, problem, solutions, rulings, seed, screen)
+    rulings = looked(asked, problem, solutions, found, seed, screen)
     elapsed = time.monotonic() - began
     floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(run.floors.items()) if each}
     never = (
@@ -99,6 +94,20 @@ def _judged(
     told = [text for kernel, each in zip(found, rulings, strict=True) for text in failures_told(kernel, each.failures)]
     texts = (wrapped_text(each, width) for each in (*told, summary(ruling, elapsed)))
     return Judged(ruling, "\n\n".join(texts))
+
+
+def looked(
+    asked: Asked, problem: Problem, solutions: Solutions, found: Mapping[str, SolutionRuling], seed: int,
+    screen: Console,
+) -> tuple[SolutionRuling, ...]:  # fmt: skip
+    """Return rulings, by the kernels of solutions, with what replays say besides: at the shapes that come with the
+    problem, as they are or smaller, in the other mode, and with weights of one seed."""
+    own = {} if problem.own else own_shapes(asked, problem, solutions, seed, screen)
+    other = in_other_mode(asked, problem, solutions, seed, screen)
+    rulings = tuple(_unless_changed(with_own(each, own.get(kernel)), problem) for kernel, each in found.items())
+    rulings = at_full_size(asked, problem, solutions, rulings, seed)
+    rulings = tuple(with_mode(each, problem, other.get(kernel)) for kernel, each in zip(found, rulings, strict=True))
+    return with_one_seed(asked, problem, solutions, rulings, seed, screen)
 
 
 def _unless_changed(ruling: SolutionRuling, problem: Problem) -> SolutionRuling:

@@ -1,10 +1,11 @@
-"""What is said of solutions, as one record; it is a JSON object with a published schema."""
+"""What is asked of a judge, and what is said of solutions: one record, a JSON object with a published schema."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -24,6 +25,30 @@ from fuzz.report.use_outcome import outcome_of
 VERSION = 6
 Said = Literal["right", "wrong", "undecided", "did not run"]
 _RANK: tuple[Said, ...] = ("right", "undecided", "did not run", "wrong")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be judged, by what and how."""
+
+    solutions: tuple[str, ...]
+    against: str
+    shapes: str | None
+    values: str
+    seed: int | None
+    cases: int
+    replays: int
+    """The cases where the reference itself is run in place of a formula: each takes twenty runs of it."""
+    output: Path
+    untrusted: bool
+    targets: tuple[str, ...]
+    case_limit: float | None
+    explain_s: float | None
+    """The seconds that each bug is explained for; None: it is shown as it was found, with what changes about it."""
+    own: bool = False
+    """Whether the shapes that come with a task are the only ones."""
+    any_values: bool = False
+    """Whether inputs may be what those that come with a task never are."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +162,16 @@ class Ruling:
     def text(self) -> str:
         """Return it as a JSON object."""
         return json.dumps(msgspec.to_builtins(self), indent=1)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The ruling, and what people read."""
+
+    ruling: Ruling
+    text: str
+    code: Exit | None = None
+    """The exit code, where that is not the verdict's: it was interrupted, or ended by an error of ours."""
 
 
 def solution_ruling(

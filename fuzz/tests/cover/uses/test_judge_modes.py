@@ -13,9 +13,8 @@ from rich.console import Console
 
 import fuzz
 from fuzz.tasks.check.plan import GIVEN, Options
-from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.own import in_other_mode, own_shapes, with_mode, with_one_seed
-from fuzz.tasks.judge.ruling import SolutionRuling
+from fuzz.tasks.judge.ruling import Asked, SolutionRuling
 from fuzz.tasks.judge.summary import _one_seed
 from fuzz.tasks.readers.formats import problems_of
 from fuzz.tasks.readers.modes import Mode, modes_of
