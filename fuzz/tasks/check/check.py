@@ -62,6 +62,7 @@ from oracles.declared import OpError
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS
+from oracles.reference.asked import name_of
 
 __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]
 
@@ -145,14 +146,16 @@ def check(
     if oracle == "replay":
         if reference is None or isinstance(kernel, Kernel) or op is not None or contract is not None:
             raise CheckError("oracle='replay': a plain function is held against a reference, without op and contract")
-        from fuzz.tasks.check.replay import Wanted, check_by_replay
+        if GIVEN.asked is not None:
+            return
+        from fuzz.tasks.check.replay import check_by_replay
 
-        dtypes = (capabilities or Capabilities()).dtypes
-        wanted = Wanted(shapes, example_inputs, values, fixed, dtypes, arrays, seed, max_cases, max_time, any_values)
         if noted:
             print(wrapped_text(noted, columns()), file=sys.stderr)
+        todo, [dtype, *_] = plan(name_of(kernel), seed, max_cases, max_time), (capabilities or Capabilities()).dtypes
         with _misuse_is_said():
-            check_by_replay(kernel, reference, wanted)
+            said_of = shapes, example_inputs, values, fixed
+            check_by_replay(kernel, reference, todo, arrays, *said_of, dtype, any_values=any_values)
         return
     if reference is not None:
         if op is not None:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
@@ -26,7 +26,7 @@ from fuzz.references.replay.oracle import op_of
 from fuzz.references.replay.run import Run
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.tasks.check.function import Arrays, Function, HereKernel, OwnProcess, never_given, plain_name, source_of
-from fuzz.tasks.check.plan import GIVEN, CheckPlan, Seed, plan
+from fuzz.tasks.check.plan import GIVEN, CheckPlan
 from fuzz.tasks.check.reference import named_examples
 from fuzz.tasks.check.results import CheckError, CheckFailed, reason_of, told
 from oracles.dtypes import DTYPES as ALL_DTYPES
@@ -84,9 +84,8 @@ class Replay:
                 f"NOTHING WAS JUDGED{never}: no element{never} in {run.cases} cases is decided by a replay"
             )
         passed = f"{name} passed a replay: {run.cases} cases, {run.elements:,} elements judged, seed {todo.seed}"
-        asked = self.meant.asked
-        tensors = [asked.called.get(name) or name for name in asked.dims]
-        own = never_given(self.kernel, asked.name, {*self._names(tensors), *asked.others}, tensors)
+        asked, tensors, bound = self.meant.asked, self._tensors, self._bound
+        own = never_given(self.kernel, asked.name, {*(tensors if bound is None else bound), *asked.others}, tensors)
         notes = asked.left_out, self.said, own, run.came.never(DTYPES).text, WEAKER
         told = [passed, *(f"  {each}" for each in notes if each)]
         GIVEN.passed += told
@@ -110,9 +109,29 @@ class Replay:
         function = Function(call, names, {}, returns, str(source.parent.resolve()))
         return OwnProcess(expand([kernel])[0], function)
 
+    @property
+    def _tensors(self) -> Sequence[str]:
+        """What the reference calls its tensors."""
+        return [self.meant.asked.called.get(name) or name for name in self.meant.asked.dims]
+
+    @cached_property
+    def _bound(self) -> Sequence[str] | None:
+        """What the kernel calls the tensors, which it is given by their places where it calls one otherwise; None where
+        it has no signature."""
+        try:
+            parameters = [*inspect.signature(self.kernel).parameters]
+        except (TypeError, ValueError):
+            return None
+        return parameters[: len(self._tensors)] if {*self._tensors} - {*parameters} else self._tensors
+
     def _called(self, dtypes: Mapping[str, str], **given: Any) -> Any:
-        given = {name: given[name] for name in self.meant.asked.dims}
-        returned = self._kernel_of(given)
+        values, bound, others = [given[name] for name in self.meant.asked.dims], self._bound, self.meant.asked.others
+        known = () if bound is None else inspect.signature(self.kernel).parameters
+        constants = {name: value for name, value in others.items() if name in known}
+        if bound == self._tensors:
+            returned = self.kernel(**dict(zip(bound, values, strict=True)), **constants)
+        else:
+            returned = self.kernel(*values, **constants)
         flat = [*returned.values()] if isinstance(returned, Mapping) else returned
         flat = [*flat] if isinstance(flat, (list, tuple)) else [flat]
         if len(flat) != len(dtypes):
@@ -126,61 +145,34 @@ class Replay:
 
         return torch.as_tensor(returned).detach().to(getattr(torch, ALL_DTYPES[dtype].spelling))
 
-    def _names(self, tensors: Sequence[str]) -> Sequence[str]:
-        """What the kernel calls the tensors, which it is given by their places where it calls one otherwise."""
-        try:
-            parameters = [*inspect.signature(self.kernel).parameters]
-        except (TypeError, ValueError):
-            return tensors
-        return tensors if {*tensors} <= {*parameters} else parameters[: len(tensors)]
 
-    def _kernel_of(self, given: Mapping[str, Any]) -> Any:
-        asked = self.meant.asked
-        called = {asked.called.get(name) or name: each for name, each in given.items()}
-        try:
-            parameters = {*inspect.signature(self.kernel).parameters}
-        except (TypeError, ValueError):
-            return self.kernel(*given.values())
-        constants = {name: value for name, value in asked.others.items() if name in parameters}
-        if {*called} <= parameters:
-            return self.kernel(**called, **constants)
-        return self.kernel(*given.values(), **constants)
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What is said of a check against a replay."""
-
-    shapes: Mapping[str, Any] | str | None
-    example_inputs: Sequence[Any] | Mapping[str, Any] | None
-    values: Mapping[str, str] | str | None
-    fixed: Mapping[str, int] | None
-    dtypes: Sequence[str]
-    arrays: Arrays
-    seed: Seed
-    max_cases: int | None
-    max_time: float | None
-    any_values: bool
-
-
-def check_by_replay(kernel: Callable[..., Any], reference: Callable[..., Any], wanted: Wanted) -> None:
-    """Hold a function against a reference that is run in float64. Raises CheckFailed and CheckError."""
-    if GIVEN.asked is not None:
-        return
-    values = "finite" if wanted.values is None else wanted.values
-    if unknown := [menu for menu in ([values] if isinstance(values, str) else values.values()) if menu not in MENUS]:
+def check_by_replay(
+    kernel: Callable[..., Any],
+    reference: Callable[..., Any],
+    todo: CheckPlan,
+    arrays: Arrays,
+    shapes: Mapping[str, Any] | str | None,
+    example_inputs: Sequence[Any] | Mapping[str, Any] | None,
+    values: Mapping[str, str] | str | None,
+    fixed: Mapping[str, int] | None,
+    dtype: str,
+    *,
+    any_values: bool,
+) -> None:
+    """Hold a function against a reference that is run in float64. Raises CheckFailed, CheckError and ReplayError."""
+    menus = "finite" if values is None else values
+    if unknown := [menu for menu in ([menus] if isinstance(menus, str) else menus.values()) if menu not in MENUS]:
         raise CheckError(f"values: {unknown[0]!r} is not one of {', '.join(MENUS)}")
-    dtype = wanted.dtypes[0]
-    if dtype not in DTYPES or (wanted.arrays == "numpy" and dtype == "bf16"):
+    if dtype not in DTYPES or (arrays == "numpy" and dtype == "bf16"):
         raise CheckError(f"oracle='replay': tensors of {dtype} are not compared with a replay")
     try:
-        meant = meant_of(reference, wanted.shapes, wanted.example_inputs, wanted.fixed or {}, values, (dtype,))
+        meant = meant_of(reference, shapes, example_inputs, fixed or {}, menus, (dtype,))
     except UnreadableError as error:
         raise CheckError(f"{titled(reference)}: {error}") from reason_of(error)
-    if (examples := wanted.example_inputs) is not None and not wanted.any_values:
+    if example_inputs is not None and not any_values:
         own, dims = meant.asked.called, meant.asked.dims
         called = {name: own.get(name) or name for name in dims}
-        sample = named_examples(reference, called, examples)
-        kept, square = structure_of(called, dims, [sample], wanted.fixed or {})
+        sample = named_examples(reference, called, example_inputs)
+        kept, square = structure_of(called, dims, [sample], fixed or {})
         meant = replace(meant, kept=kept, square=square)
-    Replay(kernel, meant, wanted.arrays).run(plan(name_of(kernel), wanted.seed, wanted.max_cases, wanted.max_time))
+    Replay(kernel, meant, arrays).run(todo)
