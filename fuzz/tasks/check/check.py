@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from rich.console import Console
 
+from fuzz.campaign.corpus.folder import Kept, kept_cases, load
 from fuzz.campaign.search.groups import EndsSoonAfter
 from fuzz.campaign.search.stopping import Limits
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
 from fuzz.campaign.starting import runnable
 from fuzz.contracts.accepts import Accepted, accepted
-from fuzz.core.adapters.pack import make_known
+from fuzz.core.adapters.pack import PackError, make_known
+from fuzz.core.adapters.pack import load as load_pack
 from fuzz.core.adapters.python_kernel import Device
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.base import __version__
 from fuzz.core.base.capability import Capabilities, DeclarationError
+from fuzz.core.base.case import CaseError
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.selection import globs, matches_any
@@ -31,7 +36,9 @@ from fuzz.core.execute.spent import Spent
 from fuzz.core.generate.observed import kept_by, words_of
 from fuzz.core.laws.registry import declared as declared_laws
 from fuzz.core.transport.python.foreign import Maker
-from fuzz.findings.book import book_in
+from fuzz.findings import casefile, document
+from fuzz.findings.book import FindingBook, book_in
+from fuzz.findings.casefile import Found, formula_of
 from fuzz.findings.tally import Tally
 from fuzz.references.examples import GIVEN as GIVEN_INPUTS
 from fuzz.report import console, events
@@ -41,8 +48,8 @@ from fuzz.report.totals import counted, kernels_judged, not_exercised, undeclare
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.tasks.check.foreign_arrays import meant_by, of_jax, of_numpy
 from fuzz.tasks.check.function import NO_OTHERS, Arrays, OwnProcess, always_of, declared, never_given
-from fuzz.tasks.check.known import kept, remember, remembered
-from fuzz.tasks.check.plan import GIVEN, Checked, Seed, plan, running_test
+from fuzz.tasks.check.plan import GIVEN, Checked, CheckPlan, Seed, plan, running_test
+from fuzz.tasks.check.reference import spared
 from fuzz.tasks.check.results import (
     CheckError,
     CheckFailed,
@@ -55,7 +62,6 @@ from fuzz.tasks.check.results import (
     width,
 )
 from fuzz.tasks.check.retrieval import origin_words, sign
-from fuzz.tasks.check.tried import spared
 from fuzz.tasks.driver import drive
 from fuzz.tasks.task import Data, Task
 from oracles.declared import OpError
@@ -160,8 +166,7 @@ def check(
     if reference is not None:
         if op is not None:
             raise CheckError(f"op={op!r}: a kernel is held against an op or a reference, not both")
-        from fuzz.tasks.check.reference import read
-        from fuzz.tasks.check.tried import tried
+        from fuzz.tasks.check.reference import read, tried
 
         if isinstance(kernel, Kernel):
             capabilities, contract = kernel.capabilities, kernel.contract
@@ -345,3 +350,102 @@ def _tell_undeclared(targets: Sequence[Target], tally: Tally) -> None:
         GIVEN.undeclared.setdefault(op, {}).update(kernels)
     if not running_test():
         print(wrapped_text("\n".join(not_exercised(new)), columns()), end="\n" if new else "", file=sys.stderr)
+
+
+def kept(cases: Iterable[str | Path], op: str) -> Iterator[Kept]:
+    """The case files of `op` that a call names, one by one or by their folder."""
+    for path in map(Path, cases):
+        for each in kept_cases(path) if path.is_dir() else (load(path),):
+            if each.case.op == op:
+                yield each
+
+
+def remembered(todo: CheckPlan, op: str) -> list[Kept]:
+    """What the Hypothesis database has of this check. Values that it cannot read are none of its own."""
+    found = []
+    for value in sorted(todo.database.fetch(todo.key)) if todo.database is not None else ():
+        try:
+            case, how = casefile.from_json(document.parsed(value.decode()))
+        except (UnicodeDecodeError, CaseError):
+            continue
+        if case.op == op:
+            found.append(Kept(Path("of the Hypothesis database"), case, how))
+    return found
+
+
+def remember(todo: CheckPlan, book: FindingBook, earlier: Sequence[Kept]) -> None:
+    """Keep the smallest case of every bucket; forget those that fail no longer, or that a smaller one stands for."""
+    if todo.database is None:
+        return
+    failing = set()
+    for bucket in book.buckets.values():
+        how = Found(
+            bucket.judgement.target, bucket.verdict, todo.seed, __version__, bucket.judgement.broken_law,
+            formula=formula_of(bucket.case.op),
+        )  # fmt: skip
+        failing.add(_encoded(Kept(Path(), bucket.case, how)))
+    for value in failing:
+        todo.database.save(todo.key, value)
+    for value in {_stored for each in earlier if (_stored := _encoded(each)) not in failing}:
+        todo.database.delete(todo.key, value)
+
+
+def _encoded(kept: Kept) -> bytes:
+    return json.dumps(casefile.to_json(kept.case, kept.found), sort_keys=True).encode()
+
+
+@dataclass(frozen=True)
+class PackTarget:
+    """A target of a kernel in a pack, and what else the kernel runs on."""
+
+    target: Target
+    folder: Path
+    siblings: tuple[Target, ...] = field(repr=False)
+
+    @property
+    def id(self) -> str:
+        """Such as 'c-mine@native:gcc-O2'."""
+        return self.target.id
+
+    @property
+    def kernel(self) -> Kernel:
+        """As it is declared."""
+        return self.target.kernel
+
+    def why_skipped(self) -> str | None:
+        """Why it cannot run here, where another target of the same kernel can. A kernel that runs nowhere fails."""
+        reason = self.target.unavailable()
+        elsewhere = any(sibling.unavailable() is None for sibling in self.siblings)
+        return reason if reason is not None and elsewhere else None
+
+    def check(
+        self,
+        *,
+        cases: Iterable[str | Path] = (),
+        max_cases: int | None = None,
+        max_time: float | None = None,
+        seed: Seed = None,
+    ) -> None:
+        """As `fuzz.check`, on this target."""
+        reason = self.target.unavailable()
+        if reason is not None:
+            raise CheckFailed(f"NOTHING RAN: {self.kernel.name} runs nowhere here; {self.id}: {reason}")
+        check_targets((self.target,), Plans(max_cases, max_time, seed), cases, ("--pack", str(self.folder)))
+
+
+def pack_targets(folder: Path) -> list[PackTarget]:
+    """Every target that the command line asks for. Raises CheckError where there is none."""
+    try:
+        pack = load_pack(folder)
+    except PackError as error:
+        raise CheckError(str(error)) from None
+    wanted = globs(GIVEN.options.targets)
+    found = []
+    for kernel in pack.kernels:
+        siblings = expand([kernel])
+        found += [
+            PackTarget(target, folder, siblings) for target in siblings if not wanted or matches_any(target.id, wanted)
+        ]
+    if not found:
+        raise CheckError(f"--kernelfuzz-targets {','.join(GIVEN.options.targets)}: no target of {folder} matches")
+    return found

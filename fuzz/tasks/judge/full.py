@@ -28,8 +28,7 @@ from fuzz.references.replay.oracle import arrays_of, case_of
 from fuzz.tasks.judge.own import beside, drawn_of, shapes_of
 from fuzz.tasks.judge.replay import Replay, replay_of
 from fuzz.tasks.judge.ruling import Asked, FullSize, SolutionRuling, worst_of
-from fuzz.tasks.readers.kernelbench import of_module
-from fuzz.tasks.readers.numbers import batch_of
+from fuzz.tasks.readers.kernelbench import batch_of, of_module
 from fuzz.tasks.readers.problem import Problem
 from fuzz.tasks.readers.solution import Solutions
 from fuzz.tasks.readers.source import ProblemError, executed, text_of

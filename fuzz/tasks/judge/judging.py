@@ -8,8 +8,10 @@ import shlex
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -17,36 +19,44 @@ from rich.console import Console
 from fuzz.campaign.search.stopping import Limits
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
+from fuzz.campaign.starting import select_targets, writable
+from fuzz.contracts.accepts import Accepts, accepts
+from fuzz.core.adapters.pack import load
+from fuzz.core.adapters.target import Target
 from fuzz.core.base.exits import Exit
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.probe import GHOST, STREAM
+from fuzz.core.execute.pool import Pool
 from fuzz.core.generate.dims import MOST_WORK, USUAL_WORK
 from fuzz.core.generate.search import Search, batches
 from fuzz.core.judge.values import problem_of
 from fuzz.core.laws.registry import declared as declared_laws
+from fuzz.explain.diagnosis import new_workers
 from fuzz.findings.book import book_in
+from fuzz.references.examples import DRAWN, samples_of, seen_in
 from fuzz.report.brief import Provenance
 from fuzz.report.console import print_lines
 from fuzz.report.outline import run_outline
 from fuzz.report.totals import not_exercised
 from fuzz.report.wrapping import wrapped_text
+from fuzz.tasks.check.reference import contract_of, with_names
 from fuzz.tasks.driver import drive
 from fuzz.tasks.judge.own import own_problem
-from fuzz.tasks.judge.prepared import prepared
 from fuzz.tasks.judge.replaying import judged_by_replay, looked
 from fuzz.tasks.judge.ruling import VERSION, Asked, Judged, Ruling, solution_ruling, worst_of
 from fuzz.tasks.judge.summary import not_given, summary
-from fuzz.tasks.judge.written import derived
+from fuzz.tasks.judge.written import derived, write_pack
 from fuzz.tasks.readers.formats import problems_of
-from fuzz.tasks.readers.numbers import LAST
+from fuzz.tasks.readers.kernelbench import LAST
 from fuzz.tasks.readers.problem import Problem, UnreadProblemError
-from fuzz.tasks.readers.solution import solutions_of
+from fuzz.tasks.readers.solution import Solutions, solutions_of
 from fuzz.tasks.readers.source import ProblemError
+from fuzz.tasks.task import Data, Task
 from oracles.declared import MOST
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS
-from oracles.reference.derive import FINITE, Derived
+from oracles.reference.derive import ANY, FINITE, Derived
 from oracles.reference.dims import parsed
 from oracles.summation import NumericsError
 from oracles.truth import Truth
@@ -220,3 +230,98 @@ def _unvaried(op: str, seed: int, kernels: Sequence[Kernel]) -> Mapping[str, int
             for dim, size in draw.sizes.items():
                 seen[dim].add(size)
     return {dim: min(sizes) for dim, sizes in seen.items() if len(sizes) == 1 and dim not in OPS[op].fixed}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is searched."""
+
+    found: Derived
+    folder: Path
+    task: Task
+    accepting: Mapping[str, Accepts]
+    """What solutions do with what they do not declare, by their targets."""
+    untried: Mapping[str, str]
+    """Why kernels are not judged that refuse every case, where its extents are none of the problem's own."""
+    refuses: Mapping[str, str]
+    """What of the inputs that come with a problem a kernel refuses."""
+
+
+def prepared(asked: Asked, problem: Problem, found: Derived, solutions: Solutions) -> Prepared:
+    """Write the pack, and try what each solution takes. Where one refuses tensors of some numbers of dimensions, all
+    are given one number that every one of them takes."""
+    folder, targets = _written(asked, problem, found, solutions)
+    accepting = _accepting(targets, found, asked)
+    rank = _common_rank([*accepting.values()])
+    if rank is not None:
+        problem = replace(problem, shapes=with_names(found, rank - len(found.op.inner)))
+        found = derived(problem, asked.values, any_values=asked.any_values)
+        folder, targets = _written(asked, problem, found, solutions)
+    narrowed = dict[str, Kernel]()
+    for target in targets:
+        narrowed.setdefault(target.kernel.name, _narrowed(target.kernel, accepting.get(target.id)))
+    kernels = [*narrowed.values()]
+    by_kernel = {target.kernel.name: each for target in targets if (each := accepting.get(target.id)) is not None}
+    untried = {
+        name: f"it refuses the small numbers that stand for those of the problem: {' and '.join(each.refused)}"
+        for name, each in by_kernel.items() if each.usual == "refuses" and problem.module is not None
+    }  # fmt: skip
+    refuses = (
+        {}
+        if problem.module is not None
+        else {name: said for name, each in by_kernel.items() if (said := _refused(each, problem))}
+    )
+    always = {} if problem.draw is None else seen_in(found, samples_of(problem.draw))
+    task = Task(_chosen(asked, kernels), Data((), always, DRAWN), measures=True)
+    return Prepared(found, folder, task, accepting, untried, refuses)
+
+
+def _written(asked: Asked, problem: Problem, found: Derived, solutions: Solutions) -> tuple[Path, tuple[Target, ...]]:
+    folder = writable(asked.output) / problem.name
+    own = {name: each for name, (_, each) in solutions.items()}
+    write_pack(folder, problem, own, found, values=asked.values, untrusted=asked.untrusted)
+    kernels = [each for each in load(folder).kernels if each.name in solutions]  # earlier ones are there, too
+    return folder, _chosen(asked, kernels)
+
+
+def _chosen(asked: Asked, kernels: Sequence[Kernel]) -> tuple[Target, ...]:
+    """The targets that are asked for. A device that is not here is no news, unless there is no other."""
+    targets = select_targets(kernels, patterns=asked.targets)
+    return tuple(each for each in targets if asked.targets or each.unavailable() is None) or targets
+
+
+def _accepting(targets: Sequence[Target], found: Derived, asked: Asked) -> Mapping[str, Accepts]:
+    def workers(target: Target) -> AbstractContextManager[Pool]:
+        return new_workers([target], asked.case_limit)
+
+    def contract(dtype: str) -> Contract:
+        return contract_of(found, "torch", (dtype,), strict=asked.values == ANY)
+
+    there = [target for target in targets if target.unavailable() is None]
+    each = {target.id: accepts(workers, target, contract, multiples=True) for target in there}
+    return {name: beside for name, beside in each.items() if beside is not None}
+
+
+def _common_rank(some: Sequence[Accepts]) -> int | None:
+    """The number of dimensions that all take, the nearest to two; None where nobody refuses any, or none is taken."""
+    if not any("refuses" in each.ranks.values() for each in some):
+        return None
+    taken = [{*each.taken_ranks} for each in some if each.ranks]
+    return min({*taken[0]}.intersection(*taken), key=lambda rank: abs(rank - 2), default=None)
+
+
+def _narrowed(kernel: Kernel, beside: Accepts | None) -> Kernel:
+    """The kernel, given only what it does not refuse."""
+    if beside is None or not (beside.multiple_of or beside.max):
+        return kernel
+    return replace(
+        kernel, capabilities=replace(kernel.capabilities, multiple_of=beside.multiple_of, max=beside.max)
+    )  # fmt: skip
+
+
+def _refused(beside: Accepts, problem: Problem) -> str:
+    for sizes in problem.examples:
+        for dim, size in sizes.items():
+            if size % beside.multiple_of.get(dim, 1) or size > beside.max.get(dim, size):
+                return f"it refuses {dim} = {size}, which comes with the problem: {' and '.join(beside.refused)}"
+    return ""
