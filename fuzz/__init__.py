@@ -8,19 +8,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from fuzz.base import __version__ as __version__
+from fuzz.core.base import __version__ as __version__
 
 if TYPE_CHECKING:
     import fuzz.formula as formula
-    from fuzz.adapters.c_kernel import CKernel
-    from fuzz.adapters.command_kernel import CommandKernel
-    from fuzz.adapters.cuda_kernel import CudaKernel
-    from fuzz.adapters.python_kernel import PythonKernel
-    from fuzz.adapters.shared_kernel import SharedKernel
-    from fuzz.base.capability import Capabilities
-    from fuzz.base.kernel import Mutant
-    from fuzz.uses.check.check import CheckError, CheckFailed, check
-    from fuzz.uses.judge.module import check_module
+    from fuzz.core.adapters.c_kernel import CKernel
+    from fuzz.core.adapters.command_kernel import CommandKernel
+    from fuzz.core.adapters.cuda_kernel import CudaKernel
+    from fuzz.core.adapters.python_kernel import PythonKernel
+    from fuzz.core.adapters.shared_kernel import SharedKernel
+    from fuzz.core.base.capability import Capabilities
+    from fuzz.core.base.kernel import Mutant
+    from fuzz.tasks.check.check import CheckError, CheckFailed, check
+    from fuzz.tasks.judge.module import check_module
     from oracles.formula.contract import Contract
     from oracles.formula.within import Within
     from oracles.op import Op
@@ -61,17 +61,17 @@ __all__ = [
 ]
 
 _HOME = {
-    "CKernel": "fuzz.adapters.c_kernel",
-    "CommandKernel": "fuzz.adapters.command_kernel",
-    "Capabilities": "fuzz.base.capability",
-    **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.uses.check.check"),
-    "check_module": "fuzz.uses.judge.module",
+    "CKernel": "fuzz.core.adapters.c_kernel",
+    "CommandKernel": "fuzz.core.adapters.command_kernel",
+    "Capabilities": "fuzz.core.base.capability",
+    **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.tasks.check.check"),
+    "check_module": "fuzz.tasks.judge.module",
     "Contract": "oracles.formula.contract",
     "Within": "oracles.formula.within",
-    "Mutant": "fuzz.base.kernel",
-    "CudaKernel": "fuzz.adapters.cuda_kernel",
-    "PythonKernel": "fuzz.adapters.python_kernel",
-    "SharedKernel": "fuzz.adapters.shared_kernel",
+    "Mutant": "fuzz.core.base.kernel",
+    "CudaKernel": "fuzz.core.adapters.cuda_kernel",
+    "PythonKernel": "fuzz.core.adapters.python_kernel",
+    "SharedKernel": "fuzz.core.adapters.shared_kernel",
     **dict.fromkeys(("Flip", "Operand", "Parameter"), "oracles.operand"),
     "Op": "oracles.op",
     "backward": "oracles.reference.backward",

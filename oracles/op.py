@@ -53,7 +53,7 @@ class Op:
     """The algorithms that a kernel may have of these locals where its contract names none, such as
     {"most": ("formula", "finite")}: ways of which shipped kernels have one or another, and say so nowhere."""
     recipes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    """Ways of its own to draw an input's values: functions of a `fuzz.generate.scene.Scene`, which has the inputs that
+    """Ways of its own to draw an input's values: functions of a `generate.scene.Scene`, which has the inputs that
     are there already, and of a stream of random numbers."""
     fixed: Extents = field(default_factory=dict)
     """The dimensions that always have so many elements, such as {"half": 2} of rotary embeddings."""

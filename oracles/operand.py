@@ -36,7 +36,7 @@ class Operand:
     """A case may leave it out. The formula's own default stands in its place then."""
     values: str = "any"
     """What an input's values are drawn from: the name of a menu, and names of the op's own recipes where it has any for
-    this input; see `fuzz.generate.menus`."""
+    this input; see `fuzz.core.generate.menus`."""
     dtype: str = ""
     """The usual dtype: a dtype's name, or a tensor's, whose dtype it is; "" is that of the first input."""
     index: str = ""
@@ -48,7 +48,7 @@ class Operand:
     only_with: str = ""
     """Another operand, without which this one makes no sense."""
     kept: Kept = ()
-    """What its values always are, such as (("lower", ()),) of a triangular matrix; see `fuzz.generate.observed`."""
+    """What its values always are, such as (("lower", ()),) of a triangular matrix; see `core/generate/observed.py`."""
     stackable: bool = False
     """Kernels may take such 'columns' of rank 2, with one row for all rows of the grid or one for each position along
     the axis next to n, which is the innermost of the others. One that is not stackable has rank 1, and rank 2 is

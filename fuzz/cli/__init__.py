@@ -55,7 +55,7 @@ def _top(
     if events:
         os.environ["KERNELFUZZ_EVENTS"] = "1"
     if version:
-        from fuzz.base import __version__
+        from fuzz.core.base import __version__
 
         print(f"kernelfuzz {__version__}")
     elif context.invoked_subcommand is None:

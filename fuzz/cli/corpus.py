@@ -41,7 +41,7 @@ def add(options: AddOptions) -> Exit:
 
     For example: kernelfuzz corpus add findings/*.json --corpora corpora --bug 'the tail is not added'
     """
-    from fuzz.uses.corpus.folder import Kept, built_in, keep, kept_cases, load
+    from fuzz.campaign.corpus.folder import Kept, built_in, keep, kept_cases, load
 
     _make_ops_known(options.pack)
     folder = options.corpora or built_in()
@@ -73,9 +73,9 @@ def list_cases(options: ContentsOptions) -> Exit:
 
     For example: kernelfuzz corpus list --corpora corpora
     """
+    from fuzz.campaign.corpus.contents import contents
+    from fuzz.campaign.corpus.folder import built_in
     from fuzz.report.console import print_table
-    from fuzz.uses.corpus.contents import contents
-    from fuzz.uses.corpus.folder import built_in
 
     _make_ops_known(options.pack)
     print_table(contents(options.corpora or built_in()), markdown=options.markdown)
@@ -100,14 +100,14 @@ def verify(options: VerifyOptions) -> Exit:
 
     For example: kernelfuzz corpus verify --corpora corpora
     """
+    from fuzz.campaign.corpus.contents import checked, judged
+    from fuzz.campaign.corpus.folder import built_in
+    from fuzz.campaign.starting import select_targets, started
     from fuzz.report import console
     from fuzz.report.outline import tally_broken
     from fuzz.report.table import kernel_lines, print_kernels
     from fuzz.report.totals import remarks, run_notes
     from fuzz.report.use_outcome import outcome_of
-    from fuzz.uses.corpus.contents import checked, judged
-    from fuzz.uses.corpus.folder import built_in
-    from fuzz.uses.starting import select_targets, started
 
     _make_ops_known(options.pack)
     corpus = checked(options.corpora or built_in())
@@ -146,7 +146,7 @@ def prune(options: PruneOptions) -> Exit:
 
     For example: kernelfuzz corpus prune --corpora corpora
     """
-    from fuzz.uses.corpus.folder import built_in, kept_cases, subsumed
+    from fuzz.campaign.corpus.folder import built_in, kept_cases, subsumed
 
     _make_ops_known(options.pack)
     dropped = subsumed(kept_cases(options.corpora or built_in(), others=True))
@@ -175,9 +175,9 @@ def merge(options: MergeOptions) -> Exit:
 
     For example: kernelfuzz corpus merge findings --corpora corpora
     """
+    from fuzz.campaign.corpus.folder import built_in, kept_cases
+    from fuzz.campaign.corpus.folder import merge as merged_from
     from fuzz.report.totals import counted
-    from fuzz.uses.corpus.folder import built_in, kept_cases
-    from fuzz.uses.corpus.folder import merge as merged_from
 
     _make_ops_known(options.pack)
     folder = options.corpora or built_in()

@@ -37,7 +37,7 @@ def demo(options: DemoOptions) -> Exit:
     began = time.monotonic()
     from fuzz.report import console
     from fuzz.report.brief import WIDTH
-    from fuzz.uses.demonstration import found, next_lines, planted_lines, told_text
+    from fuzz.tasks.demonstration import found, next_lines, planted_lines, told_text
 
     out = console.results()
     console.print_lines(out, planted_lines())

@@ -41,8 +41,8 @@ def derive(options: DeriveOptions) -> Exit:
 
     For example: kernelfuzz derive refs.py:gate --shapes 'x=... n, bias=n'
     """
-    from fuzz.base.errors import UsageError
-    from fuzz.uses.reference import derived_at, sizes_of
+    from fuzz.core.base.errors import UsageError
+    from fuzz.references.named import derived_at, sizes_of
     from oracles.dtypes import FORMATS, NARROW, SINGLE
 
     if options.dtype not in (SINGLE.name, *NARROW):

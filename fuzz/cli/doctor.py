@@ -37,14 +37,14 @@ def doctor(options: DoctorOptions) -> Exit:
 
     For example: kernelfuzz doctor --pack mine
     """
-    from fuzz.adapters.pack import found
-    from fuzz.adapters.registry import expand
-    from fuzz.adapters.target import Attestation
-    from fuzz.execute.pool import WorkerPool
+    from fuzz.campaign import inventory
+    from fuzz.campaign.idle import idle_kernels
+    from fuzz.core.adapters.pack import found
+    from fuzz.core.adapters.registry import expand
+    from fuzz.core.adapters.target import Attestation
+    from fuzz.core.execute.pool import WorkerPool
     from fuzz.report import console
     from fuzz.report.console import print_table
-    from fuzz.uses import inventory
-    from fuzz.uses.idle import idle_kernels
 
     out, err = console.results(), console.progress()
     pack = options.pack or found()

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 
-from fuzz.base.exits import MEANINGS, Exit
+from fuzz.core.base.exits import MEANINGS, Exit
 
 __all__ = ["MEANINGS", "Exit", "describe", "leave"]
 
@@ -62,8 +62,8 @@ def _tell_end(code: Exit, message: str) -> None:
 def describe(error: Exception) -> tuple[str, Exit]:
     """What to print on stderr for `error`, and the exit code."""
     # Imported here, where speed no longer matters: these modules bring in NumPy.
-    from fuzz.base.errors import AwayError, InternalError, UsageError
-    from fuzz.base.text import printable_lines
+    from fuzz.core.base.errors import AwayError, InternalError, UsageError
+    from fuzz.core.base.text import printable_lines
     from oracles.declared import OpError
     from oracles.formula.trace import FormulaError
     from oracles.summation import NumericsError

@@ -56,7 +56,7 @@ def explain(options: ExplainOptions) -> Exit:
 
 def _explained(word: str) -> Iterator[str]:
     """What the word means, or else the longest one that it has in it. Raises UsageError."""
-    from fuzz.base.errors import UsageError
+    from fuzz.core.base.errors import UsageError
 
     meanings = _meanings()
     known = {each.lower(): each for each in meanings}

@@ -13,7 +13,7 @@ from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
 
 if TYPE_CHECKING:
-    from fuzz.base.case import Case
+    from fuzz.core.base.case import Case
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ def explain_budget(options: BudgetOptions) -> Exit:
 
     For example: kernelfuzz explain-budget b88a1c --pack mine --index 0,3
     """
-    from fuzz.base.selection import SelectionError
-    from fuzz.judge.values import problem_of
+    from fuzz.campaign.replay import chosen_case
+    from fuzz.campaign.starting import select_targets
+    from fuzz.core.base.selection import SelectionError
+    from fuzz.core.judge.values import problem_of
+    from fuzz.explain.facts import worst_element
     from fuzz.report.failure import allowance_lines
     from fuzz.report.words import element
-    from fuzz.triage.facts import worst_element
-    from fuzz.uses.replay import chosen_case
-    from fuzz.uses.starting import select_targets
     from oracles.truth import Truth
 
     pack = loaded(options.pack)  # before the case, whose op it may bring
@@ -67,7 +67,7 @@ def explain_budget(options: BudgetOptions) -> Exit:
 
 
 def _index(case: Case, output: str, text: str) -> tuple[int, ...]:
-    from fuzz.base.errors import UsageError
+    from fuzz.core.base.errors import UsageError
 
     if output not in case.outputs:
         raise UsageError(f"--output {output}: the case has {', '.join(case.outputs)}")

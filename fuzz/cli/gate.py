@@ -16,9 +16,9 @@ from fuzz.cli.exits import Exit
 from fuzz.cli.options import given, loaded, pack_words
 
 if TYPE_CHECKING:
-    from fuzz.adapters.pack import Pack
-    from fuzz.uses.corpus.accuracy import Ratchet
-    from fuzz.uses.gate.session import GateRun
+    from fuzz.campaign.corpus.accuracy import Ratchet
+    from fuzz.campaign.gate.session import GateRun
+    from fuzz.core.adapters.pack import Pack
 
 
 @dataclass(frozen=True)
@@ -63,24 +63,24 @@ def gate(options: GateOptions) -> Exit:
 
     For example: kernelfuzz gate --pack mine --base origin/main --report github
     """
+    from fuzz.campaign.corpus import folder as corpus
+    from fuzz.campaign.corpus.accuracy import require_own
+    from fuzz.campaign.gate.changes import changes_since, touched
+    from fuzz.campaign.gate.known import Before, KnownFailures, before, load_known
+    from fuzz.campaign.gate.session import SEED, GateRun, phases, slow_every
+    from fuzz.campaign.search.stopping import Limits
+    from fuzz.campaign.search.turn_runner import Terms
+    from fuzz.campaign.session import Session
+    from fuzz.campaign.starting import writable
+    from fuzz.core.laws.registry import declared
     from fuzz.findings.book import book_in
     from fuzz.findings.bucket import by_family
-    from fuzz.laws.registry import declared
     from fuzz.report.brief import Provenance
     from fuzz.report.formats import parse, write_reports
     from fuzz.report.outline import run_outline
     from fuzz.report.totals import print_gate
     from fuzz.report.totals import remarks as said
     from fuzz.report.use_outcome import UseOutcome
-    from fuzz.uses.corpus import folder as corpus
-    from fuzz.uses.corpus.accuracy import require_own
-    from fuzz.uses.gate.changes import changes_since, touched
-    from fuzz.uses.gate.known import Before, KnownFailures, before, load_known
-    from fuzz.uses.gate.session import SEED, GateRun, phases, slow_every
-    from fuzz.uses.search.stopping import Limits
-    from fuzz.uses.search.turn_runner import Terms
-    from fuzz.uses.session import Session
-    from fuzz.uses.starting import writable
 
     wanted, pack = parse(options.report), loaded(options.pack, untrusted=options.untrusted)
     corpora = options.corpora or (corpus.built_in() if options.update_accuracy else corpus.found())
@@ -154,7 +154,7 @@ def gate(options: GateOptions) -> Exit:
 
 def _is_of_others(options: GateOptions, corpora: Path | None) -> bool:
     """Whether nobody asked for the corpora, which are there for the built-in pack, and another one is judged."""
-    from fuzz.uses.corpus.folder import is_of_checkout
+    from fuzz.campaign.corpus.folder import is_of_checkout
 
     return options.pack is not None and options.corpora is None and is_of_checkout(corpora)
 
@@ -172,9 +172,9 @@ class _Remarks:
 
 def _remarks(options: GateOptions, ran: GateRun, seen: Ratchet, corpora: Path | None, pack: Pack) -> _Remarks:
     """Compare the accuracy, or write it; then what is known, and what did not run."""
-    from fuzz.uses.corpus import accuracy
-    from fuzz.uses.gate.session import unreplayed
-    from fuzz.uses.starting import missing_targets, unmatched
+    from fuzz.campaign.corpus import accuracy
+    from fuzz.campaign.gate.session import unreplayed
+    from fuzz.campaign.starting import missing_targets, unmatched
 
     strange = _is_of_others(options, corpora)
     remarks, kernels = _Remarks(notes=[] if strange else unreplayed(corpora)), [each.name for each in pack.kernels]

@@ -27,9 +27,9 @@ def header(options: HeaderOptions) -> Exit:
 
     For example: kernelfuzz header rms_norm > kernelfuzz.h
     """
-    from fuzz.adapters import abi
-    from fuzz.base.errors import UsageError
-    from fuzz.base.validity import unknown_op
+    from fuzz.core.adapters import abi
+    from fuzz.core.base.errors import UsageError
+    from fuzz.core.base.validity import unknown_op
     from oracles.ops import OPS
 
     declared_kernels(options.pack)

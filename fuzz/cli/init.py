@@ -66,7 +66,7 @@ def init(options: InitOptions) -> Exit:
     """
     import shlex
 
-    from fuzz.uses.beginning.written import Asked, begin
+    from fuzz.tasks.beginning.written import Asked, begin
 
     asked = Asked(options.kind, options.given, options.prototype, options.op, options.shapes, tuple(options.arguments))
     begun = begin(options.folder, asked)

@@ -25,7 +25,7 @@ def mcp(options: McpOptions) -> Exit:
 
     For example: kernelfuzz mcp
     """
-    from fuzz.base.errors import UsageError
+    from fuzz.core.base.errors import UsageError
 
     if find_spec("mcp") is None:
         raise UsageError("mcp is not installed: pip install -e 'path/to/kernelfuzz[mcp]'")

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from sqlalchemy import Engine
 
-    from fuzz.adapters.pack import Pack
-    from fuzz.uses.nightly.opening import Opened
-    from fuzz.uses.nightly.results import NightEnd, NightResults
+    from fuzz.campaign.nightly.opening import Opened
+    from fuzz.campaign.nightly.results import NightEnd, NightResults
+    from fuzz.core.adapters.pack import Pack
 
 
 _LIMIT_S = 8 * 3600.0
@@ -75,9 +75,9 @@ def nightly(options: NightlyOptions) -> Exit:
 
     For example: kernelfuzz nightly --max-time 8h --state STATE --pack mine
     """
+    from fuzz.campaign.nightly.results import NightResults
     from fuzz.report import console
     from fuzz.report.formats import parse
-    from fuzz.uses.nightly.results import NightResults
 
     use_cache(options.cache)
     reports, pack = parse(options.report), loaded(options.pack, untrusted=options.untrusted)
@@ -94,14 +94,14 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
     """One session of a night, from the lock to the page; the exit code is that of the whole night."""
     from sqlalchemy.exc import DBAPIError
 
+    from fuzz.campaign.nightly.night import Night
+    from fuzz.campaign.nightly.opening import close
+    from fuzz.campaign.search.stopping import LAST_S, Stopping
+    from fuzz.campaign.starting import unmatched
     from fuzz.findings.database import answering, opened_store
     from fuzz.findings.database_store import restore, told_again
     from fuzz.findings.state import FINDINGS, FencedError, locked, make_state
     from fuzz.report.console import print_lines
-    from fuzz.uses.nightly.night import Night
-    from fuzz.uses.nightly.opening import close
-    from fuzz.uses.search.stopping import LAST_S, Stopping
-    from fuzz.uses.starting import unmatched
 
     err, state = results.err, options.state
     cluster = engine_of(options.engine, options.pack, options.untrusted)
@@ -148,10 +148,10 @@ def _warn(err: Console, line: str) -> None:
 
 def _opened(options: NightlyOptions, engine: Engine, pack: Pack) -> Opened:
     """The night to work on. Raises StateError where the one to go on with has ended."""
+    from fuzz.campaign.nightly.opening import RESUMABLE, latest_night, open_night, place_of
     from fuzz.findings.state import StateError
     from fuzz.report.night import command_again
     from fuzz.report.records import environment
-    from fuzz.uses.nightly.opening import RESUMABLE, latest_night, open_night, place_of
 
     place = place_of(options.state)
     before = latest_night(engine, place) if options.resume else None

@@ -17,11 +17,11 @@ import typer
 from typer.models import OptionInfo
 
 if TYPE_CHECKING:
-    from fuzz.adapters.pack import Pack
-    from fuzz.adapters.target import Target
-    from fuzz.adapters.toolchain import Host
-    from fuzz.base.kernel import Kernel
-    from fuzz.uses.fleet.engine import DaskEngine
+    from fuzz.core.adapters.pack import Pack
+    from fuzz.core.adapters.target import Target
+    from fuzz.core.adapters.toolchain import Host
+    from fuzz.core.base.kernel import Kernel
+    from fuzz.extras.fleet.engine import DaskEngine
 
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
@@ -129,7 +129,7 @@ def _filled(kind: Any, values: Mapping[str, Any]) -> Any:
 def _one(name: str, parameter: OptionInfo, values: Sequence[object] | None) -> object:
     """Return the value of an option that may be given once. Raises UsageError."""
     if values and len(values) > 1:
-        from fuzz.base.errors import UsageError
+        from fuzz.core.base.errors import UsageError
 
         declared = [each for each in (parameter.default, *(parameter.param_decls or ())) if isinstance(each, str)]
         called = declared[-1] if declared else f"--{name.replace('_', '-')}"
@@ -187,7 +187,7 @@ def engine_of(name: str, pack: Path | None, untrusted: bool) -> DaskEngine | Non
     UsageError."""
     if name == "local":
         return None
-    from fuzz.uses.fleet.engine import engine_at
+    from fuzz.extras.fleet.engine import engine_at
 
     return engine_at(name, pack, untrusted)
 
@@ -281,7 +281,7 @@ class Selection:
     def targets(self, pack: Pack, others: Sequence[Host] = (), *, sanitize: bool = False) -> tuple[Target, ...]:
         """The chosen targets of a pack, those of other machines included, and with `sanitize` those too where a tool
         watches a kernel on a GPU. Raises SelectionError where there is none."""
-        from fuzz.uses.starting import select_targets
+        from fuzz.campaign.starting import select_targets
 
         return select_targets(pack.kernels, self.ops, self.target, self.keyword, others, sanitize=sanitize)
 
@@ -325,7 +325,7 @@ def use_cache(folder: Path | None) -> None:
 def loaded(pack: Path | None, *, sources: bool = True, untrusted: bool = False) -> Pack:
     """The pack in that folder, or the built-in one; without `sources` its kernels may not be written yet. `untrusted`
     ones run in a sandbox. Raises PackError."""
-    from fuzz.adapters.pack import load
+    from fuzz.core.adapters.pack import load
 
     found = load(pack, sources=sources, rehearsed=True)
     return found.distrusted() if untrusted else found
@@ -334,7 +334,7 @@ def loaded(pack: Path | None, *, sources: bool = True, untrusted: bool = False) 
 def declared_kernels(pack: Path | None) -> tuple[Kernel, ...]:
     """The kernels in that folder, or the built-in ones, which may not be written yet; none where no pack is named or
     here: the ops that come along are known without. Raises PackError."""
-    from fuzz.adapters.pack import found
+    from fuzz.core.adapters.pack import found
 
     return loaded(pack, sources=False).kernels if pack or found() else ()
 

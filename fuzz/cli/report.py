@@ -39,13 +39,13 @@ def report(options: ReportOptions) -> Exit:
 
     For example: kernelfuzz report STATE
     """
-    from fuzz.adapters.pack import found
+    from fuzz.campaign.nightly.results import NightResults
+    from fuzz.core.adapters.pack import found
     from fuzz.findings.database import open_known
     from fuzz.findings.database_store import restore
     from fuzz.findings.state import FINDINGS, latest_state, make_state
     from fuzz.report import console
     from fuzz.report.formats import parse
-    from fuzz.uses.nightly.results import NightResults
 
     is_url = "://" in options.store
     store = options.store if is_url else f"sqlite:///{latest_state(Path(options.store))}"

@@ -48,9 +48,9 @@ def repro(options: ReproOptions) -> Exit:
 
     For example: kernelfuzz repro b88a1c --pack mine --set n=4
     """
-    from fuzz.adapters.build import BuildError
-    from fuzz.adapters.pack import PackError
-    from fuzz.base.selection import SelectionError
+    from fuzz.core.adapters.build import BuildError
+    from fuzz.core.adapters.pack import PackError
+    from fuzz.core.base.selection import SelectionError
     from fuzz.report import console
     from oracles.summation import NumericsError
 
@@ -63,6 +63,12 @@ def repro(options: ReproOptions) -> Exit:
 
 def _replayed(options: ReproOptions) -> Exit:
     """What the judgements come to. Raises what a pack, a selection or a build raises."""
+    from fuzz.campaign import replay
+    from fuzz.campaign.starting import started
+    from fuzz.explain.explanation import Explanation
+    from fuzz.explain.facts import explanation_of
+    from fuzz.explain.finding import Finding
+    from fuzz.explain.trial.trial import replayed
     from fuzz.findings.database import open_known
     from fuzz.findings.database_store import fetch
     from fuzz.report import console
@@ -70,13 +76,7 @@ def _replayed(options: ReproOptions) -> Exit:
     from fuzz.report.failure import HANG, full_text
     from fuzz.report.progress import judging_told
     from fuzz.report.records import write_record
-    from fuzz.triage.explanation import Explanation
-    from fuzz.triage.facts import explanation_of
-    from fuzz.triage.finding import Finding
-    from fuzz.triage.trial.trial import replayed
-    from fuzz.uses import replay
-    from fuzz.uses.check.retrieval import command_of, refuse_alone, retrieved
-    from fuzz.uses.starting import started
+    from fuzz.tasks.check.retrieval import command_of, refuse_alone, retrieved
 
     out, err = console.results(), console.progress()
     width = console.room(out)

@@ -61,8 +61,14 @@ def run(options: RunOptions) -> Exit:
 
     For example: kernelfuzz run --pack mine --max-time 5m
     """
+    from fuzz.campaign.search.groups import search_ops
+    from fuzz.campaign.search.schedule import keep_record
+    from fuzz.campaign.search.stopping import Limits
+    from fuzz.campaign.search.turn_runner import Terms
+    from fuzz.campaign.session import Session
+    from fuzz.campaign.starting import missing_targets, unmatched, writable
+    from fuzz.core.laws.registry import declared
     from fuzz.findings.book import book_in
-    from fuzz.laws.registry import declared
     from fuzz.report import console
     from fuzz.report.brief import Provenance
     from fuzz.report.coverage import print_coverage
@@ -70,12 +76,6 @@ def run(options: RunOptions) -> Exit:
     from fuzz.report.outline import run_outline
     from fuzz.report.records import environment
     from fuzz.report.totals import print_run
-    from fuzz.uses.search.groups import search_ops
-    from fuzz.uses.search.schedule import keep_record
-    from fuzz.uses.search.stopping import Limits
-    from fuzz.uses.search.turn_runner import Terms
-    from fuzz.uses.session import Session
-    from fuzz.uses.starting import missing_targets, unmatched, writable
 
     use_cache(options.cache)
     wanted, records = parse(options.report), options.json is not None
@@ -95,7 +95,7 @@ def run(options: RunOptions) -> Exit:
     output, limits, kept = writable(options.output), Limits(options.max_time, options.max_cases), None
     warn = partial(console.progress().print, style="yellow", soft_wrap=True)
     if options.store is not None:
-        from fuzz.uses.nightly.remembered import remembered
+        from fuzz.campaign.nightly.remembered import remembered
 
         facts, op = environment((target.kernel for target in targets), pack.path), options.selection.ops
         kept = remembered(options.store, output, seed, command, op, options.max_time, targets, facts, warn)

@@ -36,13 +36,13 @@ def selftest(options: SelftestOptions) -> Exit:
 
     For example: kernelfuzz selftest --pack mine -k tail
     """
-    from fuzz.base.kernel import Mutant
+    from fuzz.campaign.parallel import spread_answers
+    from fuzz.campaign.search.stopping import Interruption
+    from fuzz.campaign.selftest.hunt import chosen_mutants, hunt
+    from fuzz.campaign.selftest.report import Hunted, explained_lines, hunted, mutant_table
+    from fuzz.core.base.kernel import Mutant
     from fuzz.report import console
     from fuzz.report.records import write_record
-    from fuzz.uses.parallel import spread_answers
-    from fuzz.uses.search.stopping import Interruption
-    from fuzz.uses.selftest.hunt import chosen_mutants, hunt
-    from fuzz.uses.selftest.report import Hunted, explained_lines, hunted, mutant_table
 
     out, err = console.results(), console.progress()
     pack = loaded(options.pack)

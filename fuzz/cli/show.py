@@ -37,16 +37,16 @@ def show(options: ShowOptions) -> Exit:
 
     For example: kernelfuzz show b88a1c --pack mine
     """
-    from fuzz.base.case import CaseError
-    from fuzz.base.errors import UsageError
+    from fuzz.campaign.replay import file_of
+    from fuzz.core.base.case import CaseError
+    from fuzz.core.base.errors import UsageError
     from fuzz.findings import casefile
     from fuzz.findings.codec import encoded
     from fuzz.report import console
     from fuzz.report.brief import WIDTH, Provenance, brief, commands_of
     from fuzz.report.failure import full_text
     from fuzz.report.snippet import snippet
-    from fuzz.uses.check.retrieval import command_of, file_words, refuse_alone, retrieved
-    from fuzz.uses.replay import file_of
+    from fuzz.tasks.check.retrieval import command_of, file_words, refuse_alone, retrieved
 
     path = file_of(options.case, options.findings, options.pack)
     try:

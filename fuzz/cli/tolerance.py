@@ -47,11 +47,11 @@ def tolerance(options: ToleranceOptions) -> Exit:
     """
     import shlex
 
-    from fuzz.base.errors import UsageError
-    from fuzz.base.validity import unknown_op
+    from fuzz.campaign.tolerance.needs import DTYPES, SEED, needs, record_text, tolerance_lines, tolerance_table
+    from fuzz.campaign.tolerance.plain import ordinary_draw
+    from fuzz.core.base.errors import UsageError
+    from fuzz.core.base.validity import unknown_op
     from fuzz.report import console
-    from fuzz.uses.tolerance.needs import DTYPES, SEED, needs, record_text, tolerance_lines, tolerance_table
-    from fuzz.uses.tolerance.plain import ordinary_draw
     from oracles.ops import OPS
 
     kernels = declared_kernels(options.pack)
@@ -86,7 +86,7 @@ def tolerance(options: ToleranceOptions) -> Exit:
 
 def _extents(op: Op, said: tuple[str, ...]) -> Mapping[str, int]:
     """The extents by dimension. Raises UsageError for what says none."""
-    from fuzz.base.errors import UsageError
+    from fuzz.core.base.errors import UsageError
 
     first = next((dim for dim in op.inputs[0].axes if dim != op.row), "")
     known = [dim for dim in op.named if dim not in {op.row, first, *op.fixed}]

@@ -11,17 +11,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from fuzz.adapters.target import NotRun, Target
-from fuzz.base.capability import Strides
-from fuzz.base.case import Case
-from fuzz.base.draw import Draw
-from fuzz.base.outcome import Outcome, Status
 from fuzz.contracts.bench import Bench, Template, UnmeasurableError, template
 from fuzz.contracts.runs import Run
-from fuzz.execute.pool import Pool
-from fuzz.generate.dims import ranks_of
-from fuzz.generate.storage import grids, laid_out
-from fuzz.generate.variations import extended, made, rank_of, sized
+from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.base.capability import Strides
+from fuzz.core.base.case import Case
+from fuzz.core.base.draw import Draw
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.execute.pool import Pool
+from fuzz.core.generate.dims import ranks_of
+from fuzz.core.generate.storage import grids, laid_out
+from fuzz.core.generate.variations import extended, made, rank_of, sized
 from oracles.dtypes import SINGLE, form
 from oracles.formula.contract import Contract
 from oracles.op import Op

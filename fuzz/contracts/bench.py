@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.adapters.target import Target
-from fuzz.base.case import Case, Origin
-from fuzz.base.dispatch import Dispatch
-from fuzz.base.draw import GIVEN, Draw, Part
-from fuzz.base.dtypes import numbers, quantise
-from fuzz.base.outcome import Outcome, Status
-from fuzz.execute.pool import Pool
-from fuzz.generate.dims import LARGE_WORK
-from fuzz.generate.menus import usual
-from fuzz.generate.variations import extended, made, rank_of, sized
-from fuzz.judge.values import problem_of
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import Case, Origin
+from fuzz.core.base.dispatch import Dispatch
+from fuzz.core.base.draw import GIVEN, Draw, Part
+from fuzz.core.base.dtypes import numbers, quantise
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.execute.pool import Pool
+from fuzz.core.generate.dims import LARGE_WORK
+from fuzz.core.generate.menus import usual
+from fuzz.core.generate.variations import extended, made, rank_of, sized
+from fuzz.core.judge.values import problem_of
 from oracles.declared import AXIS
 from oracles.doubledouble import F64
 from oracles.formula.exact.arithmetic import Float64

@@ -14,10 +14,10 @@ from itertools import product
 
 import numpy as np
 
-from fuzz.base.case import Case
 from fuzz.contracts.bench import Arrays, Bench, UnmeasurableError
 from fuzz.contracts.orders import Tree, known
 from fuzz.contracts.sums import SUMS
+from fuzz.core.base.case import Case
 from oracles.doubledouble import F64
 from oracles.dtypes import SINGLE, form
 from oracles.formula.exact.arithmetic import Float64

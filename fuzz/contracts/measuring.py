@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fuzz.adapters.target import Target
 from fuzz.contracts.bench import Bench, UnmeasurableError, template
 from fuzz.contracts.guessing import guesses
 from fuzz.contracts.orders import Tree
 from fuzz.contracts.record import Measured, SumOrder
 from fuzz.contracts.runs import Run
 from fuzz.contracts.sums import SUMS, Carrier, carriers
-from fuzz.execute.pool import Pool
+from fuzz.core.adapters.target import Target
+from fuzz.core.execute.pool import Pool
 from oracles.doubledouble import F64
 from oracles.dtypes import SINGLE, form
 from oracles.formula.contract import MAYBE, Contract

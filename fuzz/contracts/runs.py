@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.adapters.target import NotRun, Target
-from fuzz.base.case import Case, CaseError
-from fuzz.base.draw import GIVEN, Draw
-from fuzz.base.outcome import Outcome
-from fuzz.execute.pool import Pool
-from fuzz.generate.given import given_rows
-from fuzz.generate.search import Search, batches
-from fuzz.generate.storage import grids
-from fuzz.generate.variations import base_of, made, of_dtype, sized
-from fuzz.judge.judge import Judge, Judgement
-from fuzz.judge.values import Query
+from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.base.case import Case, CaseError
+from fuzz.core.base.draw import GIVEN, Draw
+from fuzz.core.base.outcome import Outcome
+from fuzz.core.execute.pool import Pool
+from fuzz.core.generate.given import given_rows
+from fuzz.core.generate.search import Search, batches
+from fuzz.core.generate.storage import grids
+from fuzz.core.generate.variations import base_of, made, of_dtype, sized
+from fuzz.core.judge.judge import Judge, Judgement
+from fuzz.core.judge.values import Query
 from oracles.doubledouble import head
 from oracles.dtypes import SINGLE
 from oracles.enclosure import Enclosure, compare

@@ -17,17 +17,17 @@ from itertools import accumulate
 
 import numpy as np
 
-from fuzz.adapters.target import Target
-from fuzz.base.case import Case
-from fuzz.base.draw import GIVEN, Frame
-from fuzz.base.dtypes import numbers, quantise
 from fuzz.contracts.bench import Bench, UnmeasurableError
 from fuzz.contracts.guessing import AGAIN
 from fuzz.contracts.measuring import casts_at, orders_at, tightened
 from fuzz.contracts.record import Measured, SumOrder
 from fuzz.contracts.runs import Run
-from fuzz.execute.pool import Pool
-from fuzz.judge.batch import settle
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import Case
+from fuzz.core.base.draw import GIVEN, Frame
+from fuzz.core.base.dtypes import numbers, quantise
+from fuzz.core.execute.pool import Pool
+from fuzz.core.judge.batch import settle
 from oracles.dtypes import DOUBLE, SINGLE, form
 from oracles.formula.contract import WIDE, Contract
 from oracles.operand import OUTER

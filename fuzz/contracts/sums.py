@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.base.case import Case
 from fuzz.contracts.bench import NO_ARRAYS, Arrays, Bench, UnmeasurableError
 from fuzz.contracts.orders import Meeting, Pair, Tree, UnreadableError, read_tree
+from fuzz.core.base.case import Case
 from oracles.doubledouble import F64
 from oracles.dtypes import FORMATS, form
 from oracles.formula.trace import Node

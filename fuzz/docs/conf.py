@@ -10,7 +10,7 @@ from typing import Any
 _HERE = Path(__file__).parent
 sys.path.insert(0, str(_HERE.parents[1]))
 
-from fuzz.base import __version__  # noqa: E402
+from fuzz.core.base import __version__  # noqa: E402
 from fuzz.docs import reference  # noqa: E402
 
 project = "kernelfuzz"

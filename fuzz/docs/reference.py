@@ -17,13 +17,13 @@ from typer.cli import get_docs_for_click
 
 import fuzz
 from fuzz.cli import app
-from fuzz.laws.registry import LAWS
+from fuzz.core.laws.registry import LAWS
+from fuzz.explain.explanation import Explanation
 from fuzz.report.console import PlainTable, markdown_table
 from fuzz.report.events import Ended, Found, Noted, Progressed, Started
 from fuzz.report.listings import functions_table, recipes_table
 from fuzz.report.platforms import platforms_table
-from fuzz.triage.explanation import Explanation
-from fuzz.uses.judge.ruling import Ruling
+from fuzz.tasks.judge.ruling import Ruling
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.ops import OPS

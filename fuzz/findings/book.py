@@ -9,17 +9,17 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
-from fuzz.adapters.target import Target
-from fuzz.base.case import Case
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import Case
+from fuzz.core.judge.judge import Judgement
 from fuzz.findings.bucket import Bucket, Source, base_of, by_verdict
 from fuzz.findings.casefile import Narrowing, save
 from fuzz.findings.store import FileStore, Store, Unsaved, evidence_path
-from fuzz.judge.judge import Judgement
 
 if TYPE_CHECKING:  # a search that finds nothing explains nothing
-    from fuzz.triage.attribute.history import Recognised
-    from fuzz.triage.finding import Finding
-    from fuzz.triage.rule.rule import Rule
+    from fuzz.explain.attribute.history import Recognised
+    from fuzz.explain.finding import Finding
+    from fuzz.explain.rule.rule import Rule
 
 TRIES = 3
 """A bucket is explained this many times where time ends first: what two more tries did not finish needs more time than
@@ -60,7 +60,7 @@ class FindingBook:
 
     def add(self, kernel: str, case: Case, judgement: Judgement, everyone: Mapping[str, str]) -> Bucket:
         """Count a failing run; keep its case if it is the first of its bucket or smaller than the one kept."""
-        from fuzz.triage.finding import Finding, size_of
+        from fuzz.explain.finding import Finding, size_of
 
         name = self._bucket_for(kernel, case, judgement)
         bucket, finding, size = self.buckets.get(name), Finding(case, judgement, everyone), size_of(case)
@@ -137,7 +137,7 @@ class FindingBook:
 
     def tell(self, bucket: Bucket, finding: Finding, core: Rule | None, *, whole: bool) -> None:
         """The same where another process has explained it: in full, or as far as there was time."""
-        from fuzz.triage.attribute.history import Need
+        from fuzz.explain.attribute.history import Need
 
         bucket.need, bucket.core, bucket.note, bucket.option = Need.NOTHING, core or bucket.core, "", ""
         bucket.tries += not whole
@@ -145,7 +145,7 @@ class FindingBook:
 
     def note_need(self, bucket: Bucket, found: Recognised) -> None:
         """Keep with the case the calls that must come before it, or that none are known to make it fail again."""
-        from fuzz.triage.attribute.history import need_line
+        from fuzz.explain.attribute.history import need_line
 
         bucket.need, bucket.note = found.need, need_line(found, bucket.case)
         self._keep(bucket, replace(bucket.found, history=found.history), bucket.source, pending=False)
@@ -190,7 +190,7 @@ class FindingBook:
 
     def share(self, bucket: Bucket, others: frozenset[str], verdicts: Mapping[str, str]) -> None:
         """Note that the cause of a bucket lies in a source of which other kernels are made too."""
-        from fuzz.triage.causes import shared_cause
+        from fuzz.explain.causes import shared_cause
 
         kernels = {target.kernel.name: target.kernel for target in self.targets.values()}
         bucket.also |= others
@@ -221,8 +221,8 @@ class FindingBook:
 
     def _told(self, buckets: Mapping[str, Bucket], case: Case, judgement: Judgement) -> str | None:
         """The first of the buckets whose rule holds of the case."""
-        from fuzz.triage.trial.family import Family
-        from fuzz.triage.trial.trial import traits_for
+        from fuzz.explain.trial.family import Family
+        from fuzz.explain.trial.trial import traits_for
 
         if all(bucket.core is None for bucket in buckets.values()):
             return None
@@ -243,7 +243,7 @@ class FindingBook:
 
     def describe(self, bucket: Bucket) -> None:
         """Put together what is known of the bucket's finding."""
-        from fuzz.triage.facts import explanation_of
+        from fuzz.explain.facts import explanation_of
 
         told = explanation_of(bucket.found, self.targets.get(bucket.found.target))
         bucket.explanation = replace(told, kernel=bucket.kernel)

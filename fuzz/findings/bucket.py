@@ -7,22 +7,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuzz.base import __version__
-from fuzz.base.case import Case
-from fuzz.base.verdict import Verdict
+from fuzz.core.base import __version__
+from fuzz.core.base.case import Case
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judgement
 from fuzz.findings.casefile import Found, Narrowing, formula_of
-from fuzz.judge.judge import Judgement
 
 if TYPE_CHECKING:  # a search that finds nothing explains nothing
-    from fuzz.triage.attribute.history import Need
-    from fuzz.triage.causes import Pile
-    from fuzz.triage.explanation import Explanation
-    from fuzz.triage.finding import Finding
-    from fuzz.triage.rule.rule import Rule
+    from fuzz.explain.attribute.history import Need
+    from fuzz.explain.causes import Pile
+    from fuzz.explain.explanation import Explanation
+    from fuzz.explain.finding import Finding
+    from fuzz.explain.rule.rule import Rule
 
 
 def _no_pile() -> Pile:
-    from fuzz.triage.causes import Pile
+    from fuzz.explain.causes import Pile
 
     return Pile()
 
@@ -134,14 +134,14 @@ class Bucket:
     @property
     def alone(self) -> bool:
         """Its case fails by itself, as far as is known."""
-        from fuzz.triage.attribute.history import Need
+        from fuzz.explain.attribute.history import Need
 
         return self.need in (None, Need.NOTHING)
 
     @property
     def told(self) -> Explanation:
         """What is known of the finding, of a bucket that has failed in this session."""
-        from fuzz.triage.facts import explanation_of
+        from fuzz.explain.facts import explanation_of
 
         told = self.explanation or replace(explanation_of(self.found, None), kernel=self.kernel)
         return replace(told, note=self.note or told.note, option=told.option or self.option)
@@ -164,7 +164,7 @@ def by_verdict(kernel: str, judgement: Judgement) -> str:
 
 def by_family(kernel: str, judgement: Judgement) -> str:
     """Names the bucket of a kernel and family: verdicts that one cause mixes, such as a wrong value and a NaN."""
-    from fuzz.triage.trial.family import Family
+    from fuzz.explain.trial.family import Family
 
     return "-".join([kernel, *Family.of(judgement).key.split()])
 

@@ -11,9 +11,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
-from fuzz.base.case import BIG, Case, CaseError, Origin, Shard
-from fuzz.base.files import write_whole
-from fuzz.base.validity import UnknownOpError, check_case, unknown_op
+from fuzz.core.base.case import BIG, Case, CaseError, Origin, Shard
+from fuzz.core.base.files import write_whole
+from fuzz.core.base.validity import UnknownOpError, check_case, unknown_op
+from fuzz.core.laws.law import LawCheck
+from fuzz.core.laws.registry import LAWS
+from fuzz.explain.explanation import Explanation
 from fuzz.findings import document
 from fuzz.findings.codec import decoded, encoded
 from fuzz.findings.document import told
@@ -32,9 +35,6 @@ from fuzz.findings.encoding import (
     tensor_record,
     text,
 )
-from fuzz.laws.law import LawCheck
-from fuzz.laws.registry import LAWS
-from fuzz.triage.explanation import Explanation
 from oracles.declared import AXIS
 from oracles.formula.algorithm import traced
 from oracles.formula.contract import MAYBE, Contract

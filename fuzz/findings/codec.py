@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from fuzz.base.case import CaseError
-from fuzz.base.text import printable
+from fuzz.core.base.case import CaseError
+from fuzz.core.base.text import printable
+from fuzz.explain.explanation import VERSION, Explanation
+from fuzz.explain.rule.rule import Rule
 from fuzz.findings.document import told
-from fuzz.triage.explanation import VERSION, Explanation
-from fuzz.triage.rule.rule import Rule
 
 _T = TypeVar("_T")
 _INFINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}

@@ -39,13 +39,13 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.schema import CreateColumn
 
-from fuzz.base.files import set_aside, write_whole
-from fuzz.base.verdict import Verdict
+from fuzz.core.base.files import set_aside, write_whole
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.generate.conditions import Together
+from fuzz.explain.attribute.history import Need
 from fuzz.findings.codec import decoded, rule_from_text
 from fuzz.findings.state import DATABASE, BrokenStateError, StateError
 from fuzz.findings.tables import SCHEMA, Base, BucketRow, NightRow, PairsRow, SessionRow, TargetRow, VersionRow
-from fuzz.generate.conditions import Together
-from fuzz.triage.attribute.history import Need
 from oracles.ops import OPS
 
 EXTRA = "pip install -e 'path/to/kernelfuzz[fleet]'"

@@ -13,7 +13,9 @@ from sqlalchemy import Engine, case, delete, select, update
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.orm import Session
 
-from fuzz.base.files import set_aside, write_whole
+from fuzz.core.base.files import set_aside, write_whole
+from fuzz.core.generate.conditions import Together
+from fuzz.explain.attribute.history import Need
 from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.codec import encoded, rule_from_text, rule_to_text
 from fuzz.findings.database import count_saved, in_memory, is_shared, name_of, said_by, write_rows
@@ -35,8 +37,6 @@ from fuzz.findings.tables import (
     VersionRow,
 )
 from fuzz.findings.tally import whereabouts
-from fuzz.generate.conditions import Together
-from fuzz.triage.attribute.history import Need
 
 _LONGEST_REST_S = 5.0
 """A store that is away is asked again after so many seconds at most, or after four times what it took to find out."""

@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
+from fuzz.core.generate.conditions import Together
+from fuzz.explain.attribute.history import Need
+from fuzz.explain.explanation import Explanation
 from fuzz.findings.codec import decoded
 from fuzz.findings.database import name_of
 from fuzz.findings.state import FINDINGS, StateError
@@ -29,9 +32,6 @@ from fuzz.findings.tables import (
     TargetRow,
 )
 from fuzz.findings.tally import Decided
-from fuzz.generate.conditions import Together
-from fuzz.triage.attribute.history import Need
-from fuzz.triage.explanation import Explanation
 from oracles.ops import OPS
 
 _Counts = dict[str, dict[tuple[str, str, str], int]]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fuzz.base.case import CaseError
+from fuzz.core.base.case import CaseError
 
 _MOST_BYTES = 1 << 28
 """No file is larger. The largest cases of a search, 2^23 elements of random bits, take less than a tenth of it."""

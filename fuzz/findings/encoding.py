@@ -11,9 +11,9 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, cast
 
-from fuzz.base.capability import MAX_RANK
-from fuzz.base.case import Case, CaseError, Guard, Layout, Output, Tensor
-from fuzz.base.text import printable
+from fuzz.core.base.capability import MAX_RANK
+from fuzz.core.base.case import Case, CaseError, Guard, Layout, Output, Tensor
+from fuzz.core.base.text import printable
 from fuzz.findings.document import told
 from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE

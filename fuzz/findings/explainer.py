@@ -8,21 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from fuzz.adapters.target import Target
-from fuzz.base.case import CaseError
-from fuzz.execute.pool import Pool
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import CaseError
+from fuzz.core.execute.pool import Pool
+from fuzz.core.judge.trouble import error_words
+from fuzz.explain.attribute.history import Need
+from fuzz.explain.causes import Cause, breadth, by_way, causes_of, fails_on, kernels_within, one_condition, one_fault
+from fuzz.explain.diagnosis import TimeAllowance, TimeShares, Workers, diagnose, never, new_workers, silent
+from fuzz.explain.finding import Finding
+from fuzz.explain.rule.rule import Rule, Traits
+from fuzz.explain.trial.family import Family
+from fuzz.explain.trial.kinship import are_kin
+from fuzz.explain.trial.trial import OutOfTimeError, Trials, replayed, traits_for
 from fuzz.findings import casefile
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, family_of
-from fuzz.judge.trouble import error_words
-from fuzz.triage.attribute.history import Need
-from fuzz.triage.causes import Cause, breadth, by_way, causes_of, fails_on, kernels_within, one_condition, one_fault
-from fuzz.triage.diagnosis import TimeAllowance, TimeShares, Workers, diagnose, never, new_workers, silent
-from fuzz.triage.finding import Finding
-from fuzz.triage.rule.rule import Rule, Traits
-from fuzz.triage.trial.family import Family
-from fuzz.triage.trial.kinship import are_kin
-from fuzz.triage.trial.trial import OutOfTimeError, Trials, replayed, traits_for
 
 
 @dataclass(frozen=True)

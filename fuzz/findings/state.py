@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fuzz.base.errors import UsageError
-from fuzz.base.text import printable
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.text import printable
 
 
 class StateError(UsageError):

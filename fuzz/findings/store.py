@@ -15,11 +15,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from fuzz.base.case import Case
-from fuzz.base.files import write_whole
+from fuzz.core.base.case import Case
+from fuzz.core.base.files import write_whole
+from fuzz.core.generate.conditions import Together
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Point, WorstRun
-from fuzz.generate.conditions import Together
 
 
 def utc_now() -> datetime:

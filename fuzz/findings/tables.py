@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger, Dialect, ForeignKey, Integer, String, Text, TypeDecorator
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from fuzz.base.text import printable_lines
+from fuzz.core.base.text import printable_lines
 
 SCHEMA = 5
 """The version of the tables."""
@@ -150,7 +150,7 @@ class PairsRow(Base):
     night_id: Mapped[int] = mapped_column(ForeignKey("night.id"), primary_key=True)
     op: Mapped[str] = mapped_column(primary_key=True)
     together: Mapped[dict[str, Any]]
-    """A record of `fuzz.generate.conditions.Together`."""
+    """A record of `fuzz.core.generate.conditions.Together`."""
 
 
 class TargetRow(Base):

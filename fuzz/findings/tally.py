@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
-from fuzz.adapters.target import Target
-from fuzz.base.case import THREADS, Case
-from fuzz.base.feature import Feature, Label
-from fuzz.base.verdict import Verdict
-from fuzz.execute.lane import Wait
-from fuzz.execute.reach import CornerCounts
-from fuzz.generate.conditions import Together, conditions_of
-from fuzz.generate.coverage import Ledger
-from fuzz.generate.pairing import PairCoverage, held
-from fuzz.judge.judge import Judgement
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import THREADS, Case
+from fuzz.core.base.feature import Feature, Label
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.lane import Wait
+from fuzz.core.execute.reach import CornerCounts
+from fuzz.core.generate.conditions import Together, conditions_of
+from fuzz.core.generate.coverage import Ledger
+from fuzz.core.generate.pairing import PairCoverage, held
+from fuzz.core.judge.judge import Judgement
 from oracles.budget import CONFIDENCE
 from oracles.declared import AXIS
 from oracles.dtypes import FORMATS, ITEMSIZE, form

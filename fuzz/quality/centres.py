@@ -13,16 +13,16 @@ import numpy as np
 import typer
 from rich.progress import track
 
-from fuzz.base.errors import InternalError
-from fuzz.base.stream import Dice, Stream, child_key
+from fuzz.campaign.parallel import spread
+from fuzz.campaign.tolerance.plain import usual
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
+from fuzz.core.base.errors import InternalError
+from fuzz.core.base.stream import Dice, Stream, child_key
 from fuzz.quality.subjects import chosen, drawn
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
-from fuzz.uses.parallel import spread
-from fuzz.uses.tolerance.plain import usual
 from oracles.doubledouble import head
 from oracles.dtypes import COMPUTED, DOUBLE, DTYPES, Integer
 from oracles.enclosure import FORBIDDEN, REQUIRED, Enclosure, Worst

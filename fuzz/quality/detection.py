@@ -15,26 +15,26 @@ from typing import Annotated
 
 import typer
 
-from fuzz.adapters.pack import Pack
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import NotRun, Target
-from fuzz.base.errors import UsageError
-from fuzz.base.kernel import Mutant
-from fuzz.base.selection import keyword
-from fuzz.base.verdict import Verdict
+from fuzz.campaign.parallel import spread_answers
+from fuzz.campaign.search.schedule import one_by_one
+from fuzz.campaign.search.stopping import Interruption
+from fuzz.campaign.search.turn_runner import Task, Terms, TurnRunner
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import duration, loaded
-from fuzz.execute.pool import WorkerPool
-from fuzz.judge.judge import EntryJudge
-from fuzz.laws.registry import declared
+from fuzz.core.adapters.pack import Pack
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.kernel import Mutant
+from fuzz.core.base.selection import keyword
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.judge.judge import EntryJudge
+from fuzz.core.laws.registry import declared
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
-from fuzz.uses.parallel import spread_answers
-from fuzz.uses.search.schedule import one_by_one
-from fuzz.uses.search.stopping import Interruption
-from fuzz.uses.search.turn_runner import Task, Terms, TurnRunner
 
 _LEAST = 200
 """The fewest cases for which the correct kernel is searched, whatever was found in the others."""

@@ -15,35 +15,35 @@ from typing import Annotated, Any
 
 import typer
 
-from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.base.case import Case
-from fuzz.base.draw import Frame
-from fuzz.base.errors import UsageError
-from fuzz.base.kernel import Kernel
-from fuzz.base.selection import keyword
-from fuzz.base.verdict import Verdict
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
-from fuzz.execute.pool import WorkerPool
-from fuzz.generate.realise import draw_of
-from fuzz.generate.search import Search, batches
-from fuzz.judge.judge import EntryJudge, Judgement
-from fuzz.laws.registry import declared, with_twins
+from fuzz.core.adapters.pack import built_in, load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import Case
+from fuzz.core.base.draw import Frame
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.selection import keyword
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.generate.realise import draw_of
+from fuzz.core.generate.search import Search, batches
+from fuzz.core.judge.judge import EntryJudge, Judgement
+from fuzz.core.laws.registry import declared, with_twins
+from fuzz.explain.evidence.evidence import Evidence, probe_all
+from fuzz.explain.evidence.masking import failing_ordinarily
+from fuzz.explain.facts import stated
+from fuzz.explain.rule.inducer import learn
+from fuzz.explain.rule.rule import Traits
+from fuzz.explain.shrink.shrink import shrink
+from fuzz.explain.stages.conclusion import Conclusion, concluded
+from fuzz.explain.stages.explain import evidence_of
+from fuzz.explain.trial.family import Family
+from fuzz.explain.trial.trial import KeepsStateError, Trials
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
-from fuzz.triage.evidence.evidence import Evidence, probe_all
-from fuzz.triage.evidence.masking import failing_ordinarily
-from fuzz.triage.explain.conclusion import Conclusion, concluded
-from fuzz.triage.explain.explain import evidence_of
-from fuzz.triage.facts import stated
-from fuzz.triage.rule.inducer import learn
-from fuzz.triage.rule.rule import Traits
-from fuzz.triage.shrink.shrink import shrink
-from fuzz.triage.trial.family import Family
-from fuzz.triage.trial.trial import KeepsStateError, Trials
 
 PLANTED = Path(__file__).parent / "planted"
 _SEARCHED = 4_000

@@ -9,16 +9,16 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from fuzz.base.errors import UsageError
+from fuzz.campaign.tolerance.plain import plain, usual
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
-from fuzz.generate.menus import menus_of
+from fuzz.core.base.errors import UsageError
+from fuzz.core.generate.menus import menus_of
 from fuzz.quality.subjects import chosen, simulated
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
-from fuzz.uses.tolerance.plain import plain, usual
 from oracles.doubledouble import head
 from oracles.dtypes import COMPUTED, DTYPES, Integer
 from oracles.enclosure import compare

@@ -11,16 +11,16 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from fuzz.base.errors import UsageError
+from fuzz.campaign.tolerance.needs import TORCH, Tolerance
+from fuzz.campaign.tolerance.plain import PLAIN, plain, usual
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
+from fuzz.core.base.errors import UsageError
 from fuzz.quality.subjects import Returned, chosen, simulated
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
-from fuzz.uses.tolerance.needs import TORCH, Tolerance
-from fuzz.uses.tolerance.plain import PLAIN, plain, usual
 from oracles.doubledouble import F64, head
 from oracles.dtypes import NARROW, SINGLE, Format, form
 from oracles.enclosure import Enclosure, Mask, compare

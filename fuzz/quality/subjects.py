@@ -8,13 +8,13 @@ from types import MappingProxyType
 
 import numpy as np
 
-from fuzz.base.draw import Part
-from fuzz.base.errors import UsageError
-from fuzz.base.stream import Dice, Stream
-from fuzz.generate.menus import menus_of
-from fuzz.generate.realise import realise
-from fuzz.judge.values import problem_of
-from fuzz.uses.tolerance.plain import dtypes_of, ordinary_draw
+from fuzz.campaign.tolerance.plain import dtypes_of, ordinary_draw
+from fuzz.core.base.draw import Part
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.stream import Dice, Stream
+from fuzz.core.generate.menus import menus_of
+from fuzz.core.generate.realise import realise
+from fuzz.core.judge.values import problem_of
 from oracles.doubledouble import F64
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Inputs

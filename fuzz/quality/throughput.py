@@ -11,19 +11,19 @@ from typing import Annotated
 
 import typer
 
-from fuzz.adapters.target import Target
-from fuzz.base.errors import UsageError
+from fuzz.campaign.search.examiner import Examiner
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import duration, loaded
-from fuzz.execute.pool import WorkerPool
-from fuzz.generate.search import Search, batches
-from fuzz.laws.registry import declared, with_twins
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.errors import UsageError
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.generate.search import Search, batches
+from fuzz.core.laws.registry import declared, with_twins
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
 from fuzz.report.totals import not_run_lines
-from fuzz.uses.search.examiner import Examiner
 
 STAGES = ("drawing", "transport", "executing", "judging")
 """Drawing makes a case bit-exact; transport takes it to workers and the outcome back; executing is all that workers and

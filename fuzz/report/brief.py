@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fuzz.adapters.target import TargetId
-from fuzz.base.draw import GIVEN
+from fuzz.core.adapters.target import TargetId
+from fuzz.core.base.draw import GIVEN
+from fuzz.explain.explanation import NO_SHRINK, Explanation, Memory, SmallestCase
 from fuzz.findings.state import short_words
 from fuzz.report.words import (
     counterfactual_lines,
@@ -25,7 +26,6 @@ from fuzz.report.words import (
     what_is_wrong,
 )
 from fuzz.report.wrapping import wrapped
-from fuzz.triage.explanation import NO_SHRINK, Explanation, Memory, SmallestCase
 from oracles.declared import AXIS
 
 WIDTH = 80

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console
 
-from fuzz.base.feature import Feature, answer_words, label_words
+from fuzz.core.base.feature import Feature, answer_words, label_words
+from fuzz.core.generate.conditions import Pair
+from fuzz.core.generate.coverage import Ledger, said
+from fuzz.core.generate.pairing import PairCoverage
 from fuzz.findings.tally import Tally
-from fuzz.generate.conditions import Pair
-from fuzz.generate.coverage import Ledger, said
-from fuzz.generate.pairing import PairCoverage
 from fuzz.report.console import PlainTable, print_lines, print_table
 from fuzz.report.totals import and_more
 

@@ -11,11 +11,11 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from fuzz.base.case import Case
+from fuzz.core.base.case import Case
+from fuzz.core.judge.judge import Judgement
 from fuzz.findings.book import FindingBook
 from fuzz.findings.codec import encoded
 from fuzz.findings.tally import Observer, Tally
-from fuzz.judge.judge import Judgement
 
 EVENTS = "KERNELFUZZ_EVENTS"
 """Where this environment variable is there and not empty, stderr has an event a line; the option --events sets it."""

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from fuzz.adapters.target import TargetId
-from fuzz.base.draw import GIVEN
+from fuzz.core.adapters.target import TargetId
+from fuzz.core.base.draw import GIVEN
+from fuzz.explain.explanation import Call, Explanation, Memory, Number, WorstElement
 from fuzz.report.brief import Commands
 from fuzz.report.words import (
     contract_words,
@@ -24,7 +25,6 @@ from fuzz.report.words import (
     unset_words,
 )
 from fuzz.report.wrapping import wrapped_text
-from fuzz.triage.explanation import Call, Explanation, Memory, Number, WorstElement
 
 _LABELLED = 16
 """The columns of the label of a fact."""

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fuzz.base.errors import UsageError
+from fuzz.core.base.errors import UsageError
 from fuzz.findings.codec import encoded
 from fuzz.report import github
 from fuzz.report.github import comment

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.base.verdict import Verdict
-from fuzz.generate.layouts import LAYOUT_CLASSES
-from fuzz.generate.menus import FACTORS, recipes
-from fuzz.laws.registry import LAWS
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.generate.layouts import LAYOUT_CLASSES
+from fuzz.core.generate.menus import FACTORS, recipes
+from fuzz.core.laws.registry import LAWS
 
 _PLAIN = 'PythonKernel("mine", "softmax", HERE / "mine.py", "numpy", capabilities=Capabilities(empty=False))'
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from xml.etree import ElementTree as ET
 
-from fuzz.base.exits import Exit
+from fuzz.core.base.exits import Exit
 from fuzz.report.outline import Failure, Outline, TargetLine
 from fuzz.report.totals import not_judged, remarks
 

@@ -8,11 +8,11 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from fuzz.adapters.pack import Pack, found, load
-from fuzz.adapters.registry import expand
-from fuzz.base.kernel import Kernel
-from fuzz.generate.menus import recipes
-from fuzz.laws.registry import LAWS
+from fuzz.core.adapters.pack import Pack, found, load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.generate.menus import recipes
+from fuzz.core.laws.registry import LAWS
 from fuzz.report.console import PlainTable
 from fuzz.report.platforms import platforms_table
 from oracles.elementary.function import Elementary, FunctionFamily

@@ -12,12 +12,12 @@ from typing import Any
 
 from rich.console import Console
 
-from fuzz.base.kernel import Kernel, capabilities_of
-from fuzz.base.verdict import Verdict
+from fuzz.core.base.kernel import Kernel, capabilities_of
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.generate.pairing import PairCoverage, held
 from fuzz.findings.database import without_password
 from fuzz.findings.database_views import BucketTotals, Mark, NightView, TargetTotals
 from fuzz.findings.tally import NO_TURN, Tally, TargetTally, WorstPass
-from fuzz.generate.pairing import PairCoverage, held
 from fuzz.report.brief import Provenance, commands_of
 from fuzz.report.console import print_failure, print_lines, room
 from fuzz.report.coverage import pairs_words

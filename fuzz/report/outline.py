@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fuzz.adapters.build import NOTE
-from fuzz.adapters.target import Target
-from fuzz.base.kernel import Kernel
-from fuzz.base.verdict import Verdict
+from fuzz.core.adapters.build import NOTE
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.verdict import Verdict
+from fuzz.explain.explanation import Explanation
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally, WorstPass
@@ -24,7 +25,6 @@ from fuzz.report.failure import full_text
 from fuzz.report.records import environment
 from fuzz.report.source import Location, SourceChange, change_of, location_of
 from fuzz.report.use_outcome import NO_CASE, UseOutcome, outcome_of
-from fuzz.triage.explanation import Explanation
 
 VERDICT = Verdict.CRASH
 """It ended before its first case."""

@@ -12,11 +12,12 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from fuzz.base.files import write_whole
-from fuzz.base.git import said_of
-from fuzz.base.kernel import Kernel
+from fuzz.core.base.files import write_whole
+from fuzz.core.base.git import said_of
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.generate.pairing import PairCoverage
+from fuzz.explain.explanation import Counterfactual
 from fuzz.findings.database_views import Bracket, BucketTotals, BugHistory, LabelTotals, NightView, Trends
-from fuzz.generate.pairing import PairCoverage
 from fuzz.report.brief import Brief, brief_of
 from fuzz.report.coverage import pair_words, pairs_words
 from fuzz.report.night import (
@@ -33,7 +34,6 @@ from fuzz.report.page_charts import Bars, accuracy_of
 from fuzz.report.progress import minutes
 from fuzz.report.totals import by_reason, found_words, not_judged, remarks
 from fuzz.report.use_outcome import UseOutcome
-from fuzz.triage.explanation import Counterfactual
 
 _HERE = Path(__file__).parent
 _ENDINGS = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fuzz.adapters.target import Target
-from fuzz.base.platform import Besides, Fact
-from fuzz.base.platforms import FACTS, PLATFORMS
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.platform import Besides, Fact
+from fuzz.core.base.platforms import FACTS, PLATFORMS
 from fuzz.report.console import PlainTable
 from oracles.formula.within import Within
 from oracles.ops import OPS

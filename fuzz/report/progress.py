@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from fuzz.base.case import Case
-from fuzz.execute.lane import Wait
+from fuzz.core.base.case import Case
+from fuzz.core.execute.lane import Wait
+from fuzz.core.judge.judge import Judgement
 from fuzz.findings.tally import Observer, Tally
-from fuzz.judge.judge import Judgement
 from oracles import escalation
 
 _LIVE_INTERVAL = 0.25

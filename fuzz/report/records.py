@@ -13,22 +13,22 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, TextIO
 
-from fuzz.adapters.target import Attestation, NotRun
-from fuzz.base import __version__
-from fuzz.base.case import Case
-from fuzz.base.errors import UsageError
-from fuzz.base.feature import answer_words
-from fuzz.base.git import commit_of
-from fuzz.base.kernel import Kernel
+from fuzz.core.adapters.target import Attestation, NotRun
+from fuzz.core.base import __version__
+from fuzz.core.base.case import Case
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.feature import answer_words
+from fuzz.core.base.git import commit_of
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.generate.capabilities import Undeclared
+from fuzz.core.generate.coverage import Ledger, said
+from fuzz.core.generate.pairing import PairCoverage
+from fuzz.core.judge.judge import Judgement
+from fuzz.core.transport.python.attest import installed_version
 from fuzz.findings.book import FindingBook
 from fuzz.findings.casefile import to_json
 from fuzz.findings.codec import encoded
 from fuzz.findings.tally import Observer, Tally
-from fuzz.generate.capabilities import Undeclared
-from fuzz.generate.coverage import Ledger, said
-from fuzz.generate.pairing import PairCoverage
-from fuzz.judge.judge import Judgement
-from fuzz.transport.python.attest import installed_version
 
 _DISTRIBUTIONS = ("numpy", "hypothesis", "mpmath", "gmpy2", "ml_dtypes", "torch", "triton")
 """The distributions on which cases, values or kernels rest."""

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from fuzz.base.exits import Exit
-from fuzz.base.verdict import Verdict
+from fuzz.core.base.exits import Exit
+from fuzz.core.base.verdict import Verdict
 from fuzz.report.outline import Failure, Outline
 from fuzz.report.totals import not_judged, remarks
 

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from fuzz.adapters import export
-from fuzz.adapters.export import Allowed, Script
-from fuzz.adapters.target import Target
-from fuzz.base.case import Case, CaseError
-from fuzz.base.errors import UsageError
-from fuzz.base.verdict import Verdict
-from fuzz.judge.judge import Judgement
-from fuzz.judge.values import problem_of
-from fuzz.laws.law import LawCheck, unchanged
+from fuzz.core.adapters import export
+from fuzz.core.adapters.export import Allowed, Script
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import Case, CaseError
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judgement
+from fuzz.core.judge.values import problem_of
+from fuzz.core.laws.law import LawCheck, unchanged
 from oracles.dtypes import FORMATS, ITEMSIZE
 from oracles.enclosure import REQUIRED
 from oracles.formula.contract import Contract

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from fuzz.adapters.export import hex_words
-from fuzz.base.case import Case, Tensor, contiguous
-from fuzz.base.dtypes import from_bits
+from fuzz.core.adapters.export import hex_words
+from fuzz.core.base.case import Case, Tensor, contiguous
+from fuzz.core.base.dtypes import from_bits
+from fuzz.explain.explanation import Explanation, Memory
 from fuzz.report.brief import brief_of
 from fuzz.report.words import nested, what_is_wrong
-from fuzz.triage.explanation import Explanation, Memory
 from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE
 from oracles.operand import OUTER

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.adapters.registry import adapter_of
-from fuzz.base.git import DIFF, root_of, said_of
-from fuzz.base.kernel import Kernel
-from fuzz.base.text import printable
+from fuzz.core.adapters.registry import adapter_of
+from fuzz.core.base.git import DIFF, root_of, said_of
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.text import printable
 
 _HUNK = re.compile(r"@@ -\S+ \+(\d+)(?:,\d+)? @@")
 _PLAIN = ("--unified=0", *DIFF)

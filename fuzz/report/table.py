@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fuzz.adapters.target import TargetId
+from fuzz.core.adapters.target import TargetId
 from fuzz.findings.tally import Tally, TargetTally, WorstPass, widest_first
 from fuzz.report.console import bare_table
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
 
-from fuzz.adapters.target import Target
-from fuzz.base.exits import Exit
-from fuzz.base.kernel import Kernel
-from fuzz.execute.lane import UNFINISHED
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.exits import Exit
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.execute.lane import UNFINISHED
+from fuzz.core.generate.capabilities import Undeclared, undeclared
 from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Largest, Tally, TargetTally, widest_first
-from fuzz.generate.capabilities import Undeclared, undeclared
 from fuzz.report.console import print_failure, print_lines, room
 from fuzz.report.outline import Outline
 from fuzz.report.progress import minutes

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from fuzz.base.exits import ENDINGS, Exit
+from fuzz.core.base.exits import ENDINGS, Exit
 from fuzz.findings.tally import LATE, NO_TURN, Decided, Largest, Tally, never_decided, note_open, widest_first
 
 NO_CASE = "no case that was drawn fits it"

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from fuzz.base.dtypes import shortest
-from fuzz.base.fill import FILLS
-from fuzz.base.verdict import Verdict
-from fuzz.triage.explanation import (
+from fuzz.core.base.dtypes import shortest
+from fuzz.core.base.fill import FILLS
+from fuzz.core.base.verdict import Verdict
+from fuzz.explain.explanation import (
     ALIKE,
     MANY,
     NO_SHRINK,
@@ -26,7 +26,7 @@ from fuzz.triage.explanation import (
     Suggestion,
     UnsetRead,
 )
-from fuzz.triage.rule.rule import Rule
+from fuzz.explain.rule.rule import Rule
 
 UNLESS = "unless values or a coarse dtype hide it"
 PHRASES: Mapping[Verdict, str] = {

@@ -22,19 +22,19 @@ from hypothesis import settings
 
 import fuzz
 import oracles
-from fuzz.adapters.build import Builder, cache_directory
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.python_kernel import Device
-from fuzz.adapters.target import Target
-from fuzz.base.case import Case
-from fuzz.base.outcome import Outcome
 from fuzz.cli import app
 from fuzz.cli.exits import leave
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.build import Builder, cache_directory
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.python_kernel import Device
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import Case
+from fuzz.core.base.outcome import Outcome
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.tasks.check.plan import GIVEN, Options
 from fuzz.tests.common.own_pack import unknown_afterwards
 from fuzz.tests.common.planted import ANYTHING, HEAD, Run, c_program, c_target
 from fuzz.tests.common.python_planted import TORCH_HEAD, RunPython, indented, outcomes, python_target
-from fuzz.uses.check.plan import GIVEN, Options
 from oracles.ops import OPS
 from oracles.tests.common.whole import WHOLE
 
@@ -53,7 +53,7 @@ Cli = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture(autouse=True)
 def _gcc_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables and counts are the same on a machine that has clang too, which doubles the targets of C kernels."""
-    monkeypatch.setattr("fuzz.adapters.toolchain.families", lambda host: ("gcc",))
+    monkeypatch.setattr("fuzz.core.adapters.toolchain.families", lambda host: ("gcc",))
 
 
 @pytest.fixture(autouse=True)

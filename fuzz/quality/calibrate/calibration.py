@@ -12,14 +12,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from fuzz.adapters import toolchain
-from fuzz.adapters.c import OPTS
-from fuzz.adapters.pack import load
-from fuzz.adapters.toolchain import this_host
+from fuzz.campaign.parallel import spread
+from fuzz.core.adapters import toolchain
+from fuzz.core.adapters.c import OPTS
+from fuzz.core.adapters.pack import load
+from fuzz.core.adapters.toolchain import this_host
 from fuzz.quality.calibrate.contracts import contracts, covering, fields, pairs_of
 from fuzz.quality.calibrate.measure import SIMULATED, ContractMeasurement, Work, measured
 from fuzz.quality.calibrate.packs import Pair
-from fuzz.uses.parallel import spread
 from oracles.op import Op
 from oracles.ops import OPS
 

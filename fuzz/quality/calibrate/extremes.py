@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.base.case import Case, Output, Tensor, contiguous
+from fuzz.core.base.case import Case, Output, Tensor, contiguous
 from oracles.declared import AXIS
 from oracles.dtypes import DTYPES, form
 from oracles.formula.contract import Contract

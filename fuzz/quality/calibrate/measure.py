@@ -9,21 +9,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fuzz.adapters.pack import Pack, PackError, load
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import NotRun, Target
-from fuzz.base.case import Case
-from fuzz.base.outcome import Status
-from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
+from fuzz.campaign.search.schedule import known_at
+from fuzz.campaign.search.turn_runner import TOGETHER, Report, Task, Terms, TurnRunner
+from fuzz.core.adapters.pack import Pack, PackError, load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.base.case import Case
+from fuzz.core.base.outcome import Status
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.generate.turn import BATCH, PLACES
+from fuzz.core.judge.judge import EntryJudge, Judgement
+from fuzz.core.laws.registry import Entry
 from fuzz.findings import casefile
-from fuzz.generate.turn import BATCH, PLACES
-from fuzz.judge.judge import EntryJudge, Judgement
-from fuzz.laws.registry import Entry
 from fuzz.quality.calibrate.extremes import case_of, problems
 from fuzz.quality.calibrate.packs import Pair
-from fuzz.uses.search.schedule import known_at
-from fuzz.uses.search.turn_runner import TOGETHER, Report, Task, Terms, TurnRunner
 
 _KEPT = 3
 """The most alarms of a contract that are kept as case files."""

@@ -15,9 +15,9 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
+from fuzz.campaign.tolerance.plain import usual
 from fuzz.quality.subjects import drawn
-from fuzz.uses.check.reference import lenient
-from fuzz.uses.tolerance.plain import usual
+from fuzz.tasks.check.reference import lenient
 from oracles.doubledouble import F64
 from oracles.dtypes import DTYPES, NARROW, Integer, judged
 from oracles.formula.algorithm import FORMULA, traced

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fuzz.base.capability import Capabilities
+from fuzz.core.base.capability import Capabilities
 from fuzz.quality.emission.plan import Emission
 from fuzz.quality.emission.variant import source
 from oracles.dtypes import COMPUTED, DOUBLE, FLOATS
@@ -29,7 +29,7 @@ _KERNEL_SIMULATED = """
 _KERNEL_EMITTED = """
     CKernel("emitted", "{op}", HERE / "emitted.c", "any", CONTRACT, TAKES, {flags}, laws=()),"""
 _LOAD = """
-from fuzz.adapters.pack import load
+from fuzz.core.adapters.pack import load
 
 load(Path({pack!r}))"""
 

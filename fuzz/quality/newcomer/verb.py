@@ -11,17 +11,17 @@ from typing import Annotated, Any
 
 import typer
 
-from fuzz.base.capability import Capabilities
-from fuzz.base.errors import UsageError
-from fuzz.base.selection import keyword
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import duration
+from fuzz.core.base.capability import Capabilities
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.selection import keyword
+from fuzz.explain.explanation import Explanation
 from fuzz.report import console
 from fuzz.report.brief import Commands, brief
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.words import what_is_wrong
-from fuzz.triage.explanation import Explanation
-from fuzz.uses.check.aside import found_by_check
+from fuzz.tasks.check.aside import found_by_check
 from oracles.dtypes import FORMATS
 
 _SEED = 1

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.base.capability import Capabilities
+from fuzz.core.base.capability import Capabilities
 from fuzz.quality.planted.call import Call
 from oracles.doubledouble import F64
 

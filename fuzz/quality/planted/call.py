@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.base.case import CACHE_LINE
+from fuzz.core.base.case import CACHE_LINE
 from oracles.doubledouble import F64
 from oracles.dtypes import form
 from oracles.ops import OPS

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from fuzz.base.dtypes import NUMPY_DTYPE
+from fuzz.core.base.dtypes import NUMPY_DTYPE
 from fuzz.quality.planted.bugs import BUGS
 from fuzz.quality.planted.call import Array, Call, of_rows
 from oracles.doubledouble import F64

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz.adapters.python_kernel import PythonKernel
-from fuzz.base.capability import Capabilities
+from fuzz.core.adapters.python_kernel import PythonKernel
+from fuzz.core.base.capability import Capabilities
 from fuzz.quality.planted.bug import ANY
 from fuzz.quality.planted.bugs import BUGS
 from fuzz.quality.planted.kernels import FORMULAS

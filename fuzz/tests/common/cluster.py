@@ -38,7 +38,7 @@ class Cluster:
         """The processes that take turns, now."""
         nannies = [process for worker in self.workers for process in children(worker.pid)]
         return [
-            each for process in nannies for each in children(process) if b"fuzz.uses.fleet.process" in words_of(each)
+            each for process in nannies for each in children(process) if b"fuzz.extras.fleet.process" in words_of(each)
         ]
 
 

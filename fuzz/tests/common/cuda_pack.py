@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from fuzz.adapters.cuda_kernel import CudaKernel
-from fuzz.uses.beginning.declared import PROTOTYPE, sample
+from fuzz.core.adapters.cuda_kernel import CudaKernel
+from fuzz.tasks.beginning.declared import PROTOTYPE, sample
 
 CUDA = sample("cuda")
 BREAKS: Mapping[str, tuple[str, str]] = {

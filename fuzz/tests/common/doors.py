@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from fuzz.base.exits import ENDINGS, Exit
+from fuzz.core.base.exits import ENDINGS, Exit
 from fuzz.tests.common.running import KERNELFUZZ, Running
 from fuzz.tests.common.validity import valid_junit, valid_sarif
 from fuzz.tests.conftest import CHECKOUT

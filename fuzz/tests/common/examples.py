@@ -8,14 +8,14 @@ from itertools import chain, islice
 import pytest
 from hypothesis import strategies as st
 
-from fuzz.base.case import Case
-from fuzz.base.draw import Draw, Part
-from fuzz.base.kernel import Kernel
-from fuzz.generate.capabilities import anything
-from fuzz.generate.plan import plan
-from fuzz.generate.realise import realise
-from fuzz.generate.search import Search, batches
-from fuzz.generate.sketch import sketches
+from fuzz.core.base.case import Case
+from fuzz.core.base.draw import Draw, Part
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.generate.capabilities import anything
+from fuzz.core.generate.plan import plan
+from fuzz.core.generate.realise import realise
+from fuzz.core.generate.search import Search, batches
+from fuzz.core.generate.sketch import sketches
 from oracles.ops import OPS
 from oracles.tests.common.whole import WHOLE
 

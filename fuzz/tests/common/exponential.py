@@ -6,8 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from fuzz.adapters.isa import ISAS, QEMU
-from fuzz.adapters.toolchain import compiler, emulator, this_host
+from fuzz.core.adapters.isa import ISAS, QEMU
+from fuzz.core.adapters.toolchain import compiler, emulator, this_host
 
 KERNELS = Path(__file__).resolve().parents[3] / "kernels"
 COMMON = KERNELS / "common"

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.base.case import Case
-from fuzz.base.dtypes import NUMPY_DTYPE, from_bits, quantise
+from fuzz.core.base.case import Case
+from fuzz.core.base.dtypes import NUMPY_DTYPE, from_bits, quantise
 from oracles.declared import AXIS
 from oracles.elementary.function import Elementary
 from oracles.formula.algorithm import traced

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuzz.base.feature import Feature
+from fuzz.core.base.feature import Feature
 
 N, ROWS = Feature("extent", "n"), Feature("extent", "rows")
 

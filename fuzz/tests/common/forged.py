@@ -11,19 +11,19 @@ from pathlib import Path
 
 import numpy as np
 
-from fuzz.adapters.build import Builder
-from fuzz.adapters.target import Attestation, Target
-from fuzz.base.outcome import Change, Outcome, Status
-from fuzz.execute.blame import Blame
-from fuzz.execute.worker import Conduct, Encoded, Worker
-from fuzz.judge.judge import Judge
+from fuzz.core.adapters.build import Builder
+from fuzz.core.adapters.target import Attestation, Target
+from fuzz.core.base.outcome import Change, Outcome, Status
+from fuzz.core.execute.blame import Blame
+from fuzz.core.execute.worker import Conduct, Encoded, Worker
+from fuzz.core.judge.judge import Judge
+from fuzz.core.transport import records
+from fuzz.core.transport.frames import encode_case
+from fuzz.core.transport.process import Process
+from fuzz.core.transport.python.answer import Answer, respond
+from fuzz.core.transport.steps import Pause, Steps
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.common.python_planted import python_target
-from fuzz.transport import records
-from fuzz.transport.frames import encode_case
-from fuzz.transport.process import Process
-from fuzz.transport.python.answer import Answer, respond
-from fuzz.transport.steps import Pause, Steps
 
 _NO_PROCESS = 1 << 23
 """The number of a process that no system has."""

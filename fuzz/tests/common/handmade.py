@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from fuzz.base.case import Case, Layout, Output, Tensor, contiguous
-from fuzz.base.dtypes import quantise
+from fuzz.core.base.case import Case, Layout, Output, Tensor, contiguous
+from fuzz.core.base.dtypes import quantise
 from oracles.operand import Operand
 from oracles.ops import OPS
 

@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import Case, Output, Tensor
-from fuzz.base.kernel import Kernel
-from fuzz.execute.pool import WorkerPool
-from fuzz.generate.layouts import lay_out
-from fuzz.generate.search import Search, batches
-from fuzz.judge.judge import EntryJudge, Judgement
-from fuzz.laws.registry import Entry, declared, with_twins
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.pack import built_in, load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.case import Case, Output, Tensor
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.generate.layouts import lay_out
+from fuzz.core.generate.search import Search, batches
+from fuzz.core.judge.judge import EntryJudge, Judgement
+from fuzz.core.laws.registry import Entry, declared, with_twins
 
 PACK = load(built_in())
 GENERIC = PACK.kernel("generic")

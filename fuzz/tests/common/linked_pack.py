@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.target import NotRun, Target
-from fuzz.base.capability import Capabilities
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.base.capability import Capabilities
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.tests.common.planted import a_case
 
 _FILES = {

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
 from fuzz.contracts.measuring import measured
 from fuzz.contracts.record import Measured
-from fuzz.uses.check.function import OwnProcess, declared
-from fuzz.uses.check.reference import read
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.tasks.check.function import OwnProcess, declared
+from fuzz.tasks.check.reference import read
 
 Array = NDArray[Any]
 

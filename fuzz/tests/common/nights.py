@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from fuzz.adapters.pack import Pack
-from fuzz.adapters.target import Target
+from fuzz.campaign.nightly.night import Night
+from fuzz.campaign.nightly.opening import open_night
+from fuzz.campaign.search.stopping import Stopping
+from fuzz.core.adapters.pack import Pack
+from fuzz.core.adapters.target import Target
 from fuzz.findings.database import open_state
 from fuzz.findings.database_views import BucketTotals, view
 from fuzz.findings.tally import Tally
 from fuzz.tests.common.hunting import GENERIC
-from fuzz.uses.nightly.night import Night
-from fuzz.uses.nightly.opening import open_night
-from fuzz.uses.search.stopping import Stopping
 
 
 def nights_of(state: Path, targets: Target | list[Target], *findings: int) -> Iterator[list[BucketTotals]]:
@@ -27,7 +27,7 @@ def nights_of(state: Path, targets: Target | list[Target], *findings: int) -> It
         engine = open_state(state / "state.sqlite")
         opened = open_night(engine, number, 6000.0, "", {}, resume=False)
         with Stopping(6000.0) as stopping, pytest.MonkeyPatch.context() as patient:
-            patient.setattr("fuzz.uses.nightly.triage.SECONDS", 600.0)  # what is explained depends on no clock
+            patient.setattr("fuzz.campaign.nightly.triage.SECONDS", 600.0)  # what is explained depends on no clock
             pack = Pack(state / "pack", (GENERIC,))
             night = Night(state, pack, (), targets, engine, opened, stopping, pytest.fail)
             night.session.searched = ()  # this process takes the turns

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from fuzz.base.case import Case, Output, Tensor, contiguous
+from fuzz.core.base.case import Case, Output, Tensor, contiguous
 from oracles.formula.trace import Node, Outputs
 from oracles.op import Op
 from oracles.operand import Operand, Parameter

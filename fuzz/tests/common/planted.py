@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fuzz.adapters.build import Builder
-from fuzz.adapters.c import CProgram
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.capability import Capabilities
-from fuzz.base.case import Case, Layout, Output, Tensor, contiguous
-from fuzz.base.kernel import Kernel
-from fuzz.base.outcome import Outcome
+from fuzz.core.adapters.build import Builder
+from fuzz.core.adapters.c import CProgram
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.capability import Capabilities
+from fuzz.core.base.case import Case, Layout, Output, Tensor, contiguous
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.outcome import Outcome
 
 Run = Callable[..., list[Outcome]]
 

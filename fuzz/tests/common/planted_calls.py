@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fuzz.base.case import Case, Tensor
-from fuzz.base.dtypes import NUMPY_DTYPE
+from fuzz.core.base.case import Case, Tensor
+from fuzz.core.base.dtypes import NUMPY_DTYPE
 from fuzz.quality.planted.bug import Bug
 from fuzz.quality.planted.call import Call, CallTensor
 from oracles.declared import AXIS

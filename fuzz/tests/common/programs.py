@@ -10,20 +10,20 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import Case
-from fuzz.base.kernel import Kernel
-from fuzz.base.memory import shift
-from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
+from fuzz.campaign.replay import ChosenCase, write_script
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.case import Case
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.memory import shift
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.generate.aliasing import aliased_as
+from fuzz.core.judge.judge import Judgement
 from fuzz.findings.casefile import Found
-from fuzz.generate.aliasing import aliased_as
-from fuzz.judge.judge import Judgement
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, failing, mutant
-from fuzz.uses.replay import ChosenCase, write_script
 
 COMMANDS = re.compile(r"^ \*   (\S.*)$", re.MULTILINE)
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.python_kernel import Device, PythonKernel
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import Case, Layout, contiguous
-from fuzz.base.outcome import Outcome
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.python_kernel import Device, PythonKernel
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.case import Case, Layout, contiguous
+from fuzz.core.base.outcome import Outcome
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.tests.common.planted import ANYTHING, a_case
 
 TORCH_HEAD = "import os, sys, time\nimport torch\n\n\ndef rms_norm(x, y, eps, axis):\n"

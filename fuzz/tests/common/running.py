@@ -19,8 +19,8 @@ from types import TracebackType
 from typing import IO, Any
 
 from fuzz.cli import main
+from fuzz.core.transport.fork_server import fork_server
 from fuzz.tests.conftest import CHECKOUT, HANG_S
-from fuzz.transport.fork_server import fork_server
 
 KERNELFUZZ = [sys.executable, "-m", "fuzz"]
 

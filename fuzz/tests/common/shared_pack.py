@@ -9,10 +9,10 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.core.adapters.toolchain import this_host
 from fuzz.tests.common.hunting import PACK, TAIL_63
 
 SHARED = ("generic.c", *TAIL_63)

@@ -12,21 +12,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fuzz.adapters.target import Target
-from fuzz.base.case import CaseError
-from fuzz.base.errors import UsageError
-from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
+from fuzz.campaign.corpus.folder import Kept, entries_of, load
+from fuzz.campaign.replay import ChosenCase, write_script
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import CaseError
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.judge.judge import EntryJudge, Judgement
+from fuzz.core.laws.registry import Entry
+from fuzz.core.transport.frames import encode_case
 from fuzz.findings import casefile
 from fuzz.findings.codec import encoded
-from fuzz.judge.judge import EntryJudge, Judgement
-from fuzz.laws.registry import Entry
 from fuzz.tests.common.hunting import PACK
 from fuzz.tests.common.told import NOTHING
 from fuzz.tests.conftest import CHECKOUT
-from fuzz.transport.frames import encode_case
-from fuzz.uses.corpus.folder import Kept, entries_of, load
-from fuzz.uses.replay import ChosenCase, write_script
 
 CANARY = "PWNED"
 """Every hostile text tries to make a file of this name."""

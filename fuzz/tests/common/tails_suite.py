@@ -34,5 +34,5 @@ def explain_tails(suite: Suite, pytester: pytest.Pytester, *processes: str, here
     assert re.search(r"shrunk +\S.* \(was [0-9a-f]{12}\)", text)
     assert re.search(r"cause +the kernel's source: norm fails on numpy-norm@cpu, its only target here", text)
     assert "not finished" not in text
-    assert "fuzz/uses/check" not in text, "frames of ours are shown"
-    assert "fuzz/triage" not in text
+    assert "fuzz/tasks/check" not in text, "frames of ours are shown"
+    assert "fuzz/explain" not in text

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fuzz.execute.pool import WorkerPool
+from fuzz.campaign.explaining import explain_findings
+from fuzz.campaign.search.runner import Runner
+from fuzz.campaign.search.stopping import Interruption, Limits
+from fuzz.campaign.search.turn_runner import Terms
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.findings.book import book_in
 from fuzz.findings.casefile import load
 from fuzz.tests.common.hunting import GENERIC, TAIL_63, target_of, with_edits
-from fuzz.uses.explaining import explain_findings
-from fuzz.uses.search.runner import Runner
-from fuzz.uses.search.stopping import Interruption, Limits
-from fuzz.uses.search.turn_runner import Terms
 
 _SCALED = "y[i] = x[i] * rstd;"
 _ENTRY = (

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from fuzz.base.case import Case
-from fuzz.base.draw import Frame
+from fuzz.core.base.case import Case
+from fuzz.core.base.draw import Frame
 
 _PACK = """
 from pathlib import Path

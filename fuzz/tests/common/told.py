@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from fuzz.adapters.target import Target
-from fuzz.base.exits import Exit
-from fuzz.base.verdict import Verdict
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.exits import Exit
+from fuzz.core.base.verdict import Verdict
+from fuzz.explain.explanation import Explanation, SmallestCase
+from fuzz.explain.facts import explanation_of, shared, stated
+from fuzz.explain.finding import Finding
+from fuzz.explain.stages.conclusion import Conclusion
 from fuzz.report.failure import explanation_lines
 from fuzz.report.use_outcome import UseOutcome
-from fuzz.triage.explain.conclusion import Conclusion
-from fuzz.triage.explanation import Explanation, SmallestCase
-from fuzz.triage.facts import explanation_of, shared, stated
-from fuzz.triage.finding import Finding
 
 NOTHING = Explanation(
     "kernel", "op", "kernel.c", Verdict.FAIL_NUMERIC, "c-kernel@native",

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fuzz.adapters import pack
-from fuzz.uses.corpus.folder import Kept, load
+from fuzz.campaign.corpus.folder import Kept, load
+from fuzz.core.adapters import pack
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 PACKS = CHECKOUT / "kernels" / "thirdparty"

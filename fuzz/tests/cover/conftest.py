@@ -6,29 +6,29 @@ from dataclasses import replace
 
 import pytest
 
-from fuzz.uses.check.plan import GIVEN
+from fuzz.tasks.check.plan import GIVEN
 from oracles.tests.common.whole import WHOLE
 
 _FEWER = {
-    "explain.standing._HELD": 20,
-    "explain.standing._HELD_SLOWLY": 20,
-    "explain.standing._AT_A_TIME": 20,
-    "explain.standing._SEARCHED": 8,
-    "explain.standing._CONVINCED": 1,
+    "stages.standing._HELD": 20,
+    "stages.standing._HELD_SLOWLY": 20,
+    "stages.standing._AT_A_TIME": 20,
+    "stages.standing._SEARCHED": 8,
+    "stages.standing._CONVINCED": 1,
     "evidence.probes._SWEPT": 70,
     "evidence.probes._MIXED": 24,
     "evidence.refutation._POOL": 40,
     "evidence.refutation._SIZED": 40,
     "evidence.refutation._VALUED": 40,
 }
-"""Numbers of probes in `fuzz.triage`."""
+"""Numbers of probes in `fuzz.explain`."""
 
 
 @pytest.fixture(autouse=True)
 def _few_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     if not WHOLE:
         for name, number in _FEWER.items():
-            monkeypatch.setattr(f"fuzz.triage.{name}", number)
+            monkeypatch.setattr(f"fuzz.explain.{name}", number)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fuzz.adapters.pack import load
+from fuzz.core.adapters.pack import load
 from oracles.ops import OPS
 
 PACK = load(Path(__file__).resolve().parents[2])

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.registry import expand
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.capability import Capabilities
-from fuzz.base.case import Case, Output, Tensor, contiguous
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.capability import Capabilities
+from fuzz.core.base.case import Case, Output, Tensor, contiguous
+from fuzz.core.execute.pool import WorkerPool
 
 HALF = Path(__file__).resolve().parents[2] / "common"
 SOURCE = """

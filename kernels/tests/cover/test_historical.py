@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.pack import load
-from fuzz.adapters.registry import expand
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import Case
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.pack import load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.case import Case
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.judge.judge import EntryJudge
+from fuzz.core.laws.registry import Entry
 from fuzz.findings.casefile import load as load_case
-from fuzz.judge.judge import EntryJudge
-from fuzz.laws.registry import Entry
 
 PACK = load(Path(__file__).resolve().parents[2])
 HISTORICAL = Path(__file__).resolve().parents[3] / "corpora" / "historical"

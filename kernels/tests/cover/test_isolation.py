@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.pack import load
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import Case, Layout, Output, contiguous
-from fuzz.base.outcome import Outcome
-from fuzz.execute.pool import WorkerPool
-from fuzz.generate.big import Big, big_case
-from fuzz.judge.judge import Judge
+from fuzz.core.adapters.pack import load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.case import Case, Layout, Output, contiguous
+from fuzz.core.base.outcome import Outcome
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.generate.big import Big, big_case
+from fuzz.core.judge.judge import Judge
 from fuzz.tests.common.handmade import a_case, dense, padded
 
 PACK = load(Path(__file__).resolve().parents[2])

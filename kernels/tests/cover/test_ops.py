@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from fuzz import CKernel
-from fuzz.adapters.pack import load
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import Case, Layout
-from fuzz.base.outcome import Status
-from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
-from fuzz.generate.search import Search, batches
-from fuzz.judge.judge import Judge
+from fuzz.core.adapters.pack import load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.case import Case, Layout
+from fuzz.core.base.outcome import Status
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.generate.search import Search, batches
+from fuzz.core.judge.judge import Judge
 from fuzz.tests.common.handmade import LayOut, a_case, dense, padded
 from oracles.ops import OPS
 

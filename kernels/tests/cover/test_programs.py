@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fuzz import PythonKernel
-from fuzz.adapters.build import Builder
-from fuzz.adapters.pack import load
-from fuzz.adapters.python import spec_of
-from fuzz.adapters.registry import expand
-from fuzz.adapters.toolchain import this_host
-from fuzz.transport.python.kernel import LoadedKernel
+from fuzz.core.adapters.build import Builder
+from fuzz.core.adapters.pack import load
+from fuzz.core.adapters.python import spec_of
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.transport.python.kernel import LoadedKernel
 
 if TYPE_CHECKING:
     import torch

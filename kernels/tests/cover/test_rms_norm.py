@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from fuzz import CKernel
-from fuzz.adapters.c import CAttestation
-from fuzz.adapters.pack import load
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Attestation, NotRun, Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import Case, Guard, Layout, Output, Tensor, contiguous
-from fuzz.base.outcome import Outcome, Status
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.c import CAttestation
+from fuzz.core.adapters.pack import load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Attestation, NotRun, Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.case import Case, Guard, Layout, Output, Tensor, contiguous
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.execute.pool import WorkerPool
 
 PACK = load(Path(__file__).resolve().parents[2])
 KERNELS = [kernel for kernel in PACK.kernels if isinstance(kernel, CKernel) and kernel.op == "rms_norm"]

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters.pack import load
-from fuzz.adapters.registry import expand
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import Case, Output, Tensor, contiguous
-from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
-from fuzz.judge.judge import EntryJudge
-from fuzz.laws.law import LawCheck
-from fuzz.laws.registry import LAWS, Entry, twin_of
+from fuzz.core.adapters.pack import load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.case import Case, Output, Tensor, contiguous
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.judge.judge import EntryJudge
+from fuzz.core.laws.law import LawCheck
+from fuzz.core.laws.registry import LAWS, Entry, twin_of
 
 PACK = load(Path(__file__).resolve().parents[2])
 LENGTH, SEEDS = 2**16, 12

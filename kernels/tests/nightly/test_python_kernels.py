@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from fuzz import PythonKernel
-from fuzz.adapters.pack import load
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import NotRun
-from fuzz.adapters.toolchain import this_host
-from fuzz.execute.pool import WorkerPool
+from fuzz.campaign.search.runner import Runner
+from fuzz.campaign.search.stopping import Limits
+from fuzz.core.adapters.pack import load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import NotRun
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.findings.book import book_in
-from fuzz.uses.search.runner import Runner
-from fuzz.uses.search.stopping import Limits
 from oracles.ops import OPS
 
 KERNELS = [k for k in load(Path(__file__).resolve().parents[2]).kernels if isinstance(k, PythonKernel)]

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 
-from fuzz.adapters.cuda import no_cuda_device
-from fuzz.base.platforms import PLATFORMS
+from fuzz.core.adapters.cuda import no_cuda_device
+from fuzz.core.base.platforms import PLATFORMS
+from fuzz.core.transport.fork_server import worker_environment
 from fuzz.report.console import PlainTable, print_table
 from fuzz.tests.common.platforms.functions import bf16_of, calls_of, halves_of
 from fuzz.tests.common.platforms.measurement import Measurement, attempted, in_bf16, in_halves, measured
-from fuzz.transport.fork_server import worker_environment
 
 _LIMIT_S = 600.0
 NEEDS = {

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.adapters.build import Builder
-from fuzz.adapters.cuda_adapter import cubin_of
-from fuzz.adapters.toolchain import LINKED, library
+from fuzz.core.adapters.build import Builder
+from fuzz.core.adapters.cuda_adapter import cubin_of
+from fuzz.core.adapters.toolchain import LINKED, library
 
 F32 = NDArray[np.float32]
 Call = Callable[[F32, F32], F32]
@@ -161,7 +161,7 @@ def _of_triton(place: str) -> Mapping[str, Call]:
 def _of_cuda(*flags: str) -> Mapping[str, Call]:
     import torch
 
-    from fuzz.transport.python.launch import Program, cdiv
+    from fuzz.core.transport.python.launch import Program, cdiv
 
     cubin = cubin_of(Path(__file__).with_name("functions.cu"), flags, Builder())
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fuzz.base.platform import Besides, Platform
+from fuzz.core.base.platform import Besides, Platform
 from fuzz.tests.common.platforms.functions import F32, SQUARE_PLUS, SUM, Call
 from oracles.dtypes import SINGLE
 from oracles.elementary.functions import function

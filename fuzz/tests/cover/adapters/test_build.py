@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters import build
-from fuzz.adapters.build import Builder, BuildError, CacheError, edited_source
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.target import Attestation, NotRun, Target
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters import build
+from fuzz.core.adapters.build import Builder, BuildError, CacheError, edited_source
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.target import Attestation, NotRun, Target
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.report.outline import Broken
 from fuzz.tests.common.planted import c_program, c_target
 

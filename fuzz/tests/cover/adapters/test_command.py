@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters.command_kernel import CommandKernel
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Attestation, NotRun
-from fuzz.base.capability import DeclarationError
-from fuzz.base.case import Case, Output, Tensor, contiguous
-from fuzz.base.errors import UsageError
-from fuzz.base.outcome import Outcome, Status
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.command_kernel import CommandKernel
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Attestation, NotRun
+from fuzz.core.base.capability import DeclarationError
+from fuzz.core.base.case import Case, Output, Tensor, contiguous
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.report.outline import Broken
 
 _PROGRAM = """

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters import cuda
-from fuzz.adapters.build import Builder
-from fuzz.adapters.python import spec_of
-from fuzz.execute.pool import WorkerPool
+from fuzz.campaign.search.process_executor import ProcessExecutor
+from fuzz.campaign.search.turn_runner import Terms
+from fuzz.core.adapters import cuda
+from fuzz.core.adapters.build import Builder
+from fuzz.core.adapters.python import spec_of
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.common.python_planted import python_target
-from fuzz.uses.search.process_executor import ProcessExecutor
-from fuzz.uses.search.turn_runner import Terms
 
 
 def _executor(sizes: Sequence[int], *devices: str) -> ProcessExecutor:

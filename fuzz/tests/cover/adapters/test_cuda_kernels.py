@@ -13,21 +13,21 @@ import pytest
 import torch
 
 from fuzz import Capabilities, CudaKernel
-from fuzz.adapters import cuda_adapter, toolchain
-from fuzz.adapters.build import Builder, BuildError
-from fuzz.adapters.cuda_adapter import CudaBuild, functions, launching
-from fuzz.adapters.export import Script
-from fuzz.adapters.python import PythonAttestation
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import Tool
-from fuzz.base.capability import DeclarationError
-from fuzz.base.case import Case, Output, Tensor, contiguous
-from fuzz.base.outcome import Outcome, Status
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters import cuda_adapter, toolchain
+from fuzz.core.adapters.build import Builder, BuildError
+from fuzz.core.adapters.cuda_adapter import CudaBuild, functions, launching
+from fuzz.core.adapters.export import Script
+from fuzz.core.adapters.python import PythonAttestation
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.core.adapters.toolchain import Tool
+from fuzz.core.base.capability import DeclarationError
+from fuzz.core.base.case import Case, Output, Tensor, contiguous
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.transport.python import launch
+from fuzz.tasks.beginning.declared import PROTOTYPE
 from fuzz.tests.common.cuda_pack import BREAKS, cuda_kernel
-from fuzz.transport.python import launch
-from fuzz.uses.beginning.declared import PROTOTYPE
 from oracles.formula.within import Within
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from fuzz.adapters.python import PythonAttestation
-from fuzz.adapters.python_kernel import PythonKernel
-from fuzz.adapters.registry import expand
-from fuzz.base.capability import Capabilities, DeclarationError
-from fuzz.base.outcome import Status
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.python import PythonAttestation
+from fuzz.core.adapters.python_kernel import PythonKernel
+from fuzz.core.adapters.registry import expand
+from fuzz.core.base.capability import Capabilities, DeclarationError
+from fuzz.core.base.outcome import Status
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.tests.common.planted import ANYTHING, a_case
 from fuzz.tests.common.python_planted import outcomes, python_target
 from fuzz.tests.conftest import Cli

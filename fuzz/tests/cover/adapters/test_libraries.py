@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuzz.adapters.build import Builder
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.isa import QEMU
-from fuzz.adapters.toolchain import Host, emulator_helper, this_host
-from fuzz.base.outcome import Status
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.build import Builder
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.isa import QEMU
+from fuzz.core.adapters.toolchain import Host, emulator_helper, this_host
+from fuzz.core.base.outcome import Status
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.tests.common.planted import HEAD, a_case, c_program, c_target
 
 DOUBLES = st.tuples(*[st.floats(allow_nan=False)] * 3)

@@ -9,23 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.build import Builder, BuildError
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.registry import adapter_of, expand
-from fuzz.adapters.target import Attestation
-from fuzz.base.errors import UsageError
-from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
-from fuzz.judge.judge import Judgement
+from fuzz.campaign.replay import ChosenCase, write_script
+from fuzz.core.adapters.build import Builder, BuildError
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.registry import adapter_of, expand
+from fuzz.core.adapters.target import Attestation
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.judge.judge import Judgement
+from fuzz.explain.attribute.attribution import attributed, witnesses
+from fuzz.explain.causes import shared_cause
 from fuzz.report.source import location_of
 from fuzz.tests.common.hunting import failing
 from fuzz.tests.common.linked_pack import ARM, EXPECTED, WRONG, archive, kernel, result_of, shared, write_sources
 from fuzz.tests.common.planted import a_case, c_program, c_target
 from fuzz.tests.common.programs import run_c, target_on, written
 from fuzz.tests.conftest import Cli
-from fuzz.triage.attribute.attribution import attributed, witnesses
-from fuzz.triage.causes import shared_cause
-from fuzz.uses.replay import ChosenCase, write_script
 
 
 @pytest.fixture

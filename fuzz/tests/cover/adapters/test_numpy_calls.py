@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import fuzz
-from fuzz.base.capability import DeclarationError
-from fuzz.base.case import Case, Layout, Output, Tensor, contiguous
-from fuzz.base.dtypes import NUMPY_DTYPE
-from fuzz.base.kernel import PLAIN
-from fuzz.base.outcome import Outcome, Status
-from fuzz.base.verdict import Verdict
-from fuzz.judge.judge import Judge
+from fuzz.core.base.capability import DeclarationError
+from fuzz.core.base.case import Case, Layout, Output, Tensor, contiguous
+from fuzz.core.base.dtypes import NUMPY_DTYPE
+from fuzz.core.base.kernel import PLAIN
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judge
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.common.python_planted import BEFORE, PITCHED, indented, outcomes, python_target
 from fuzz.tests.conftest import CHECKOUT, Cli

@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters import c
-from fuzz.adapters.build import Builder
-from fuzz.adapters.c import CAttestation
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.pack import load
-from fuzz.adapters.places import FILE, OwnTarget, OwnTargetError, own_targets
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import NotRun, Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.outcome import Outcome, Status
-from fuzz.execute.loop import Loop, Queue
-from fuzz.execute.pool import WorkerPool
-from fuzz.execute.worker import Conduct, LostError, Worker
+from fuzz.core.adapters import c
+from fuzz.core.adapters.build import Builder
+from fuzz.core.adapters.c import CAttestation
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.pack import load
+from fuzz.core.adapters.places import FILE, OwnTarget, OwnTargetError, own_targets
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.execute.loop import Loop, Queue
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.execute.worker import Conduct, LostError, Worker
+from fuzz.core.transport.steps import Steps
 from fuzz.tests.common.planted import ANYTHING, HEAD, a_case
-from fuzz.transport.steps import Steps
 
 ROWS = """
 [polite]

@@ -16,23 +16,23 @@ from typing import Any
 
 import pytest
 
-from fuzz.adapters.cuda import no_cuda_device
-from fuzz.adapters.python import PythonAdapter, PythonAttestation
-from fuzz.adapters.python_kernel import FRAMEWORKS, DevicePlacement, PythonKernel
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Attestation, NotRun
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.capability import DeclarationError
-from fuzz.base.kernel import Mutant
-from fuzz.base.outcome import Status
-from fuzz.base.packages import APT
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.cuda import no_cuda_device
+from fuzz.core.adapters.python import PythonAdapter, PythonAttestation
+from fuzz.core.adapters.python_kernel import FRAMEWORKS, DevicePlacement, PythonKernel
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Attestation, NotRun
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.capability import DeclarationError
+from fuzz.core.base.kernel import Mutant
+from fuzz.core.base.outcome import Status
+from fuzz.core.base.packages import APT
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.transport.python import attest
+from fuzz.core.transport.python.kernel import Spec
 from fuzz.report.records import environment
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.common.python_planted import BAD, TORCH_HEAD, TRITON, TRITON_HEAD, indented, outcomes, python_target
 from fuzz.tests.conftest import CHECKOUT, HANG_S
-from fuzz.transport.python import attest
-from fuzz.transport.python.kernel import Spec
 
 
 @pytest.mark.whole
@@ -125,7 +125,7 @@ def test_an_attestation_is_held_to_its_target(
 ) -> None:
     target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", "interpret")
     if "digest" in change:
-        monkeypatch.setattr("fuzz.adapters.python.source_digest", lambda texts: "0000")
+        monkeypatch.setattr("fuzz.core.adapters.python.source_digest", lambda texts: "0000")
     else:
         compiled = replace(FRAMEWORKS["triton"], places=(DevicePlacement("interpret", "compiled", 30.0),))
         target = replace(target, adapter=PythonAdapter(compiled))
@@ -140,7 +140,7 @@ def test_a_target_that_finds_no_device_once_started_did_not_run(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver counts a device that the worker cannot use."""
-    monkeypatch.setattr("fuzz.adapters.python.no_cuda_device", lambda: None)
+    monkeypatch.setattr("fuzz.core.adapters.python.no_cuda_device", lambda: None)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     target = python_target(tmp_path, TORCH_HEAD + indented("y.copy_(x)"), device="cuda")
     with WorkerPool([target], cache=cache) as pool:
@@ -178,7 +178,7 @@ def test_a_worker_runs_under_a_tool(tmp_path: Path, cache: Path, monkeypatch: py
     tool, report = tmp_path / "tool", tmp_path / "report"
     tool.write_text(f'#!/bin/sh\necho "========= A TOOL"\nln -f "$2" {report}\nshift 2\nexec "$@"\n')
     tool.chmod(0o755)
-    monkeypatch.setattr("fuzz.adapters.python.program_of", lambda name: (str(tool),))
+    monkeypatch.setattr("fuzz.core.adapters.python.program_of", lambda name: (str(tool),))
     room = "x.untyped_storage().nbytes() - x.storage_offset() * 4"
     told = f"open({str(report)!r}, 'a').write('========= Error: a race\\n=========     at y\\n')"
     body = f"y.copy_(x)\ny[0, 0] = {room}\nos._exit(7) if x[0, 0] == 9 else {told} if x[0, 0] == 8 else 0"
@@ -193,9 +193,9 @@ def test_a_worker_runs_under_a_tool(tmp_path: Path, cache: Path, monkeypatch: py
 
 def test_a_missing_package_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", "interpret")
-    monkeypatch.setattr("fuzz.adapters.python.find_spec", lambda name: None if name == "triton" else name)
+    monkeypatch.setattr("fuzz.core.adapters.python.find_spec", lambda name: None if name == "triton" else name)
     assert target.unavailable() == "triton is not installed: pip install triton"
-    monkeypatch.setattr("fuzz.adapters.python.find_spec", lambda name: None)
+    monkeypatch.setattr("fuzz.core.adapters.python.find_spec", lambda name: None)
     assert target.unavailable() == "torch is not installed: pip install torch"
 
 
@@ -204,13 +204,13 @@ def test_a_program_that_a_kernel_needs_is_named_where_it_is_missing(monkeypatch:
     (target,) = expand([kernel], this_host())
     assert target.unavailable() is None
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr("fuzz.base.packages.manager", lambda: APT)
+    monkeypatch.setattr("fuzz.core.base.packages.manager", lambda: APT)
     assert target.unavailable() == "g++ is not installed (apt-get install g++)"
 
 
 def test_an_interpreter_that_cannot_loop_is_named_and_nothing_runs_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Triton 3.6 makes an index of an array of one element, which NumPy 2.5 refuses: no kernel's fault."""
-    monkeypatch.setattr("fuzz.transport.python.probe.loop_fault", lambda: "TypeError: only 0-dimensional arrays")
+    monkeypatch.setattr("fuzz.core.transport.python.probe.loop_fault", lambda: "TypeError: only 0-dimensional arrays")
     import torch
 
     spec = Spec("kernel.py", ".", "rms_norm", "rms_norm", "triton", "interpret", {}, {})
@@ -225,7 +225,15 @@ def test_an_interpreter_that_cannot_loop_is_named_and_nothing_runs_on_it(monkeyp
 def test_the_server_ends_without_a_word() -> None:
     """It outlives the run's last line: what Triton has to say of its own leaks would come after it."""
     ours, its = socket.socketpair()
-    command = [sys.executable, "-m", "fuzz.transport.python", "serve", str(its.fileno()), "torch", "triton.language"]
+    command = [
+        sys.executable,
+        "-m",
+        "fuzz.core.transport.python",
+        "serve",
+        str(its.fileno()),
+        "torch",
+        "triton.language",
+    ]
     with ours, its, subprocess.Popen(command, pass_fds=[its.fileno()], stderr=subprocess.PIPE) as server:
         its.close()
         ours.close()

@@ -10,11 +10,11 @@ from select import select
 
 import pytest
 
-from fuzz.base.kernel import PLAIN
-from fuzz.base.outcome import Status
-from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
-from fuzz.judge.judge import Judge
+from fuzz.core.base.kernel import PLAIN
+from fuzz.core.base.outcome import Status
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.judge.judge import Judge
 from fuzz.tests.common.planted import ANYTHING, a_case
 from fuzz.tests.common.python_planted import (
     BAD,

@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 
 import fuzz
-from fuzz.base.case import Case, Layout, Output, Tensor, contiguous
-from fuzz.base.errors import InternalError
-from fuzz.base.kernel import PLAIN
-from fuzz.base.outcome import Status
-from fuzz.execute.pool import WorkerPool
+from fuzz.campaign.search.runner import Runner
+from fuzz.campaign.search.stopping import Limits
+from fuzz.core.base.case import Case, Layout, Output, Tensor, contiguous
+from fuzz.core.base.errors import InternalError
+from fuzz.core.base.kernel import PLAIN
+from fuzz.core.base.outcome import Status
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.judge.judge import Judge
+from fuzz.core.transport.python.arrays import NumpyArrays
 from fuzz.findings.book import book_in
-from fuzz.judge.judge import Judge
+from fuzz.tasks.check.plan import GIVEN, Options
 from fuzz.tests.common.planted import ANYTHING, a_case
 from fuzz.tests.common.python_planted import RETURNS_HEAD, RunPython, python_target
-from fuzz.transport.python.arrays import NumpyArrays
-from fuzz.uses.check.plan import GIVEN, Options
-from fuzz.uses.search.runner import Runner
-from fuzz.uses.search.stopping import Limits
 
 _ONE = struct.pack("f", 2.5)
 _ONE_ELEMENT = Case(
@@ -77,7 +77,7 @@ def rms_norm("""
 
 _NO_RSTD, _ROWS = replace(ANYTHING, takes=("weight",)), replace(ANYTHING, takes=())
 _BREAKS = """
-from fuzz.transport.python import {module} as ours
+from fuzz.core.transport.python import {module} as ours
 
 
 def rms_norm(x, y, eps, axis):

@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters import remote
-from fuzz.adapters.c import CAttestation
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.places import OwnTarget
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import NotRun, Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import contiguous
-from fuzz.base.kernel import PLAIN
-from fuzz.base.outcome import Outcome, Status
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters import remote
+from fuzz.core.adapters.c import CAttestation
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.places import OwnTarget
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.case import contiguous
+from fuzz.core.base.kernel import PLAIN
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.tests.common.planted import ANYTHING, HANGS, HEAD, a_case
 from oracles.formula.contract import Contract
 from oracles.summation import Lanes, VectorLanes

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.python_kernel import PythonKernel
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.kernel import Kernel
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.python_kernel import PythonKernel
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.tests.common.handmade import a_case, dense
 
 CASE = a_case("rms_norm", (), (2, 5), layout=dense)

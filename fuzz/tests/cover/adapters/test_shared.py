@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 import fuzz
-from fuzz.adapters.pack import PackError, load
-from fuzz.adapters.registry import expand
-from fuzz.adapters.shared_kernel import SharedKernel
-from fuzz.adapters.target import Attestation, NotRun, Target
-from fuzz.base.capability import DeclarationError
-from fuzz.base.case import Case, Output, Tensor, contiguous
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.pack import PackError, load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.shared_kernel import SharedKernel
+from fuzz.core.adapters.target import Attestation, NotRun, Target
+from fuzz.core.base.capability import DeclarationError
+from fuzz.core.base.case import Case, Output, Tensor, contiguous
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.tests.common.forms import FORM, RIGHT, built, pack, softmax
 from fuzz.tests.conftest import Cli
 

@@ -9,11 +9,11 @@ import pytest
 
 import fuzz
 from fuzz import Capabilities, PythonKernel
-from fuzz.adapters.pack import PackError, load
-from fuzz.base.outcome import Status
+from fuzz.core.adapters.pack import PackError, load
+from fuzz.core.base.outcome import Status
+from fuzz.tasks.check.function import declared
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.python_planted import outcomes, python_target
-from fuzz.uses.check.function import declared
 
 _HEAD = "import no_such_module\n"
 """The source is read where a pack is loaded, and never executed there."""

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from fuzz.adapters.build import NATIVE, machine
-from fuzz.adapters.c import CAttestation, prefix_of
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, Setting
-from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import NotRun, Target, TargetId, causes_by_trait
-from fuzz.adapters.toolchain import Host
-from fuzz.base.kernel import PLAIN
-from fuzz.base.selection import globs, matches_any
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.build import NATIVE, machine
+from fuzz.core.adapters.c import CAttestation, prefix_of
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.isa import ISAS, Emulator, InstructionSet, Setting
+from fuzz.core.adapters.pack import built_in, load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import NotRun, Target, TargetId, causes_by_trait
+from fuzz.core.adapters.toolchain import Host
+from fuzz.core.base.kernel import PLAIN
+from fuzz.core.base.selection import globs, matches_any
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.tests.common.planted import a_case, c_target
 from oracles.formula.contract import Contract
 from oracles.summation import Lanes, VectorLanes
@@ -33,7 +33,7 @@ def _kernel(isa: str, contract: Contract = PLAIN, source: Path = Path("k.c")) ->
 
 
 def _ids(isa: str, host: Host, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setattr("fuzz.adapters.toolchain.families", lambda host: ("gcc",))
+    monkeypatch.setattr("fuzz.core.adapters.toolchain.families", lambda host: ("gcc",))
     return [target.id for target in expand([_kernel(isa)], host) if target.name.opt == "O2"]
 
 
@@ -87,7 +87,7 @@ def test_the_matrix(isa: str, host: Host, ids: list[str], monkeypatch: pytest.Mo
 
 
 def test_every_optimisation_level_and_compiler_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fuzz.adapters.toolchain.families", lambda host: ("gcc", "clang"))
+    monkeypatch.setattr("fuzz.core.adapters.toolchain.families", lambda host: ("gcc", "clang"))
     ids = [target.id for target in expand([_kernel("any")], X86)]
     assert ids == [f"c-k@native:{family}-{opt}" for family in ("gcc", "clang") for opt in ("O0", "O2")]
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.cuda import sanitized
-from fuzz.adapters.python import PythonAttestation
-from fuzz.adapters.python_kernel import Device
-from fuzz.base.case import Case, Output, Tensor, contiguous
-from fuzz.base.outcome import Fault, Status
 from fuzz.contracts.accepts import Accepts, untried
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.cuda import sanitized
+from fuzz.core.adapters.python import PythonAttestation
+from fuzz.core.adapters.python_kernel import Device
+from fuzz.core.base.case import Case, Output, Tensor, contiguous
+from fuzz.core.base.outcome import Fault, Status
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.tests.common.planted import ANYTHING, a_case
 from fuzz.tests.common.python_planted import BAD, PITCHED, TRITON, TRITON_HEAD, outcomes, python_target
 

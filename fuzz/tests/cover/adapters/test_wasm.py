@@ -9,20 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters.build import Builder
-from fuzz.adapters.c import CAttestation
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import NotRun, Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import Case, Layout, contiguous
-from fuzz.base.fill import FILLS, HUGE, filled
-from fuzz.base.outcome import Outcome, Status
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.build import Builder
+from fuzz.core.adapters.c import CAttestation
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.case import Case, Layout, contiguous
+from fuzz.core.base.fill import FILLS, HUGE, filled
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.transport import records
+from fuzz.core.transport.frames import Response, encode_case
+from fuzz.core.transport.steps import taken
 from fuzz.tests.common.planted import ANYTHING, HEAD, a_case, c_program, values
-from fuzz.transport import records
-from fuzz.transport.frames import Response, encode_case
-from fuzz.transport.steps import taken
 
 pytest.importorskip("wasmtime")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.python_kernel import PythonKernel
-from fuzz.base.capability import Capabilities
-from fuzz.base.case import THREADS, Case, Layout, contiguous
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.python_kernel import PythonKernel
+from fuzz.core.base.capability import Capabilities
+from fuzz.core.base.case import THREADS, Case, Layout, contiguous
 from fuzz.tests.common.planted import a_case
 
 DENSE = contiguous((3, 4))

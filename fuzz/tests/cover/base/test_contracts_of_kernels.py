@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.registry import expand
-from fuzz.adapters.toolchain import Host
-from fuzz.base.capability import DeclarationError
-from fuzz.base.kernel import PLAIN
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.toolchain import Host
+from fuzz.core.base.capability import DeclarationError
+from fuzz.core.base.kernel import PLAIN
 from oracles.formula.contract import Contract
 from oracles.summation import Lanes, Tiles, VectorLanes
 from oracles.tests.common.judged import TOYS, known

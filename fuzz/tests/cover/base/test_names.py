@@ -32,21 +32,21 @@ ATTRIBUTES: Mapping[str, str] = {
 """Attributes and keywords that have the name of an operand or a parameter and are another thing."""
 
 PLACES: Mapping[str, frozenset[str]] = {
-    "base/platforms.py": frozenset({"sin", "cos"}),  # the functions
+    "core/base/platforms.py": frozenset({"sin", "cos"}),  # the functions
     "cli/__init__.py": frozenset({"gate"}),  # the verb
     "cli/gate.py": frozenset({"gate"}),  # the same
     "contracts/sums.py": frozenset({"sum"}),  # a kind of node of a formula
-    "generate/observed.py": frozenset({"causal"}),  # a property of a matrix
-    "generate/structure.py": frozenset({"sum"}),  # a kind of node of a formula
-    "laws/reach.py": frozenset({"sum"}),  # the same
-    "laws/symmetry.py": frozenset({"sum"}),  # the same
+    "core/generate/observed.py": frozenset({"causal"}),  # a property of a matrix
+    "core/generate/structure.py": frozenset({"sum"}),  # a kind of node of a formula
+    "core/laws/reach.py": frozenset({"sum"}),  # the same
+    "core/laws/symmetry.py": frozenset({"sum"}),  # the same
     "quality/calibrate/contracts.py": frozenset({"mean"}),  # a field of a contract
     "quality/emission/reductions.py": frozenset({"mean"}),  # a kind of node of a formula
     "quality/emission/plan.py": frozenset({"sum"}),  # the same
     "quality/emission/variant.py": frozenset({"sum"}),  # the same
     "quality/power.py": frozenset({"sum"}),  # the same
-    "triage/explain/forms.py": frozenset({"sum"}),  # a kind of node
-    "triage/explain/meaning.py": frozenset({"mean", "sum"}),  # a field of a contract, and a kind of node
+    "explain/stages/forms.py": frozenset({"sum"}),  # a kind of node
+    "explain/stages/meaning.py": frozenset({"mean", "sum"}),  # a field of a contract, and a kind of node
 }
 """Modules in which such a name is another thing even as a text."""
 

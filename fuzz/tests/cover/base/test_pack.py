@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from fuzz.adapters.pack import PackError, built_in, load
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import NotRun
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.pack import PackError, built_in, load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import NotRun
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.tests.conftest import CHECKOUT, GENERIC
 from oracles.declared import OpError
 from oracles.op import Op
@@ -290,9 +290,7 @@ def test_the_built_in_pack_has_its_kernels_and_mutants() -> None:
 
 def test_a_pack_never_takes_a_top_level_name() -> None:
     """Other distributions are called `kernels` too: loading the pack must not import under that name."""
-    code = (
-        "import sys; from fuzz.adapters.pack import built_in, load; load(built_in()); print('kernels' in sys.modules)"
-    )
+    code = "import sys; from fuzz.core.adapters.pack import *; load(built_in()); print('kernels' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=CHECKOUT)
     assert answer.stdout.strip() == "False"
 
@@ -313,7 +311,7 @@ def test_a_pack_that_ends_the_process_or_never_ends_its_import_is_told_in_one_li
         (tmp_path / name).mkdir()
         (tmp_path / name / "pack.py").write_text(text)
     program = (
-        "import sys\nfrom pathlib import Path\nfrom fuzz.adapters import pack\n"
+        "import sys\nfrom pathlib import Path\nfrom fuzz.core.adapters import pack\n"
         "for name in sys.argv[1:]:\n"
         "    pack.IMPORT_S = 0.5 if name == 'endless' else pack.IMPORT_S\n"
         "    try:\n        pack.load(Path(name), rehearsed=True)\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuzz.base.packages import MANAGERS, how, manager
+from fuzz.core.base.packages import MANAGERS, how, manager
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from fuzz.base.packages import MANAGERS, how, manager
 )
 def test_how_a_program_is_installed(program: str, package: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     here = next((each for each in MANAGERS if each.program == program), None)
-    monkeypatch.setattr("fuzz.base.packages.manager", lambda: here)
+    monkeypatch.setattr("fuzz.core.base.packages.manager", lambda: here)
     assert how(package) == said
 
 

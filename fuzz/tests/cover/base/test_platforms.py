@@ -9,12 +9,12 @@ import numpy as np
 
 from fuzz import Any as AnyOrder
 from fuzz import Capabilities, CKernel, Contract, Pairwise, PythonKernel, Within
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import Host
-from fuzz.base.kernel import Kernel
-from fuzz.base.platform import Besides, FlushesBf16, operations
-from fuzz.base.platforms import FACTS, PLATFORMS, platform_of
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.core.adapters.toolchain import Host
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.platform import Besides, FlushesBf16, operations
+from fuzz.core.base.platforms import FACTS, PLATFORMS, platform_of
 from fuzz.report.platforms import platforms_table, taken_lines
 from oracles.formula.contract import stated
 from oracles.ops import OPS

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.python_kernel import PythonKernel
-from fuzz.base.selection import SelectionError, globs, keyword, matches_any
-from fuzz.uses.starting import select_targets
+from fuzz.campaign.starting import select_targets
+from fuzz.core.adapters.python_kernel import PythonKernel
+from fuzz.core.base.selection import SelectionError, globs, keyword, matches_any
 
 SVE = "c-sve@qemu:vl=256,gcc-O0"
 

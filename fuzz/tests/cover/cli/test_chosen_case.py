@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.pack import Pack, built_in, load
-from fuzz.base.case import CaseError
-from fuzz.base.errors import UsageError
+from fuzz.campaign.replay import chosen_case
+from fuzz.core.adapters.pack import Pack, built_in, load
+from fuzz.core.base.case import CaseError
+from fuzz.core.base.errors import UsageError
+from fuzz.core.generate.search import Search
+from fuzz.core.generate.turn import Turn
 from fuzz.findings.casefile import save
-from fuzz.generate.search import Search
-from fuzz.generate.turn import Turn
 from fuzz.tests.common.examples import plain
-from fuzz.uses.replay import chosen_case
 
 
 def _pack() -> Pack:

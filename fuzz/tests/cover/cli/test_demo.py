@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.tasks import demonstration
 from fuzz.tests.conftest import Cli
-from fuzz.uses import demonstration
 
 
 def test_a_planted_bug_is_found_that_an_ordinary_test_passes(cli_here: Cli, tmp_path: Path) -> None:

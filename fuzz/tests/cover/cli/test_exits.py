@@ -139,7 +139,9 @@ def test_an_oracle_that_gave_up_never_passes(
     save(tmp_path / "case.json", plain(5))
     assert cli_here("repro", "case.json", *words).returncode == 0
     monkeypatch.setattr(Truth, "check", gave_up)
-    monkeypatch.setattr("fuzz.uses.search.examiner.settle", lambda asked: None)  # what passes would be settled there
+    monkeypatch.setattr(
+        "fuzz.campaign.search.examiner.settle", lambda asked: None
+    )  # what passes would be settled there
     assert cli_here("repro", "case.json", *words).returncode == 125
     assert cli_here("run", *words, "--max-cases", "16", "--seed", "1").returncode == 11
 
@@ -184,7 +186,7 @@ def test_what_is_no_linux_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 _LATE = """import os, sys
-from fuzz.base.errors import UsageError
+from fuzz.core.base.errors import UsageError
 from fuzz.cli.exits import leave
 
 

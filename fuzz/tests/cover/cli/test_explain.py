@@ -12,20 +12,20 @@ from typing import get_args
 
 import pytest
 
-from fuzz.base.capability import Capabilities, Capability
-from fuzz.base.verdict import Verdict
 from fuzz.cli.exits import MEANINGS as EXITS
 from fuzz.cli.exits import Exit
+from fuzz.core.base.capability import Capabilities, Capability
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.generate.capabilities import undeclared
+from fuzz.core.generate.given import VALUES
+from fuzz.core.generate.layouts import LAYOUT_CLASSES
+from fuzz.core.generate.menus import FACTORS, recipes
+from fuzz.core.laws.registry import LAWS
 from fuzz.findings import casefile
-from fuzz.generate.capabilities import undeclared
-from fuzz.generate.given import VALUES
-from fuzz.generate.layouts import LAYOUT_CLASSES
-from fuzz.generate.menus import FACTORS, recipes
-from fuzz.laws.registry import LAWS
 from fuzz.report.glossary import FIELDS, GIVEN, LABELS, MEANINGS, RULINGS, RUNS, glossary
 from fuzz.report.words import PHRASES, rule_lines
+from fuzz.tasks.judge.ruling import Said
 from fuzz.tests.conftest import CHECKOUT, Cli
-from fuzz.uses.judge.ruling import Said
 from oracles.ops import OPS
 
 _PACK = """from pathlib import Path
@@ -103,7 +103,7 @@ def test_every_word_that_a_report_prints_is_explained() -> None:
 
 
 def test_no_word_of_a_run_is_explained_that_none_prints() -> None:
-    folders = [CHECKOUT / "fuzz" / each for each in ("report", "uses", "base", "oracle")]
+    folders = [CHECKOUT / "fuzz" / each for each in ("report", "campaign", "tasks", "core")]
     texts = [path.read_text() for each in folders for path in each.rglob("*.py") if path.name != "glossary.py"]
     words = " ".join(texts)
     assert [word for word in RUNS if word not in words] == []

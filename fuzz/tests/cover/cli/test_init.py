@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.cuda import no_cuda_device
-from fuzz.adapters.pack import load
-from fuzz.base.errors import UsageError
+from fuzz.core.adapters.cuda import no_cuda_device
+from fuzz.core.adapters.pack import load
+from fuzz.core.base.errors import UsageError
+from fuzz.tasks.beginning.written import Asked, begin
 from fuzz.tests.conftest import Cli
-from fuzz.uses.beginning.written import Asked, begin
 
 _TAIL = ("total += y[i] = expf(x[i] - top);", "total += y[i] = i % 8 == 7 ? 0.0f : expf(x[i] - top);")
 _BREAKS = {

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from fuzz.adapters.pack import built_in, load
-from fuzz.laws.registry import LAWS
+from fuzz.core.adapters.pack import built_in, load
+from fuzz.core.laws.registry import LAWS
 from fuzz.tests.conftest import GENERIC, Cli
 
 Planted = Callable[..., Path]

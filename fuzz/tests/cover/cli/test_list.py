@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from fuzz.adapters.c import CAttestation
-from fuzz.adapters.target import Attestation, NotRun
+from fuzz.campaign.inventory import summary_table, target_table
 from fuzz.cli.exits import Exit
+from fuzz.core.adapters.c import CAttestation
+from fuzz.core.adapters.target import Attestation, NotRun
 from fuzz.report.listings import listing
 from fuzz.tests.conftest import Cli
-from fuzz.uses.inventory import summary_table, target_table
 
 
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """An installation without a checkout, in a folder without kernels."""
-    monkeypatch.setattr("fuzz.adapters.pack._candidates", tuple)
+    monkeypatch.setattr("fuzz.core.adapters.pack._candidates", tuple)
 
 
 @pytest.mark.usefixtures("alone")

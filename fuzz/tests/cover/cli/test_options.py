@@ -13,12 +13,12 @@ from typing import Annotated, Any
 import pytest
 import typer
 
-from fuzz.adapters.target import AttestationError
-from fuzz.base.errors import UsageError
-from fuzz.base.selection import SelectionError
 from fuzz.cli import app, options
 from fuzz.cli.exits import Exit, describe, leave
 from fuzz.cli.options import seconds, written
+from fuzz.core.adapters.target import AttestationError
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.selection import SelectionError
 from fuzz.quality.__main__ import app as quality
 from fuzz.tests.conftest import Cli
 from oracles.summation import NumericsError

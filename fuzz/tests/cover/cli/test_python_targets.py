@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.cuda import no_cuda_device
-from fuzz.base.case import contiguous
 from fuzz.cli import main
 from fuzz.cli.exits import Exit
+from fuzz.core.adapters.cuda import no_cuda_device
+from fuzz.core.base.case import contiguous
 from fuzz.findings import casefile
 from fuzz.tests.common.planted import a_case
 
@@ -63,7 +63,7 @@ def _run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 def test_sanitize_needs_its_tool(
     pack: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fuzz.adapters.cuda._TOOLKIT", "/nowhere")
+    monkeypatch.setattr("fuzz.core.adapters.cuda._TOOLKIT", "/nowhere")
     monkeypatch.setenv("PATH", "/nowhere")
     assert _run(monkeypatch, "--pack", pack, "--target", "torch@cuda", "--sanitize") == Exit.USAGE
     assert "compute-sanitizer is not installed; it comes with NVIDIA's CUDA toolkit" in capsys.readouterr().err
@@ -80,7 +80,7 @@ def test_no_device_is_no_failure_and_says_why_once(
     pack: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reason = "no CUDA device (planted)"
-    monkeypatch.setattr("fuzz.adapters.python.no_cuda_device", lambda: reason)
+    monkeypatch.setattr("fuzz.core.adapters.python.no_cuda_device", lambda: reason)
     assert _run(monkeypatch, "--pack", pack, "--target", "torch@cuda") == Exit.NOTHING_RAN
     said = capsys.readouterr()
     assert (said.out + said.err).count(f"NOT_RUN torch-copy@cuda: {reason}") == 1

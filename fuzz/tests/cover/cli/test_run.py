@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from fuzz.adapters.isa import ISAS
-from fuzz.adapters.pack import built_in, load
-from fuzz.generate.search import Search
-from fuzz.generate.turn import BATCH, PLACES
+from fuzz.core.adapters.isa import ISAS
+from fuzz.core.adapters.pack import built_in, load
+from fuzz.core.generate.search import Search
+from fuzz.core.generate.turn import BATCH, PLACES
 from fuzz.tests.common.running import Running, until
 from fuzz.tests.conftest import CHECKOUT, GENERIC, Cli, edited, run_cli
 from oracles.tests.common.whole import WHOLE
@@ -248,7 +248,7 @@ def test_an_interrupt_ends_with_the_table_and_exit_code_2(
 
 
 _OF_EVERY_KIND = """
-from fuzz.adapters.pack import built_in, load
+from fuzz.core.adapters.pack import built_in, load
 KERNELS = tuple(load(built_in()).kernel(name) for name in ("generic", "sve", "compiled"))
 """
 """one that runs without a tool, and one for each tool that is missing."""
@@ -345,7 +345,7 @@ def test_an_altered_case_file_is_refused(cli_here: Cli, tmp_path: Path) -> None:
 
 
 def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
-    heavy = ("numpy", "mpmath", "hypothesis", "sqlalchemy", "jinja2", "fuzz.adapters", "fuzz.uses", "oracles")
+    heavy = ("numpy", "mpmath", "hypothesis", "sqlalchemy", "jinja2", "fuzz.core.adapters", "fuzz.campaign", "oracles")
     code = f"import sys, fuzz.cli; print([name for name in {heavy!r} if name in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=CHECKOUT)
     assert answer.stdout.strip() == "[]"
@@ -407,7 +407,7 @@ def test_fail_fast_ends_no_run_of_which_all_passes(planted: Planted, cli_here: C
 
 def test_what_is_compiled_is_kept_in_the_folder_that_is_asked_for(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "pack.py").write_text(
-        "from pathlib import Path\nfrom fuzz.adapters.python_kernel import PythonKernel\n"
+        "from pathlib import Path\nfrom fuzz.core.adapters.python_kernel import PythonKernel\n"
         'KERNELS = [PythonKernel("plain", "row_max", Path(__file__).parent / "plain.py", "numpy")]\n'
     )
     (tmp_path / "plain.py").write_text("def row_max(x):\n    return x.max(-1)\n")

@@ -11,15 +11,15 @@ import pytest
 import torch
 
 import fuzz
-from fuzz.adapters.registry import expand
 from fuzz.contracts.measuring import Seen, measured, tightened
 from fuzz.contracts.orders import Meeting, Tree, UnreadableError, known, read_tree
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.registry import expand
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.transport.python import attest
+from fuzz.tasks.check.reference import lenient, read
+from fuzz.tasks.check.tried import tried
 from fuzz.tests.common.hunting import PACK
 from fuzz.tests.common.measured import lanes, loop, measure, pairs
-from fuzz.transport.python import attest
-from fuzz.uses.check.reference import lenient, read
-from fuzz.uses.check.tried import tried
 from oracles.ops import OPS
 from oracles.summation import Read
 

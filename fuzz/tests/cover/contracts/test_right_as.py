@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fuzz.base.outcome import Outcome, Status
 from fuzz.contracts.runs import Run
 from fuzz.contracts.second_look import right_as
+from fuzz.core.base.outcome import Outcome, Status
 from fuzz.tests.common.handmade import a_case, dense
 from oracles.formula.contract import Contract
 

@@ -8,8 +8,8 @@ from typing import cast
 import numpy as np
 import pytest
 
-from fuzz.base.outcome import Outcome, Status
 from fuzz.contracts.runs import Run, times_as_wide
+from fuzz.core.base.outcome import Outcome, Status
 from fuzz.tests.common.handmade import a_case, dense
 from oracles.formula.contract import Contract
 

@@ -40,7 +40,10 @@ def test_a_listing_without_a_mark_is_no_listing(tmp_path: Path) -> None:
         ("```console gate\n$ echo one; echo two\none\nthree\n```\n", "missing: three"),
         ("```console gate\n$ exit 3\n```\n", "exit code 3, not 0"),
         ("```python gate\nassert 1 == 2\n```\n", "AssertionError"),
-        ("```diff patch\n+++ b/fuzz/base/op.py\n@@\n-no such line\n+any\n```\n", "page.md:1: fuzz/base/op.py has not"),
+        (
+            "```diff patch\n+++ b/fuzz/core/base/op.py\n@@\n-no such line\n+any\n```\n",
+            "page.md:1: fuzz/core/base/op.py has not",
+        ),
     ],
 )
 def test_a_listing_that_does_not_do_what_it_says_fails(text: str, problem: str, tmp_path: Path) -> None:

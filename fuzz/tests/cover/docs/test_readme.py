@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 import fuzz
-from fuzz.adapters.isa import ISAS
-from fuzz.adapters.toolchain import Host
 from fuzz.cli import main
+from fuzz.core.adapters.isa import ISAS
+from fuzz.core.adapters.toolchain import Host
+from fuzz.tasks.demonstration import next_lines, planted_lines
 from fuzz.tests.conftest import CHECKOUT, Cli
-from fuzz.uses.demonstration import next_lines, planted_lines
 from oracles.elementary.functions import NAMES
 from oracles.formula.algorithm import FORMULA
 from oracles.formula.contract import Contract
@@ -31,7 +31,7 @@ KERNELS = (CHECKOUT / "fuzz" / "docs" / "kernels.md").read_text()
 def test_the_kernel_table_is_what_the_tool_prints(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fuzz.adapters.registry.this_host", lambda: Host("x86_64", frozenset()))
+    monkeypatch.setattr("fuzz.core.adapters.registry.this_host", lambda: Host("x86_64", frozenset()))
     monkeypatch.setattr("sys.argv", ["kernelfuzz", "list", "kernels", "--markdown"])
     with pytest.raises(SystemExit):
         main()

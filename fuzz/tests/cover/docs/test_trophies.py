@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters import pack
+from fuzz.core.adapters import pack
 from fuzz.tests.common.trophies import ABOUT, CHECKOUT, PACKS, kept, table, trophies
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from fuzz.contracts.record import Measured, SumOrder
-from fuzz.generate.given import VALUES
-from fuzz.generate.menus import FACTORS, recipes
+from fuzz.core.generate.given import VALUES
+from fuzz.core.generate.menus import FACTORS, recipes
 from fuzz.tests.conftest import CHECKOUT
 
 _PAGE = (CHECKOUT / "fuzz" / "docs" / "words.md").read_text()

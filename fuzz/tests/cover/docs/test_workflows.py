@@ -15,8 +15,8 @@ import pytest
 import typer
 import yaml
 
-from fuzz.adapters.build import cache_directory
 from fuzz.cli import app
+from fuzz.core.adapters.build import cache_directory
 from fuzz.report.formats import parse
 from fuzz.report.github import MARK
 from fuzz.tests.common.validity import valid_junit, valid_sarif

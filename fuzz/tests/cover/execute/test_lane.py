@@ -10,18 +10,18 @@ from typing import NoReturn
 
 import pytest
 
-from fuzz.adapters import c
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.target import NotRun, Target
-from fuzz.base.case import Case, contiguous
-from fuzz.base.outcome import Outcome, Status
-from fuzz.execute.lane import Wait
-from fuzz.execute.pool import WorkerPool
-from fuzz.execute.worker import Conduct
+from fuzz.core.adapters import c
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.base.case import Case, contiguous
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.execute.lane import Wait
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.execute.worker import Conduct
+from fuzz.core.transport import records
+from fuzz.core.transport.process import Process
 from fuzz.tests.common.planted import ANYTHING, HANGS, HEAD, a_case, c_target
 from fuzz.tests.common.python_planted import TORCH_HEAD, indented, python_target
-from fuzz.transport import records
-from fuzz.transport.process import Process
 
 FOREVER = 3600.0
 _HANGS = f"if (n == 5) {HANGS}\n    copy(c);"
@@ -85,7 +85,7 @@ def test_a_slow_case_is_no_hang_and_the_next_one_is_given_more_time(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It takes more than a hundred times what a call usually does; alone in a fresh process it has all its time."""
-    monkeypatch.setattr("fuzz.execute.worker._PATIENCE_S", 0.2)
+    monkeypatch.setattr("fuzz.core.execute.worker._PATIENCE_S", 0.2)
     conduct = Conduct()
     source = tmp_path / "slow.c"
     slow = "struct timespec nap = {1, 0}; if (n == 5) nanosleep(&nap, NULL);\n    copy(c);"
@@ -105,7 +105,7 @@ def test_a_slow_case_is_no_hang_and_the_next_one_is_given_more_time(
 def test_a_hang_is_seen_by_what_a_call_usually_takes_and_confirmed_alone(
     hanging: Target, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fuzz.execute.worker._PATIENCE_S", 0.2)
+    monkeypatch.setattr("fuzz.core.execute.worker._PATIENCE_S", 0.2)
     waited: list[float] = []
     end = Process._end
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from fuzz.execute.loop import Loop, Queue
-from fuzz.transport.steps import Pause, Steps
+from fuzz.core.execute.loop import Loop, Queue
+from fuzz.core.transport.steps import Pause, Steps
 
 FAR = 1e9
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.python import PythonAttestation
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Attestation, NotRun, Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.dispatch import Dispatch
-from fuzz.base.feature import Feature
-from fuzz.execute.reach import Reserved, reach_of
-from fuzz.generate.sketch import ROWS, N
+from fuzz.core.adapters.pack import built_in, load
+from fuzz.core.adapters.python import PythonAttestation
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Attestation, NotRun, Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.dispatch import Dispatch
+from fuzz.core.base.feature import Feature
+from fuzz.core.execute.reach import Reserved, reach_of
+from fuzz.core.generate.sketch import ROWS, N
 from fuzz.tests.common.examples import first_cases, searched
 
 OP = "fused_add_rms_norm"

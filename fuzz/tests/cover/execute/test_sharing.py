@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.python_kernel import PythonKernel
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Attestation, NotRun, Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import Case
-from fuzz.base.outcome import Outcome, Status
-from fuzz.execute.lane import UNSEEN
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.python_kernel import PythonKernel
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Attestation, NotRun, Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.case import Case
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.execute.lane import UNSEEN
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.tests.common.planted import ANYTHING, a_case
 from fuzz.tests.common.python_planted import BAD, indented
 

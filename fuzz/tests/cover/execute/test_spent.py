@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from fuzz.execute import spent
-from fuzz.execute.spent import Spent
+from fuzz.core.execute import spent
+from fuzz.core.execute.spent import Spent
 
 
 @pytest.mark.parametrize(

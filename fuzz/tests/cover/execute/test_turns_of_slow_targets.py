@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from fuzz.adapters.cuda import sanitized
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
+from fuzz.campaign.search import groups
+from fuzz.campaign.search.groups import CountedSchedule, groups_of, processes_for, slow_targets_of
+from fuzz.core.adapters.cuda import sanitized
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.core.adapters.toolchain import this_host
 from fuzz.tests.common.hunting import PACK
-from fuzz.uses.search import groups
-from fuzz.uses.search.groups import CountedSchedule, groups_of, processes_for, slow_targets_of
 
 TARGETS = [t for t in expand(PACK.kernels, this_host()) if t.kernel.name in ("generic", "dual")]
 SLOW = frozenset({"triton-dual@interpret"})

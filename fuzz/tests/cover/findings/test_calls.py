@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fuzz.base.case import Case
-from fuzz.base.outcome import Outcome, Status
-from fuzz.base.verdict import Verdict
-from fuzz.judge.judge import Judgement
+from fuzz.campaign.search.turn_runner import FIRST, LATEST, CallLog, FindingId
+from fuzz.core.base.case import Case
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
-from fuzz.uses.search.turn_runner import FIRST, LATEST, CallLog, FindingId
 
 TARGET = "c-k@native:gcc-O2"
 

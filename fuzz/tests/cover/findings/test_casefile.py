@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuzz.base.case import Case, CaseError, contiguous
+from fuzz.core.base.case import Case, CaseError, contiguous
 from fuzz.findings.casefile import Found, from_json, load, save, to_json
 from fuzz.tests.common.examples import any_case, plain
 from fuzz.tests.common.handmade import a_case, dense

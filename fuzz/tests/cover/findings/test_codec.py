@@ -10,14 +10,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from fuzz.base.case import CaseError
-from fuzz.base.feature import Feature
-from fuzz.base.verdict import Verdict
-from fuzz.findings.codec import decoded, encoded, schema
-from fuzz.tests.common.features import N
-from fuzz.tests.common.told import NOTHING
-from fuzz.tests.conftest import CHECKOUT
-from fuzz.triage.explanation import (
+from fuzz.core.base.case import CaseError
+from fuzz.core.base.feature import Feature
+from fuzz.core.base.verdict import Verdict
+from fuzz.explain.explanation import (
     Alternative,
     Attribution,
     BudgetTerm,
@@ -38,7 +34,11 @@ from fuzz.triage.explanation import (
     Unsteady,
     WorstElement,
 )
-from fuzz.triage.rule.rule import Atom, Learned, Rule
+from fuzz.explain.rule.rule import Atom, Learned, Rule
+from fuzz.findings.codec import decoded, encoded, schema
+from fuzz.tests.common.features import N
+from fuzz.tests.common.told import NOTHING
+from fuzz.tests.conftest import CHECKOUT
 
 PUBLISHED = CHECKOUT / "fuzz" / "docs" / "explanation.schema.json"
 _RULE = Rule((Atom(N, ">=", (math.inf,), 1.0), Atom(Feature("dtype", "x"), "in", ("f16", "f32"), 2.0)), (Rule(),))

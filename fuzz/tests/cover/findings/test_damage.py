@@ -13,7 +13,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from fuzz.base.verdict import Verdict
+from fuzz.campaign.nightly.night import known_cases, published
+from fuzz.campaign.nightly.opening import Slice, begin_slice, note_targets, open_night
+from fuzz.campaign.nightly.results import NightResults
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.generate.conditions import Together
+from fuzz.core.judge.judge import Judgement
+from fuzz.explain.finding import Finding
 from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.casefile import save
 from fuzz.findings.database import open_state, opened_state
@@ -21,18 +27,12 @@ from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import view
 from fuzz.findings.state import BrokenStateError, StateError, locked
 from fuzz.findings.store import Unsaved
-from fuzz.generate.conditions import Together
-from fuzz.judge.judge import Judgement
 from fuzz.report.brief import Commands
 from fuzz.report.console import progress, results
 from fuzz.report.failure import full_text
 from fuzz.report.page import page
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.strangers import TEXTS
-from fuzz.triage.finding import Finding
-from fuzz.uses.nightly.night import known_cases, published
-from fuzz.uses.nightly.opening import Slice, begin_slice, note_targets, open_night
-from fuzz.uses.nightly.results import NightResults
 
 _PLACES = 29
 _BATCHES = 20

@@ -11,8 +11,13 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
 import fuzz.findings
-from fuzz.base.feature import Feature
-from fuzz.base.verdict import Verdict
+from fuzz.campaign.nightly.opening import Slice, begin_slice, close, open_night
+from fuzz.core.base.feature import Feature
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.generate.conditions import Together
+from fuzz.core.judge.judge import Judgement
+from fuzz.explain.finding import Finding
+from fuzz.explain.rule.rule import Atom, Rule
 from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.codec import rule_from_text, rule_to_text
 from fuzz.findings.database import open_known, open_state, open_store, upsert
@@ -22,13 +27,8 @@ from fuzz.findings.state import FencedError, StateError
 from fuzz.findings.store import Position, Unsaved, read_unsaved, write_unsaved
 from fuzz.findings.tables import SCHEMA, Base, CounterRow
 from fuzz.findings.tally import Point, WorstRun
-from fuzz.generate.conditions import Together
-from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.features import left
-from fuzz.triage.finding import Finding
-from fuzz.triage.rule.rule import Atom, Rule
-from fuzz.uses.nightly.opening import Slice, begin_slice, close, open_night
 
 TARGET = "c-k@native:gcc-O2"
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fuzz.base.case import Case
-from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.base.case import Case
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.judge.judge import Judgement
+from fuzz.explain.diagnosis import TimeShares
 from fuzz.findings.book import book_in
 from fuzz.findings.casefile import load
 from fuzz.findings.explainer import Explainer
 from fuzz.findings.tally import Tally, TargetTally
-from fuzz.judge.judge import Judgement
 from fuzz.report.brief import brief_of
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.hunting import failing, given_case, target_of, with_edits
-from fuzz.triage.diagnosis import TimeShares
 from oracles.truth import OutputCheck
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fuzz.base.case import CaseError
+from fuzz.core.base.case import CaseError
 from fuzz.findings import casefile, document
 from fuzz.findings.casefile import Found, load, to_json
 from fuzz.tests.common.examples import plain

@@ -7,7 +7,7 @@ from typing import Any as Json
 
 import pytest
 
-from fuzz.base.case import CaseError
+from fuzz.core.base.case import CaseError
 from fuzz.findings.casefile import Narrowing, parse_narrowing
 from oracles.formula.contract import Contract
 from oracles.summation import Any, Read

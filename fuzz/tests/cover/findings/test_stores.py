@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.base.case import Case
-from fuzz.base.verdict import Verdict
+from fuzz.campaign.nightly.opening import Slice, begin_slice, open_night
+from fuzz.core.base.case import Case
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judgement
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Source, by_family, by_verdict
 from fuzz.findings.casefile import load
@@ -17,9 +19,7 @@ from fuzz.findings.database import open_state
 from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import view
 from fuzz.findings.store import FileStore, Store, Unsaved
-from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
-from fuzz.uses.nightly.opening import Slice, begin_slice, open_night
 
 TARGET, OTHER = "c-k@native:gcc-O2", "c-k@native:gcc-O0"
 

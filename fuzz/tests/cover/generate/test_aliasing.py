@@ -7,16 +7,16 @@ from itertools import filterfalse, islice
 
 import pytest
 
-from fuzz.base.capability import Capabilities, Capability
-from fuzz.base.case import Case
-from fuzz.base.draw import Frame
-from fuzz.base.feature import Answer, Feature
-from fuzz.base.kernel import capabilities_of
-from fuzz.base.stream import Dice, Stream
-from fuzz.generate.aliasing import aliased, aliased_as, memory_labels
-from fuzz.generate.plan import plan
-from fuzz.generate.realise import realise
-from fuzz.generate.sketch import Sketch, free_parameters
+from fuzz.core.base.capability import Capabilities, Capability
+from fuzz.core.base.case import Case
+from fuzz.core.base.draw import Frame
+from fuzz.core.base.feature import Answer, Feature
+from fuzz.core.base.kernel import capabilities_of
+from fuzz.core.base.stream import Dice, Stream
+from fuzz.core.generate.aliasing import aliased, aliased_as, memory_labels
+from fuzz.core.generate.plan import plan
+from fuzz.core.generate.realise import realise
+from fuzz.core.generate.sketch import Sketch, free_parameters
 from fuzz.tests.common.examples import EACH_OP, plain, searched
 from fuzz.tests.common.hunting import PACK
 from oracles.ops import OPS

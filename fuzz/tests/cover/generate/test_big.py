@@ -8,15 +8,15 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from fuzz.adapters.registry import expand
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.kernel import capabilities_of
-from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
-from fuzz.generate.big import SERIES, SWEEPS, big_case, series
-from fuzz.generate.search import Search, batches
-from fuzz.judge.judge import EntryJudge
-from fuzz.laws.registry import Entry
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.kernel import capabilities_of
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.generate.big import SERIES, SWEEPS, big_case, series
+from fuzz.core.generate.search import Search, batches
+from fuzz.core.judge.judge import EntryJudge
+from fuzz.core.laws.registry import Entry
 from fuzz.tests.common.examples import EACH_OP
 from fuzz.tests.common.hunting import PACK
 from oracles.ops import OPS

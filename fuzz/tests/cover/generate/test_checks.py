@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from fuzz.adapters.pack import built_in, load
-from fuzz.base.case import Case, CaseError, Tensor, contiguous
-from fuzz.base.validity import check_case
+from fuzz.core.adapters.pack import built_in, load
+from fuzz.core.base.case import Case, CaseError, Tensor, contiguous
+from fuzz.core.base.validity import check_case
 from fuzz.tests.common.handmade import a_case
 
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import fuzz
 from fuzz import formula as f
-from fuzz.base.dtypes import from_bits
-from fuzz.base.stream import Stream
-from fuzz.generate.compared import compared
-from fuzz.generate.menus import menus_of
-from fuzz.generate.recipes import RECIPES, RowSpec
-from fuzz.generate.search import Search, batches
+from fuzz.core.base.dtypes import from_bits
+from fuzz.core.base.stream import Stream
+from fuzz.core.generate.compared import compared
+from fuzz.core.generate.menus import menus_of
+from fuzz.core.generate.recipes import RECIPES, RowSpec
+from fuzz.core.generate.search import Search, batches
 from fuzz.tests.common.own_pack import unknown_afterwards
 from oracles.op import Op
 from oracles.operand import Operand, Parameter

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from fuzz.adapters.pack import built_in, load
-from fuzz.base.capability import Capabilities, Capability
-from fuzz.base.feature import Feature
-from fuzz.generate.capabilities import anything
-from fuzz.generate.coverage import Ledger
-from fuzz.generate.gaps import ASKED, Corners, corners_of
-from fuzz.generate.menus import PLACED
-from fuzz.generate.plan import plan
-from fuzz.generate.realise import realise
-from fuzz.generate.sketch import ROWS, N, Sketch, fitting_n
-from fuzz.generate.space import Space, space_of
-from fuzz.generate.steering import steer
+from fuzz.core.adapters.pack import built_in, load
+from fuzz.core.base.capability import Capabilities, Capability
+from fuzz.core.base.feature import Feature
+from fuzz.core.generate.capabilities import anything
+from fuzz.core.generate.coverage import Ledger
+from fuzz.core.generate.gaps import ASKED, Corners, corners_of
+from fuzz.core.generate.menus import PLACED
+from fuzz.core.generate.plan import plan
+from fuzz.core.generate.realise import realise
+from fuzz.core.generate.sketch import ROWS, N, Sketch, fitting_n
+from fuzz.core.generate.space import Space, space_of
+from fuzz.core.generate.steering import steer
 
 SMALL = Capability("rms_norm", Capabilities(max={"n": 3}))
 DTYPE = Feature("dtype")

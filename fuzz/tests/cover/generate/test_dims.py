@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.base.capability import Capabilities, Capability
-from fuzz.base.case import CaseError
-from fuzz.base.feature import Feature
-from fuzz.base.validity import check_case
-from fuzz.generate.capabilities import anything
-from fuzz.generate.coverage import said
-from fuzz.generate.dims import MOST_WORK, ranks_of
-from fuzz.generate.realise import draw_of, realise
-from fuzz.generate.search import Search, batches
-from fuzz.generate.sketch import ROWS, N
-from fuzz.generate.space import space_of
-from fuzz.generate.turn import Made
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.base.capability import Capabilities, Capability
+from fuzz.core.base.case import CaseError
+from fuzz.core.base.feature import Feature
+from fuzz.core.base.validity import check_case
+from fuzz.core.generate.capabilities import anything
+from fuzz.core.generate.coverage import said
+from fuzz.core.generate.dims import MOST_WORK, ranks_of
+from fuzz.core.generate.realise import draw_of, realise
+from fuzz.core.generate.search import Search, batches
+from fuzz.core.generate.sketch import ROWS, N
+from fuzz.core.generate.space import space_of
+from fuzz.core.generate.turn import Made
 from oracles.dtypes import ITEMSIZE
 from oracles.formula.trace import Node, Outputs, dot, extent, floor, greatest, position, take
 from oracles.op import Op

@@ -8,21 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuzz.base.capability import Capability
-from fuzz.base.case import Case, Layout
-from fuzz.base.dispatch import SMALL
-from fuzz.base.feature import Feature, Label
-from fuzz.base.kernel import capabilities_of
-from fuzz.generate.aliasing import aliased_as
-from fuzz.generate.capabilities import anything
-from fuzz.generate.gaps import corners_of
-from fuzz.generate.layouts import LAYOUT_CLASSES
-from fuzz.generate.menus import FACTORS
-from fuzz.generate.plan import plan
-from fuzz.generate.realise import realise
-from fuzz.generate.sketch import LARGEST_CASE, ROWS, N, Sketch, sketches
-from fuzz.generate.space import space_of
-from fuzz.generate.steering import steer
+from fuzz.core.base.capability import Capability
+from fuzz.core.base.case import Case, Layout
+from fuzz.core.base.dispatch import SMALL
+from fuzz.core.base.feature import Feature, Label
+from fuzz.core.base.kernel import capabilities_of
+from fuzz.core.generate.aliasing import aliased_as
+from fuzz.core.generate.capabilities import anything
+from fuzz.core.generate.gaps import corners_of
+from fuzz.core.generate.layouts import LAYOUT_CLASSES
+from fuzz.core.generate.menus import FACTORS
+from fuzz.core.generate.plan import plan
+from fuzz.core.generate.realise import realise
+from fuzz.core.generate.sketch import LARGEST_CASE, ROWS, N, Sketch, sketches
+from fuzz.core.generate.space import space_of
+from fuzz.core.generate.steering import steer
 from fuzz.tests.common.examples import each_op
 from fuzz.tests.common.hunting import PACK
 from oracles.ops import OPS

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.target import Target
-from fuzz.base.capability import Capabilities
-from fuzz.base.case import Case, contiguous
-from fuzz.base.kernel import Kernel
-from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
-from fuzz.generate.sketch import ROWS, N
-from fuzz.generate.space import space_of
-from fuzz.judge.judge import Judge
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.capability import Capabilities
+from fuzz.core.base.case import Case, contiguous
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.generate.sketch import ROWS, N
+from fuzz.core.generate.space import space_of
+from fuzz.core.judge.judge import Judge
 from fuzz.tests.common.examples import first_cases
 from fuzz.tests.common.planted import HEAD, a_case, c_target
 

@@ -7,23 +7,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz.adapters.registry import expand
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import Case
-from fuzz.base.draw import Draw
-from fuzz.base.feature import Feature
-from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
-from fuzz.generate.plan import plan
-from fuzz.generate.realise import realise
-from fuzz.generate.search import Proposal
-from fuzz.generate.sketch import LARGEST_CASE, Sketch
-from fuzz.generate.turn import BATCH, PLACES, Made
-from fuzz.judge.judge import Judgement
+from fuzz.campaign.search.guide import Guide, Relative, lessons_from, packed_lessons
+from fuzz.campaign.search.schedule import one_by_one
+from fuzz.campaign.search.turn_runner import Terms, TurnRunner
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.case import Case
+from fuzz.core.base.draw import Draw
+from fuzz.core.base.feature import Feature
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.generate.plan import plan
+from fuzz.core.generate.realise import realise
+from fuzz.core.generate.search import Proposal
+from fuzz.core.generate.sketch import LARGEST_CASE, Sketch
+from fuzz.core.generate.turn import BATCH, PLACES, Made
+from fuzz.core.judge.judge import Judgement
 from fuzz.tests.common.hunting import PACK
-from fuzz.uses.search.guide import Guide, Relative, lessons_from, packed_lessons
-from fuzz.uses.search.schedule import one_by_one
-from fuzz.uses.search.turn_runner import Terms, TurnRunner
 from oracles.truth import OutputCheck
 
 KERNEL = PACK.kernel("generic")

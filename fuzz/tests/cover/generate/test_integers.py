@@ -12,21 +12,21 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fuzz.base.capability import Capabilities, Capability
-from fuzz.base.case import Case, CaseError
-from fuzz.base.draw import Frame
-from fuzz.base.dtypes import from_bits
-from fuzz.base.feature import Feature
-from fuzz.base.stream import Stream
-from fuzz.base.validity import check_case
-from fuzz.generate.capabilities import anything
-from fuzz.generate.menus import menus_of
-from fuzz.generate.realise import draw_of, realise
-from fuzz.generate.search import Search, batches
-from fuzz.generate.turn import Turn, TurnMaker
-from fuzz.generate.variations import base_of
-from fuzz.triage.rule.values import value_traits
-from fuzz.triage.shrink.reduction import Reduction, reduced_case
+from fuzz.core.base.capability import Capabilities, Capability
+from fuzz.core.base.case import Case, CaseError
+from fuzz.core.base.draw import Frame
+from fuzz.core.base.dtypes import from_bits
+from fuzz.core.base.feature import Feature
+from fuzz.core.base.stream import Stream
+from fuzz.core.base.validity import check_case
+from fuzz.core.generate.capabilities import anything
+from fuzz.core.generate.menus import menus_of
+from fuzz.core.generate.realise import draw_of, realise
+from fuzz.core.generate.search import Search, batches
+from fuzz.core.generate.turn import Turn, TurnMaker
+from fuzz.core.generate.variations import base_of
+from fuzz.explain.rule.values import value_traits
+from fuzz.explain.shrink.reduction import Reduction, reduced_case
 from oracles.dtypes import INTEGERS
 from oracles.op import Op
 from oracles.tests.common.integers import ALL, CUT, ENTROPY, GATHERED, KEPT, LED, PADDED, WEIGHED

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuzz.base.case import Layout, contiguous
-from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING, classes_of, lay_out, layout_class
+from fuzz.core.base.case import Layout, contiguous
+from fuzz.core.generate.layouts import LAYOUT_CLASSES, OVERLAPPING, classes_of, lay_out, layout_class
 
 SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=3).map(tuple)
 

@@ -13,12 +13,12 @@ import pytest
 
 import fuzz
 from fuzz import Op, Operand
-from fuzz.base.dtypes import from_bits, nans, numbers
-from fuzz.base.stream import Stream
+from fuzz.core.base.dtypes import from_bits, nans, numbers
+from fuzz.core.base.stream import Stream
+from fuzz.core.generate.given import given_rows, repeated_or_cut
+from fuzz.core.generate.realise import draw_of, realise
+from fuzz.core.generate.search import Search, batches
 from fuzz.findings.casefile import from_json, to_json
-from fuzz.generate.given import given_rows, repeated_or_cut
-from fuzz.generate.realise import draw_of, realise
-from fuzz.generate.search import Search, batches
 from fuzz.tests.common.own_pack import unknown_afterwards
 from oracles.dtypes import FLOATS, FORMATS
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fuzz.base.capability import Capabilities, Capability
-from fuzz.base.dtypes import quantise
-from fuzz.base.stream import Stream, dice_of
-from fuzz.generate.observed import PROPERTIES, holds, made_so, observed, words_of
-from fuzz.generate.plan import plan
-from fuzz.generate.realise import draw_of, holds_in, realise
-from fuzz.generate.sketch import sketched
+from fuzz.core.base.capability import Capabilities, Capability
+from fuzz.core.base.dtypes import quantise
+from fuzz.core.base.stream import Stream, dice_of
+from fuzz.core.generate.observed import PROPERTIES, holds, made_so, observed, words_of
+from fuzz.core.generate.plan import plan
+from fuzz.core.generate.realise import draw_of, holds_in, realise
+from fuzz.core.generate.sketch import sketched
 from oracles.formula.trace import Node, Outputs, dot
 from oracles.op import Op
 from oracles.operand import Operand

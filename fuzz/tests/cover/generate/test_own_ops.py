@@ -11,29 +11,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.base.capability import Capabilities, Capability
-from fuzz.base.case import Case
-from fuzz.base.draw import Draw, Part
-from fuzz.base.dtypes import numbers
-from fuzz.base.errors import UsageError
-from fuzz.base.feature import Feature
-from fuzz.base.kernel import Kernel
-from fuzz.base.stream import Dice, Stream
-from fuzz.base.validity import check_case
-from fuzz.generate.aliasing import aliased_as
-from fuzz.generate.big import big_case, series
-from fuzz.generate.capabilities import anything, out_of_capability, undeclared
-from fuzz.generate.coverage import Ledger
-from fuzz.generate.gaps import corners_of
-from fuzz.generate.menus import PLACED, menus_of
-from fuzz.generate.plan import plan
-from fuzz.generate.realise import draw_of, realise
-from fuzz.generate.relatives import CHANGES, sequence, varied
-from fuzz.generate.search import Search, batches
-from fuzz.generate.sketch import Sketch
-from fuzz.generate.space import space_of
-from fuzz.generate.steering import steer
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.base.capability import Capabilities, Capability
+from fuzz.core.base.case import Case
+from fuzz.core.base.draw import Draw, Part
+from fuzz.core.base.dtypes import numbers
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.feature import Feature
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.stream import Dice, Stream
+from fuzz.core.base.validity import check_case
+from fuzz.core.generate.aliasing import aliased_as
+from fuzz.core.generate.big import big_case, series
+from fuzz.core.generate.capabilities import anything, out_of_capability, undeclared
+from fuzz.core.generate.coverage import Ledger
+from fuzz.core.generate.gaps import corners_of
+from fuzz.core.generate.menus import PLACED, menus_of
+from fuzz.core.generate.plan import plan
+from fuzz.core.generate.realise import draw_of, realise
+from fuzz.core.generate.relatives import CHANGES, sequence, varied
+from fuzz.core.generate.search import Search, batches
+from fuzz.core.generate.sketch import Sketch
+from fuzz.core.generate.space import space_of
+from fuzz.core.generate.steering import steer
 from oracles import ops
 from oracles.dtypes import COMPUTED, FLOATS
 from oracles.formula.trace import Node, Outputs, avg, erf, rsqrt

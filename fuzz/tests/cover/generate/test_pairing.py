@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from fuzz.adapters.pack import load
-from fuzz.base.capability import Capabilities, Capability
-from fuzz.base.feature import Answer, Feature, label_words
-from fuzz.base.stream import Dice, Stream
-from fuzz.generate.capabilities import anything
-from fuzz.generate.conditions import Together, conditions_of, of_label
-from fuzz.generate.gaps import PARTS
-from fuzz.generate.pairing import pairing_of
-from fuzz.generate.realise import laid, realise
-from fuzz.generate.search import Search, batches
-from fuzz.generate.sketch import N, simplest
+from fuzz.core.adapters.pack import load
+from fuzz.core.base.capability import Capabilities, Capability
+from fuzz.core.base.feature import Answer, Feature, label_words
+from fuzz.core.base.stream import Dice, Stream
+from fuzz.core.generate.capabilities import anything
+from fuzz.core.generate.conditions import Together, conditions_of, of_label
+from fuzz.core.generate.gaps import PARTS
+from fuzz.core.generate.pairing import pairing_of
+from fuzz.core.generate.realise import laid, realise
+from fuzz.core.generate.search import Search, batches
+from fuzz.core.generate.sketch import N, simplest
 from fuzz.tests.common.other_ops import write_other_ops
 from fuzz.tests.common.own_pack import unknown_afterwards
 from oracles.ops import OPS

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuzz.base.case import CaseError
-from fuzz.base.draw import GIVEN
-from fuzz.base.kernel import capabilities_of
-from fuzz.generate.aliasing import memory_labels
-from fuzz.generate.big import SERIES, Big, big_case
-from fuzz.generate.capabilities import anything
-from fuzz.generate.plan import plan
-from fuzz.generate.realise import cases_of, draw_of, laid, realise
-from fuzz.generate.sketch import sketches
+from fuzz.core.base.case import CaseError
+from fuzz.core.base.draw import GIVEN
+from fuzz.core.base.kernel import capabilities_of
+from fuzz.core.generate.aliasing import memory_labels
+from fuzz.core.generate.big import SERIES, Big, big_case
+from fuzz.core.generate.capabilities import anything
+from fuzz.core.generate.plan import plan
+from fuzz.core.generate.realise import cases_of, draw_of, laid, realise
+from fuzz.core.generate.sketch import sketches
 from fuzz.tests.common.examples import any_case, each_op, first_cases, plain
 from fuzz.tests.common.hunting import PACK
 from oracles.tests.common.whole import WHOLE

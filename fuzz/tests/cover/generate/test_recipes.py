@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fuzz.base.stream import Stream
-from fuzz.generate.coded_recipes import CODED
-from fuzz.generate.gate_recipes import GATES, LOG_GATES
-from fuzz.generate.menus import FACTORS, recipes
-from fuzz.generate.recipes import RECIPES, Recipe, RowSpec
-from fuzz.generate.row_recipes import LOG_PROBABILITIES, LOGITS, PROBABILITIES
+from fuzz.core.base.stream import Stream
+from fuzz.core.generate.coded_recipes import CODED
+from fuzz.core.generate.gate_recipes import GATES, LOG_GATES
+from fuzz.core.generate.menus import FACTORS, recipes
+from fuzz.core.generate.recipes import RECIPES, Recipe, RowSpec
+from fuzz.core.generate.row_recipes import LOG_PROBABILITIES, LOGITS, PROBABILITIES
 from oracles.dtypes import FLOATS, FORMATS
 
 KEYS = st.integers(0, 2**64 - 1)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fuzz.base.stream import Stream
-from fuzz.generate.recipes import RECIPES, RowSpec
-from fuzz.generate.row_recipes import LOG_PROBABILITIES, LOGITS, PROBABILITIES
+from fuzz.core.base.stream import Stream
+from fuzz.core.generate.recipes import RECIPES, RowSpec
+from fuzz.core.generate.row_recipes import LOG_PROBABILITIES, LOGITS, PROBABILITIES
 from oracles.dtypes import FLOATS
 
 ROWS, N = 64, 200

@@ -14,19 +14,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.base.case import Case
-from fuzz.base.feature import Feature
-from fuzz.base.kernel import capabilities_of
-from fuzz.generate.capabilities import out_of_capability
-from fuzz.generate.coverage import Ledger
-from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
-from fuzz.generate.menus import recipes
-from fuzz.generate.plan import plan
-from fuzz.generate.realise import realise
-from fuzz.generate.search import Search, batches
-from fuzz.generate.sketch import ROWS, N, Sketch
-from fuzz.generate.space import space_of
-from fuzz.generate.turn import Made
+from fuzz.core.base.case import Case
+from fuzz.core.base.feature import Feature
+from fuzz.core.base.kernel import capabilities_of
+from fuzz.core.generate.capabilities import out_of_capability
+from fuzz.core.generate.coverage import Ledger
+from fuzz.core.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
+from fuzz.core.generate.menus import recipes
+from fuzz.core.generate.plan import plan
+from fuzz.core.generate.realise import realise
+from fuzz.core.generate.search import Search, batches
+from fuzz.core.generate.sketch import ROWS, N, Sketch
+from fuzz.core.generate.space import space_of
+from fuzz.core.generate.turn import Made
 from fuzz.tests.common.examples import first_cases
 from fuzz.tests.common.hunting import PACK
 from oracles.dtypes import COMPUTED, ITEMSIZE

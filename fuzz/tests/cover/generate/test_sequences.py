@@ -7,14 +7,14 @@ from itertools import islice
 
 import pytest
 
-from fuzz.base.capability import Capabilities, Capability
-from fuzz.base.case import Case
-from fuzz.generate.capabilities import anything
-from fuzz.generate.plan import plan
-from fuzz.generate.relatives import LENGTH, sequence, varied
-from fuzz.generate.search import Search, batches
-from fuzz.generate.sketch import Sketch
-from fuzz.generate.turn import SEQUENCE_EVERY
+from fuzz.core.base.capability import Capabilities, Capability
+from fuzz.core.base.case import Case
+from fuzz.core.generate.capabilities import anything
+from fuzz.core.generate.plan import plan
+from fuzz.core.generate.relatives import LENGTH, sequence, varied
+from fuzz.core.generate.search import Search, batches
+from fuzz.core.generate.sketch import Sketch
+from fuzz.core.generate.turn import SEQUENCE_EVERY
 from fuzz.tests.common.examples import EACH_OP
 from fuzz.tests.common.hunting import PACK
 from oracles.ops import OPS

@@ -9,13 +9,13 @@ from itertools import chain, islice
 
 import pytest
 
-from fuzz.base.capability import Capabilities, Capability
-from fuzz.base.draw import Frame
-from fuzz.base.stream import Dice, Stream
-from fuzz.generate.models import MODELS
-from fuzz.generate.search import Search, batches
-from fuzz.generate.shapes import purposeful
-from fuzz.generate.sketch import simplest
+from fuzz.core.base.capability import Capabilities, Capability
+from fuzz.core.base.draw import Frame
+from fuzz.core.base.stream import Dice, Stream
+from fuzz.core.generate.models import MODELS
+from fuzz.core.generate.search import Search, batches
+from fuzz.core.generate.shapes import purposeful
+from fuzz.core.generate.sketch import simplest
 
 COUNT = 3000
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuzz.base.stream import Ahead, Dice, Stream, dice_each, dice_of
-from fuzz.generate.menus import FACTORS, recipes
-from fuzz.generate.recipes import Listener, Recipe, RowSpec
-from fuzz.generate.row_recipes import LOGITS, PROBABILITIES
+from fuzz.core.base.stream import Ahead, Dice, Stream, dice_each, dice_of
+from fuzz.core.generate.menus import FACTORS, recipes
+from fuzz.core.generate.recipes import Listener, Recipe, RowSpec
+from fuzz.core.generate.row_recipes import LOGITS, PROBABILITIES
 
 
 def test_the_first_words_never_change() -> None:

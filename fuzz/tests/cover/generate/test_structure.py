@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from fuzz.base.case import Case
-from fuzz.base.draw import GIVEN, Draw, Given, Part
-from fuzz.generate.realise import realise
-from fuzz.judge.values import problem_of
+from fuzz.core.base.case import Case
+from fuzz.core.base.draw import GIVEN, Draw, Given, Part
+from fuzz.core.generate.realise import realise
+from fuzz.core.judge.values import problem_of
 from fuzz.quality.subjects import simulated
 from oracles.enclosure import compare
 from oracles.formula.contract import Contract

@@ -10,22 +10,22 @@ from statistics import median
 
 import pytest
 
-from fuzz.adapters.pack import load
-from fuzz.base.capability import Capabilities, Capability
-from fuzz.base.draw import Frame
-from fuzz.base.feature import Feature
-from fuzz.base.stream import Dice, Stream
-from fuzz.generate.capabilities import anything
-from fuzz.generate.conditions import conditions_of
-from fuzz.generate.coverage import Ledger
-from fuzz.generate.dims import MOST_WORK, USUAL_WORK
-from fuzz.generate.gaps import corners_of
-from fuzz.generate.realise import realise
-from fuzz.generate.search import Search, batches
-from fuzz.generate.sketch import simplest
-from fuzz.generate.space import space_of
-from fuzz.generate.steering import steer
-from fuzz.generate.turn import Made
+from fuzz.core.adapters.pack import load
+from fuzz.core.base.capability import Capabilities, Capability
+from fuzz.core.base.draw import Frame
+from fuzz.core.base.feature import Feature
+from fuzz.core.base.stream import Dice, Stream
+from fuzz.core.generate.capabilities import anything
+from fuzz.core.generate.conditions import conditions_of
+from fuzz.core.generate.coverage import Ledger
+from fuzz.core.generate.dims import MOST_WORK, USUAL_WORK
+from fuzz.core.generate.gaps import corners_of
+from fuzz.core.generate.realise import realise
+from fuzz.core.generate.search import Search, batches
+from fuzz.core.generate.sketch import simplest
+from fuzz.core.generate.space import space_of
+from fuzz.core.generate.steering import steer
+from fuzz.core.generate.turn import Made
 from fuzz.tests.common.tiled_pack import WRONG, write_tiled_pack
 from oracles.op import Op
 from oracles.operand import OUTER

@@ -10,22 +10,22 @@ from itertools import chain, islice
 
 import pytest
 
-from fuzz.base.capability import Capability
-from fuzz.base.case import Case
-from fuzz.base.errors import UsageError
-from fuzz.base.feature import Feature, Label
-from fuzz.base.stream import Dice, Stream
+from fuzz.core.base.capability import Capability
+from fuzz.core.base.case import Case
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.feature import Feature, Label
+from fuzz.core.base.stream import Dice, Stream
+from fuzz.core.generate.coverage import Ledger
+from fuzz.core.generate.gaps import corners_of
+from fuzz.core.generate.plan import plan
+from fuzz.core.generate.realise import realise
+from fuzz.core.generate.relatives import CHANGES
+from fuzz.core.generate.search import SHARDS, Search, batches
+from fuzz.core.generate.sketch import Sketch
+from fuzz.core.generate.space import space_of
+from fuzz.core.generate.turn import BATCH, PLACES, Made, Turn
+from fuzz.core.laws.registry import LAWS, with_twins
 from fuzz.findings.casefile import from_json, to_json
-from fuzz.generate.coverage import Ledger
-from fuzz.generate.gaps import corners_of
-from fuzz.generate.plan import plan
-from fuzz.generate.realise import realise
-from fuzz.generate.relatives import CHANGES
-from fuzz.generate.search import SHARDS, Search, batches
-from fuzz.generate.sketch import Sketch
-from fuzz.generate.space import space_of
-from fuzz.generate.turn import BATCH, PLACES, Made, Turn
-from fuzz.laws.registry import LAWS, with_twins
 from fuzz.tests.common.examples import each_op
 from fuzz.tests.common.hunting import PACK
 from fuzz.tests.conftest import CHECKOUT, HANG_S

@@ -22,10 +22,10 @@ fuzz.check(softmax, op="softmax", capabilities=fuzz.Capabilities(empty=False), m
 print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
 _ABSENT = (
-    "dask", "distributed", "sqlalchemy", "torch", "fuzz.uses.fleet", "fuzz.uses.nightly", "fuzz.findings.explainer",
-    "fuzz.uses.check.replay", "oracles.reference.derive", "oracles.reference.jaxprs",
+    "dask", "distributed", "sqlalchemy", "torch", "fuzz.extras.fleet", "fuzz.campaign.nightly",
+    "fuzz.findings.explainer", "fuzz.tasks.check.replay", "oracles.reference.derive", "oracles.reference.jaxprs",
 )  # fmt: skip
-_RECORDS = {"fuzz.triage", "fuzz.triage.explanation", "fuzz.triage.rule", "fuzz.triage.rule.rule"}
+_RECORDS = {"fuzz.explain", "fuzz.explain.explanation", "fuzz.explain.rule", "fuzz.explain.rule.rule"}
 """What a failure is told by: reports and case files have these records, and no more of triage."""
 
 
@@ -40,12 +40,12 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> frozenset[str]:
 
 @pytest.mark.parametrize("name", _ABSENT)
 def test_a_passing_check_of_a_function_of_numpy_does_not_load(name: str, loaded: frozenset[str]) -> None:
-    assert "fuzz.uses.check.check" in loaded
+    assert "fuzz.tasks.check.check" in loaded
     assert [each for each in loaded if each == name or each.startswith(f"{name}.")] == []
 
 
 def test_a_passing_check_loads_nothing_that_explains(loaded: frozenset[str]) -> None:
-    assert {each for each in loaded if each.startswith("fuzz.triage")} == _RECORDS
+    assert {each for each in loaded if each.startswith("fuzz.explain")} == _RECORDS
 
 
 def test_a_command_that_searches_here_loads_no_cluster_and_no_store(tmp_path: Path) -> None:

@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fuzz.adapters.pack import load
-from fuzz.adapters.registry import expand
-from fuzz.base.case import Case
-from fuzz.base.dtypes import NUMPY_DTYPE, from_bits
-from fuzz.base.outcome import Change, Outcome, Status, Unwritten
-from fuzz.base.verdict import Verdict
-from fuzz.judge.batch import asked_of, settle
-from fuzz.judge.judge import EntryJudge, Judge
-from fuzz.judge.values import CaseOracle, Query
-from fuzz.laws.registry import Entry
+from fuzz.core.adapters.pack import load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.base.case import Case
+from fuzz.core.base.dtypes import NUMPY_DTYPE, from_bits
+from fuzz.core.base.outcome import Change, Outcome, Status, Unwritten
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.batch import asked_of, settle
+from fuzz.core.judge.judge import EntryJudge, Judge
+from fuzz.core.judge.values import CaseOracle, Query
+from fuzz.core.laws.registry import Entry
 from fuzz.tests.common.examples import plain
 from oracles.formula.contract import Contract
 from oracles.summation import Lanes

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters.pack import load
-from fuzz.adapters.python_kernel import PythonKernel
-from fuzz.adapters.registry import expand
-from fuzz.base.case import Case, Output, Tensor, contiguous
-from fuzz.base.outcome import Outcome, Status
-from fuzz.base.verdict import Verdict
+from fuzz.core.adapters.pack import load
+from fuzz.core.adapters.python_kernel import PythonKernel
+from fuzz.core.adapters.registry import expand
+from fuzz.core.base.case import Case, Output, Tensor, contiguous
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.batch import asked_of, settle
+from fuzz.core.judge.judge import EntryJudge
+from fuzz.core.laws.registry import Entry
 from fuzz.findings import casefile
-from fuzz.judge.batch import asked_of, settle
-from fuzz.judge.judge import EntryJudge
-from fuzz.laws.registry import Entry
 from fuzz.tests.conftest import Cli
 from oracles.formula.contract import Contract
 from oracles.ops import OPS

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fuzz.base.case import Case
-from fuzz.base.outcome import Damage, Fault, Outcome, Status, Unwritten
-from fuzz.base.verdict import Verdict
-from fuzz.judge.judge import Judge, Judgement
+from fuzz.core.base.case import Case
+from fuzz.core.base.outcome import Damage, Fault, Outcome, Status, Unwritten
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judge, Judgement
 from fuzz.tests.common.examples import plain
 from oracles.formula.contract import Contract
 from oracles.truth import OutputCheck

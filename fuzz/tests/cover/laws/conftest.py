@@ -8,9 +8,9 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from fuzz.adapters.pack import built_in, load
-from fuzz.base.case import Case
-from fuzz.base.dtypes import from_bits
+from fuzz.core.adapters.pack import built_in, load
+from fuzz.core.base.case import Case
+from fuzz.core.base.dtypes import from_bits
 from fuzz.tests.common.examples import searched
 from oracles.dtypes import ITEMSIZE
 from oracles.tests.common.whole import WHOLE

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fuzz.base.case import Output, contiguous
-from fuzz.laws.law import first_difference
+from fuzz.core.base.case import Output, contiguous
+from fuzz.core.laws.law import first_difference
 
 OUTPUTS = {"y": Output("f32", contiguous((2, 3)))}
 

@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fuzz.adapters.pack import load
-from fuzz.base.case import Case, Tensor
-from fuzz.base.dtypes import from_bits, quantise
-from fuzz.base.stream import Stream, dice_of
-from fuzz.base.validity import check_case
-from fuzz.generate.capabilities import anything
-from fuzz.generate.plan import plan
-from fuzz.generate.realise import realise
-from fuzz.generate.search import Search, batches
-from fuzz.generate.sketch import sketched
-from fuzz.laws.law import LawCheck, first_difference
-from fuzz.laws.registry import LAWS
+from fuzz.core.adapters.pack import load
+from fuzz.core.base.case import Case, Tensor
+from fuzz.core.base.dtypes import from_bits, quantise
+from fuzz.core.base.stream import Stream, dice_of
+from fuzz.core.base.validity import check_case
+from fuzz.core.generate.capabilities import anything
+from fuzz.core.generate.plan import plan
+from fuzz.core.generate.realise import realise
+from fuzz.core.generate.search import Search, batches
+from fuzz.core.generate.sketch import sketched
+from fuzz.core.laws.law import LawCheck, first_difference
+from fuzz.core.laws.registry import LAWS
 from fuzz.tests.common.other_ops import write_other_ops
 from oracles.dtypes import ITEMSIZE
 from oracles.op import Op

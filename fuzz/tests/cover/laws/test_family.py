@@ -10,17 +10,17 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from fuzz.base.case import Case
-from fuzz.base.stream import Stream
-from fuzz.base.validity import check_case
-from fuzz.generate.capabilities import anything
-from fuzz.generate.plan import plan
-from fuzz.generate.realise import realise
-from fuzz.generate.sketch import Sketch, first_recipes, free_parameters
-from fuzz.laws.law import Difference, LawCheck, first_difference
-from fuzz.laws.registry import LAWS
-from fuzz.laws.slices import sliced
-from fuzz.laws.symmetry import check_symmetries
+from fuzz.core.base.case import Case
+from fuzz.core.base.stream import Stream
+from fuzz.core.base.validity import check_case
+from fuzz.core.generate.capabilities import anything
+from fuzz.core.generate.plan import plan
+from fuzz.core.generate.realise import realise
+from fuzz.core.generate.sketch import Sketch, first_recipes, free_parameters
+from fuzz.core.laws.law import Difference, LawCheck, first_difference
+from fuzz.core.laws.registry import LAWS
+from fuzz.core.laws.slices import sliced
+from fuzz.core.laws.symmetry import check_symmetries
 from fuzz.tests.common.examples import EACH_OP, each_op
 from fuzz.tests.common.family import family
 from oracles.dtypes import ITEMSIZE

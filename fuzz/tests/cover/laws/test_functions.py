@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fuzz.laws.symmetry import check_symmetries
+from fuzz.core.laws.symmetry import check_symmetries
 from oracles.declared import OpError
 from oracles.elementary.function import Elementary
 from oracles.elementary.functions import members

@@ -10,13 +10,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fuzz.base.case import CACHE_LINE, Case, Layout, Output, Tensor, contiguous
-from fuzz.base.dtypes import from_bits
-from fuzz.base.probe import unprobed
-from fuzz.base.validity import check_case
-from fuzz.laws.law import LawCheck, first_difference
-from fuzz.laws.placement import distinct
-from fuzz.laws.registry import LAWS, ONE_IN, with_twins
+from fuzz.core.base.case import CACHE_LINE, Case, Layout, Output, Tensor, contiguous
+from fuzz.core.base.dtypes import from_bits
+from fuzz.core.base.probe import unprobed
+from fuzz.core.base.validity import check_case
+from fuzz.core.laws.law import LawCheck, first_difference
+from fuzz.core.laws.placement import distinct
+from fuzz.core.laws.registry import LAWS, ONE_IN, with_twins
 from fuzz.tests.cover.laws.conftest import honest, nudged
 from oracles.dtypes import ITEMSIZE
 

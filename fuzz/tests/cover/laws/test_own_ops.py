@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fuzz.base.case import Case, Output, Tensor, contiguous
-from fuzz.laws.law import LawCheck, first_difference
-from fuzz.laws.registry import LAWS
+from fuzz.core.base.case import Case, Output, Tensor, contiguous
+from fuzz.core.laws.law import LawCheck, first_difference
+from fuzz.core.laws.registry import LAWS
 from oracles.formula.trace import Node, Outputs, avg, exp, rsqrt
 from oracles.op import Op
 from oracles.operand import Flip, Operand, Parameter

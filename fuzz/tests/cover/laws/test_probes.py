@@ -8,18 +8,30 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.registry import expand
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import Case, CaseError, Output, Tensor, contiguous
-from fuzz.base.errors import InternalError
-from fuzz.base.outcome import Outcome, Status
-from fuzz.base.probe import CALLER, FRESH, GHOST, OVERWRITE, PROBE, PROBES, STREAM, before, place_of, probe_of, unprobed
-from fuzz.base.validity import check_case
-from fuzz.base.verdict import Verdict
-from fuzz.judge.judge import EntryJudge, Judgement
-from fuzz.laws.law import LawCheck
-from fuzz.laws.registry import LAWS, Entry, twin_of
+from fuzz.core.adapters.pack import built_in, load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.case import Case, CaseError, Output, Tensor, contiguous
+from fuzz.core.base.errors import InternalError
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.base.probe import (
+    CALLER,
+    FRESH,
+    GHOST,
+    OVERWRITE,
+    PROBE,
+    PROBES,
+    STREAM,
+    before,
+    place_of,
+    probe_of,
+    unprobed,
+)
+from fuzz.core.base.validity import check_case
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import EntryJudge, Judgement
+from fuzz.core.laws.law import LawCheck
+from fuzz.core.laws.registry import LAWS, Entry, twin_of
 from fuzz.tests.cover.laws.conftest import honest
 from oracles.truth import Truth
 

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import Case, CaseError, Layout, Output, Tensor, contiguous
-from fuzz.base.outcome import Outcome, Status
-from fuzz.base.verdict import Verdict
+from fuzz.core.adapters.pack import built_in, load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.case import Case, CaseError, Layout, Output, Tensor, contiguous
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import EntryJudge, Judgement
+from fuzz.core.laws.law import LawCheck
+from fuzz.core.laws.registry import LAWS, Entry, twin_of
 from fuzz.findings.casefile import Found, from_json, to_json
-from fuzz.judge.judge import EntryJudge, Judgement
-from fuzz.laws.law import LawCheck
-from fuzz.laws.registry import LAWS, Entry, twin_of
 from fuzz.tests.cover.laws.conftest import honest, nudged
 
 X = np.array([[1.5, -2.0, 0.25], [3.0, 1.0, -1.0]], "<f4")

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters import abi
-from fuzz.adapters.pack import load
-from fuzz.adapters.target import Target
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters import abi
+from fuzz.core.adapters.pack import load
+from fuzz.core.adapters.target import Target
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.quality.__main__ import app
 from fuzz.quality.calibrate.calibration import BUILDS, begun, calibrated, planned
 from fuzz.quality.calibrate.measure import ContractMeasurement, Work, measured

@@ -13,8 +13,8 @@ from typing import Any as Anything
 import numpy as np
 import pytest
 
-from fuzz.adapters import abi
-from fuzz.base.dtypes import from_bits
+from fuzz.core.adapters import abi
+from fuzz.core.base.dtypes import from_bits
 from fuzz.quality.calibrate.contracts import contracts, fields
 from fuzz.quality.emission.places import applied, definition
 from fuzz.quality.emission.plan import Emission

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters.pack import load
+from fuzz.core.adapters.pack import load
 from fuzz.quality.calibrate.extremes import accused, case_of, ends_of, problems
 from fuzz.tests.common.other_ops import write_other_ops
 from fuzz.tests.common.own_dims import write_dims_pack

@@ -11,7 +11,7 @@ import torch
 
 from fuzz.quality.calibrate import nearest
 from fuzz.quality.calibrate.nearest import accused, accused_of, accused_of_formulas
-from fuzz.uses.check.reference import read
+from fuzz.tasks.check.reference import read
 from oracles.formula.contract import Contract
 from oracles.formula.trace import Node, Outputs, point
 from oracles.op import Op

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.generate.menus import menus_of
+from fuzz.campaign.tolerance.plain import plain, usual
+from fuzz.core.generate.menus import menus_of
 from fuzz.quality import oracle
 from fuzz.quality.__main__ import app
 from fuzz.quality.oracle import escalations
 from fuzz.quality.subjects import simulated
 from fuzz.tests.conftest import Cli
-from fuzz.uses.tolerance.plain import plain, usual
 from oracles.enclosure import compare
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.ops import OPS

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fuzz.adapters.pack import load
-from fuzz.base.case import Case, Layout, Output, Tensor, contiguous
-from fuzz.base.dtypes import NUMPY_DTYPE, quantise
-from fuzz.base.kernel import Kernel
-from fuzz.base.outcome import Outcome, Status, Unwritten
-from fuzz.base.verdict import Verdict
-from fuzz.judge.judge import Judge
+from fuzz.core.adapters.pack import load
+from fuzz.core.base.case import Case, Layout, Output, Tensor, contiguous
+from fuzz.core.base.dtypes import NUMPY_DTYPE, quantise
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.outcome import Outcome, Status, Unwritten
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judge
 from fuzz.quality.planted.bugs import BUGS, CONDITIONS, PAIRS
 from fuzz.quality.planted.call import Array, Call
 from fuzz.quality.planted.kernels import FORMULAS, planted

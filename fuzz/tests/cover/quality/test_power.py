@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fuzz.campaign.tolerance.needs import Tolerance
+from fuzz.campaign.tolerance.plain import plain, usual
 from fuzz.quality import oracle
 from fuzz.quality.__main__ import app
 from fuzz.quality.power import ScaledMutant, Smallest, mutants, smallest
 from fuzz.quality.subjects import simulated
 from fuzz.tests.conftest import Cli
-from fuzz.uses.tolerance.needs import Tolerance
-from fuzz.uses.tolerance.plain import plain, usual
 from oracles.doubledouble import F64
 from oracles.enclosure import compare
 from oracles.formula.affine.budget import Budget

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuzz.adapters.registry import expand
+from fuzz.core.adapters.registry import expand
 from fuzz.quality.__main__ import app
 from fuzz.quality.throughput import STAGES, Cost, measured
 from fuzz.tests.common.hunting import PACK

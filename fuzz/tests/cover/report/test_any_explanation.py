@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fuzz.base.case import CaseError
-from fuzz.base.verdict import Verdict
+from fuzz.core.base.case import CaseError
+from fuzz.core.base.verdict import Verdict
 from fuzz.findings.codec import decoded, encoded
 from fuzz.report.brief import Commands, brief
 from fuzz.report.failure import full_text

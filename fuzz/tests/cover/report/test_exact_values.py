@@ -9,7 +9,7 @@ from pathlib import Path
 import mpmath
 import numpy as np
 
-from fuzz.base.dtypes import numbers
+from fuzz.core.base.dtypes import numbers
 from fuzz.findings import casefile
 from fuzz.tests.common.own_pack import unknown_afterwards
 from fuzz.tests.conftest import Cli

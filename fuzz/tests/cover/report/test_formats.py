@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.python_kernel import PythonKernel
-from fuzz.base.exits import ENDINGS, Exit
-from fuzz.base.verdict import Verdict
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.python_kernel import PythonKernel
+from fuzz.core.base.exits import ENDINGS, Exit
+from fuzz.core.base.verdict import Verdict
 from fuzz.findings.tally import WorstPass
 from fuzz.report import github
 from fuzz.report.formats import FORMATS, FormatError, parse, write_reports

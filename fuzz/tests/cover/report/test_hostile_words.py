@@ -14,14 +14,16 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from fuzz.adapters.target import NotRun, Target
-from fuzz.base.case import CaseError
-from fuzz.base.outcome import Outcome, Status
-from fuzz.base.text import printable
-from fuzz.base.verdict import Verdict
+from fuzz.campaign.replay import ChosenCase, write_script
+from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.base.case import CaseError
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.base.text import printable
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judgement
+from fuzz.explain.explanation import Counterfactual, Explanation
 from fuzz.findings.casefile import Found, load
 from fuzz.findings.codec import decoded, encoded
-from fuzz.judge.judge import Judgement
 from fuzz.report import console
 from fuzz.report.formats import FORMATS
 from fuzz.report.github import commands
@@ -33,8 +35,6 @@ from fuzz.tests.common.programs import run_c, run_program, target_on
 from fuzz.tests.common.strangers import CANARY, TEXTS
 from fuzz.tests.common.told import NOTHING
 from fuzz.tests.conftest import Cli
-from fuzz.triage.explanation import Counterfactual, Explanation
-from fuzz.uses.replay import ChosenCase, write_script
 
 CASE = given_case((2, 7), 1, "contiguous")
 COMMAND = re.compile(r"^\s*::[A-Za-z-]+(\s.*)?::|##\[", re.MULTILINE)

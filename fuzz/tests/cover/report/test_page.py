@@ -12,8 +12,15 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from fuzz.base.exits import ENDINGS, Exit
-from fuzz.base.verdict import Verdict
+from fuzz.campaign.nightly.opening import Slice, begin_slice, open_night
+from fuzz.core.base.exits import ENDINGS, Exit
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.generate import sketch
+from fuzz.core.generate.conditions import Together, conditions_of
+from fuzz.core.judge.judge import Judgement
+from fuzz.explain.explanation import Alternative, Counterfactual, Number, StatedRule, WorstElement
+from fuzz.explain.finding import Finding
+from fuzz.explain.rule.rule import Atom, Rule
 from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.codec import encoded
 from fuzz.findings.database import open_state
@@ -22,9 +29,6 @@ from fuzz.findings.database_views import NightView, view
 from fuzz.findings.store import Unsaved
 from fuzz.findings.tables import BucketRow, TargetRow
 from fuzz.findings.tally import Point, WorstRun
-from fuzz.generate import sketch
-from fuzz.generate.conditions import Together, conditions_of
-from fuzz.judge.judge import Judgement
 from fuzz.report.console import results
 from fuzz.report.night import night_outcome, night_record, pairs_of, print_night
 from fuzz.report.page import page, write_page
@@ -33,10 +37,6 @@ from fuzz.tests.common.examples import plain
 from fuzz.tests.common.features import N
 from fuzz.tests.common.hunting import PACK
 from fuzz.tests.common.told import OUTCOMES
-from fuzz.triage.explanation import Alternative, Counterfactual, Number, StatedRule, WorstElement
-from fuzz.triage.finding import Finding
-from fuzz.triage.rule.rule import Atom, Rule
-from fuzz.uses.nightly.opening import Slice, begin_slice, open_night
 
 _EVIL = "</style></svg><script>alert(1)</script><img src=x onerror='alert(2)'>\" onload=\"alert(3)"
 

@@ -12,18 +12,24 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from fuzz.adapters.registry import expand
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import Case, Output, Tensor, contiguous
-from fuzz.base.dtypes import NUMPY_DTYPE, decimal, from_bits
-from fuzz.base.exits import Exit
-from fuzz.base.outcome import Outcome, Status
-from fuzz.base.verdict import Verdict
-from fuzz.execute.lane import UNFINISHED
-from fuzz.execute.reach import reach_of
+from fuzz.campaign.search.wire import RemoteWait
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.case import Case, Output, Tensor, contiguous
+from fuzz.core.base.dtypes import NUMPY_DTYPE, decimal, from_bits
+from fuzz.core.base.exits import Exit
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.lane import UNFINISHED
+from fuzz.core.execute.reach import reach_of
+from fuzz.core.generate.aliasing import aliased_as
+from fuzz.core.judge.judge import Judge, Judgement
+from fuzz.explain.explanation import Alternative, Counterfactual, Memory, Number, Places, StatedRule, UnsetRead
+from fuzz.explain.facts import explanation_of, worst_element
+from fuzz.explain.finding import Diagnosis, Finding
+from fuzz.explain.rule.rule import Atom, Learned, Rule
+from fuzz.explain.stages.conclusion import Conclusion
 from fuzz.findings.tally import LATE, NO_TURN, Tally, TargetTally, WorstPass
-from fuzz.generate.aliasing import aliased_as
-from fuzz.judge.judge import Judge, Judgement
 from fuzz.report.brief import Commands, brief, brief_of
 from fuzz.report.console import PlainTable, markdown_table
 from fuzz.report.failure import _other_targets, allowance_lines, full_text
@@ -32,18 +38,12 @@ from fuzz.report.progress import LiveLine, Progress, judging_told, minutes, prog
 from fuzz.report.totals import bugs_words, found_words, run_notes
 from fuzz.report.use_outcome import outcome_of
 from fuzz.report.words import rule_lines
+from fuzz.tasks.judge.summary import not_given
 from fuzz.tests.common.features import N
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, target_of
 from fuzz.tests.common.told import NOTHING
 from fuzz.tests.cover.findings.test_codec import FULL
-from fuzz.triage.explain.conclusion import Conclusion
-from fuzz.triage.explanation import Alternative, Counterfactual, Memory, Number, Places, StatedRule, UnsetRead
-from fuzz.triage.facts import explanation_of, worst_element
-from fuzz.triage.finding import Diagnosis, Finding
-from fuzz.triage.rule.rule import Atom, Learned, Rule
-from fuzz.uses.judge.summary import not_given
-from fuzz.uses.search.wire import RemoteWait
 from oracles import escalation
 from oracles.dtypes import ITEMSIZE, form
 from oracles.escalation import Step

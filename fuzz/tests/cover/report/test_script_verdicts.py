@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.python_kernel import PythonKernel
-from fuzz.adapters.target import Target
-from fuzz.base.capability import Capabilities
-from fuzz.base.case import Case
-from fuzz.base.errors import UsageError
-from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
-from fuzz.judge.judge import EntryJudge, Judgement
-from fuzz.laws.registry import with_twins
+from fuzz.core.adapters.python_kernel import PythonKernel
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.capability import Capabilities
+from fuzz.core.base.case import Case
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.judge.judge import EntryJudge, Judgement
+from fuzz.core.laws.registry import with_twins
 from fuzz.report.glossary import MEANINGS
 from fuzz.tests.common.handmade import a_case, dense, padded
 from fuzz.tests.common.hunting import GENERIC

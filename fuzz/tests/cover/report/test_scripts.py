@@ -12,16 +12,17 @@ import numpy as np
 import pytest
 
 from fuzz import Any, CommandKernel, Contract, PythonKernel
-from fuzz.adapters import export
-from fuzz.adapters.registry import expand
-from fuzz.base.case import Case, Output, Tensor
-from fuzz.base.errors import UsageError
-from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
-from fuzz.generate.aliasing import aliased_as
-from fuzz.generate.layouts import lay_out
-from fuzz.judge.judge import EntryJudge, Judgement
-from fuzz.laws.registry import Entry
+from fuzz.campaign.replay import ChosenCase, check_name, chosen_for_script, write_script
+from fuzz.core.adapters import export
+from fuzz.core.adapters.registry import expand
+from fuzz.core.base.case import Case, Output, Tensor
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.generate.aliasing import aliased_as
+from fuzz.core.generate.layouts import lay_out
+from fuzz.core.judge.judge import EntryJudge, Judgement
+from fuzz.core.laws.registry import Entry
 from fuzz.report.script import _rule
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import GENERIC, PACK, TAIL_63, failing, failures, given_case, mutant, with_edits
@@ -34,7 +35,6 @@ from fuzz.tests.common.programs import (
     written,
 )
 from fuzz.tests.common.python_planted import python_target
-from fuzz.uses.replay import ChosenCase, check_name, chosen_for_script, write_script
 from oracles.dtypes import FORMATS
 from oracles.enclosure import ALLOWED
 from oracles.precise import Bounds

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fuzz.base.case import Case
+from fuzz.core.base.case import Case
+from fuzz.explain.explanation import Explanation
 from fuzz.report.snippet import snippet
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.told import NOTHING
 from fuzz.tests.cover.findings.test_codec import FULL
-from fuzz.triage.explanation import Explanation
 from oracles.dtypes import FORMATS
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.base.git import commit_of
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.base.git import commit_of
 from fuzz.report.source import Location, SourceChange, change_of, location_of
 
 _FIRST = "int helper;\n\nint kf_rms_norm(const kf_rms_norm_call *call) {\n    return 0;\n}\n"

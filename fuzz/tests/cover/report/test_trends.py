@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from fuzz.base.verdict import Verdict
+from fuzz.campaign.nightly.opening import Slice, begin_slice, close, open_night
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judgement
+from fuzz.explain.finding import Finding
 from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.database import open_state
 from fuzz.findings.database_store import DatabaseStore
@@ -18,13 +21,10 @@ from fuzz.findings.state import StateError
 from fuzz.findings.store import Unsaved
 from fuzz.findings.tables import TargetRow
 from fuzz.findings.tally import Point, WorstRun
-from fuzz.judge.judge import Judgement
 from fuzz.report.page import came_words, moves_of, page
 from fuzz.report.records import environment
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.hunting import GENERIC
-from fuzz.triage.finding import Finding
-from fuzz.uses.nightly.opening import Slice, begin_slice, close, open_night
 
 TARGET = "c-k@native:gcc-O2"
 NIGHTS = [

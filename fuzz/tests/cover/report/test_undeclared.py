@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.pack import built_in, load
-from fuzz.base.capability import Capabilities
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.pack import built_in, load
+from fuzz.core.base.capability import Capabilities
 from fuzz.report.totals import not_exercised, undeclared_by_op
 from fuzz.tests.conftest import GENERIC, Cli
 

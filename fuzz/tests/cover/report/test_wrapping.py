@@ -10,10 +10,10 @@ from typing import cast
 import pytest
 from rich.console import Console
 
-from fuzz.base.dtypes import shortest
-from fuzz.base.errors import UsageError
 from fuzz.cli.exits import leave
 from fuzz.cli.nightly import _warn
+from fuzz.core.base.dtypes import shortest
+from fuzz.core.base.errors import UsageError
 from fuzz.report.wrapping import columns, wrapped
 
 

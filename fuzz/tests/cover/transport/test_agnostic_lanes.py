@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.c import CAttestation
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.isa import ISAS, Value
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import NotRun, Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import contiguous
-from fuzz.base.kernel import PLAIN
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.c import CAttestation
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.isa import ISAS, Value
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.case import contiguous
+from fuzz.core.base.kernel import PLAIN
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.tests.common.planted import ANYTHING, a_case
 
 COPY = """

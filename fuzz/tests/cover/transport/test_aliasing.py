@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fuzz.base.case import Case, CaseError, Layout, Output, Tensor, contiguous
-from fuzz.base.outcome import Damage, Status, Unwritten
+from fuzz.core.base.case import Case, CaseError, Layout, Output, Tensor, contiguous
+from fuzz.core.base.outcome import Damage, Status, Unwritten
 from fuzz.tests.common.planted import Run, a_case, values
 
 NATIVE = pytest.mark.parametrize("place", ["native"], indirect=True)

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters.c import CAttestation
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.registry import expand
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import Case
-from fuzz.base.fill import FILLS, HUGE, filled
-from fuzz.base.outcome import Outcome, Status
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.c import CAttestation
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.case import Case
+from fuzz.core.base.fill import FILLS, HUGE, filled
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.tests.common.planted import ANYTHING, HEAD, a_case
 
 _FLOATS = ", ".join(f'"v{number}"' for number in range(32))

@@ -12,17 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import Case
-from fuzz.base.kernel import PLAIN
-from fuzz.base.outcome import CHANGES, Change, Outcome, Status
-from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
-from fuzz.judge.judge import Judge
+from fuzz.core.adapters.target import Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.case import Case
+from fuzz.core.base.kernel import PLAIN
+from fuzz.core.base.outcome import CHANGES, Change, Outcome, Status
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.judge.judge import Judge
+from fuzz.core.transport import process
 from fuzz.tests.common.planted import Run, a_case
 from fuzz.tests.common.python_planted import CUE, TORCH_HEAD, indented, outcomes, python_target
-from fuzz.transport import process
 
 ACTS: dict[str, tuple[str, str]] = {
     "handler": ("signal(SIGUSR1, SIG_IGN);", "signals: another handler of SIGUSR1"),
@@ -399,7 +399,7 @@ def test_memory_that_every_call_of_a_python_kernel_keeps(tmp_path: Path, cache: 
 
 
 _FULL = """
-from fuzz.transport.python.state import MemoryWatch
+from fuzz.core.transport.python.state import MemoryWatch
 kept, calls = [], 0
 def call():
     global calls

@@ -14,18 +14,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters.build import Builder
-from fuzz.adapters.target import NotRun, Target
-from fuzz.base.outcome import Fault, Status
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.build import Builder
+from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.base.outcome import Fault, Status
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.transport.child import command
+from fuzz.core.transport.ending import EndedError
+from fuzz.core.transport.frames import Response, encode_case, encode_frame
+from fuzz.core.transport.process import Process
+from fuzz.core.transport.steps import taken
 from fuzz.tests.common.planted import HANGS, Run, a_case, c_program
 from fuzz.tests.common.python_planted import python_target
 from fuzz.tests.conftest import HANG_S
-from fuzz.transport.child import command
-from fuzz.transport.ending import EndedError
-from fuzz.transport.frames import Response, encode_case, encode_frame
-from fuzz.transport.process import Process
-from fuzz.transport.steps import taken
 
 BAD = a_case(bits=b"\xff" * 48)
 """a case that the kernels below take for their cue."""
@@ -223,9 +223,9 @@ def test_leaving_the_pool_ends_the_workers(make_target: Callable[[str], Target],
 
 PARENT = """
 import os, signal, sys
-from fuzz.transport.child import command
-from fuzz.transport.process import Process
-from fuzz.transport.steps import taken
+from fuzz.core.transport.child import command
+from fuzz.core.transport.process import Process
+from fuzz.core.transport.steps import taken
 process = Process(command(sys.argv[1:]), limit=0.5)
 taken(process.hello())
 taken(process._send(sys.stdin.buffer.read()))

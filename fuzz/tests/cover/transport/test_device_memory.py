@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
+from fuzz.core.transport.python import device
+from fuzz.core.transport.python.arrays import TorchArrays
+from fuzz.core.transport.python.device import DeviceMemory
+from fuzz.core.transport.python.slab import Slab, slabs
 from fuzz.tests.common.planted import a_case
-from fuzz.transport.python import device
-from fuzz.transport.python.arrays import TorchArrays
-from fuzz.transport.python.device import DeviceMemory
-from fuzz.transport.python.slab import Slab, slabs
 
 _MARGIN = 512
 

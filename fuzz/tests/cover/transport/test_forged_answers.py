@@ -10,19 +10,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from fuzz.adapters.python_kernel import PythonKernel
-from fuzz.adapters.registry import expand
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.outcome import Status
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.python_kernel import PythonKernel
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.outcome import Status
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.transport import process as process_module
+from fuzz.core.transport.ending import EndedError, Ending
+from fuzz.core.transport.frames import encode_case, longest_answer
+from fuzz.core.transport.journal import Journal
+from fuzz.core.transport.process import Process
+from fuzz.core.transport.taken import Taken
 from fuzz.tests.common.forged import CASES, Forger, forge, true_answers
 from fuzz.tests.common.planted import ANYTHING
-from fuzz.transport import process as process_module
-from fuzz.transport.ending import EndedError, Ending
-from fuzz.transport.frames import encode_case, longest_answer
-from fuzz.transport.journal import Journal
-from fuzz.transport.process import Process
-from fuzz.transport.taken import Taken
 
 LIMIT_S = 5.0
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters.build import Builder
-from fuzz.adapters.target import Target
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.build import Builder
+from fuzz.core.adapters.target import Target
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.transport.fork_server import fork_server
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.common.python_planted import python_target
-from fuzz.transport.fork_server import fork_server
 
 _TELLS = """
 import os

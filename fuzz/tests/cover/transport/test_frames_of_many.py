@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.base.case import Case, contiguous
-from fuzz.base.outcome import Outcome, Status
-from fuzz.execute.lane import Wait
+from fuzz.core.base.case import Case, contiguous
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.execute.lane import Wait
+from fuzz.core.transport.process import Process
+from fuzz.core.transport.steps import Steps
 from fuzz.tests.common.planted import HANGS, Run, a_case
 from fuzz.tests.common.python_planted import TORCH_HEAD, indented, outcomes, python_target
-from fuzz.transport.process import Process
-from fuzz.transport.steps import Steps
 
 MANY, CULPRIT = 64, 40
 COUNTED = "static int calls; copy(c); row(&c->y, 0)[1] = ++calls; const int number = row(&c->x, 0)[0]; (void)number;"
@@ -81,7 +81,7 @@ def test_a_hang_in_the_middle_is_that_cases_and_it_is_named(run: Run, monkeypatc
         seen.extend(waits)
         return []
 
-    monkeypatch.setattr("fuzz.execute.pool.patient", watch)
+    monkeypatch.setattr("fuzz.core.execute.pool.patient", watch)
     cases = numbered()
     found = run(f"{COUNTED} if (number == {CULPRIT}) {HANGS}", *cases, limit=1.0)
     assert [place for place, each in enumerate(found) if each.status is not Status.RAN] == [CULPRIT]

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.target import Attestation, Target
-from fuzz.base.case import contiguous
-from fuzz.base.kernel import PLAIN
-from fuzz.base.outcome import Outcome, Status
-from fuzz.base.verdict import Verdict
 from fuzz.cli.exits import Exit
-from fuzz.execute.pool import WorkerPool
-from fuzz.judge.judge import Judge
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.target import Attestation, Target
+from fuzz.core.base.case import contiguous
+from fuzz.core.base.kernel import PLAIN
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.judge.judge import Judge
 from fuzz.tests.common.planted import ANYTHING, a_case, c_target
 from fuzz.tests.conftest import Cli
 

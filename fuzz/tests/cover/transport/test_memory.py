@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fuzz.base.case import Case, Layout, Output, Tensor, contiguous
-from fuzz.base.outcome import Damage, Fault, Status, Unwritten
+from fuzz.core.base.case import Case, Layout, Output, Tensor, contiguous
+from fuzz.core.base.outcome import Damage, Fault, Status, Unwritten
 from fuzz.tests.common.planted import Run, a_case, values
 
 BEFORE = contiguous((3, 4), guard="before")

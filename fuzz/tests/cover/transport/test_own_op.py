@@ -11,24 +11,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters import abi
-from fuzz.adapters.build import Builder, BuildError
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.export import Allowed, Script
-from fuzz.adapters.python_kernel import PythonKernel
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.capability import Capabilities
-from fuzz.base.case import Case, CaseError, Layout, Output, Tensor, contiguous
-from fuzz.base.dtypes import NUMPY_DTYPE
-from fuzz.base.outcome import Outcome, Status, Unwritten
+from fuzz.core.adapters import abi
+from fuzz.core.adapters.build import Builder, BuildError
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.export import Allowed, Script
+from fuzz.core.adapters.python_kernel import PythonKernel
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.capability import Capabilities
+from fuzz.core.base.case import Case, CaseError, Layout, Output, Tensor, contiguous
+from fuzz.core.base.dtypes import NUMPY_DTYPE
+from fuzz.core.base.outcome import Outcome, Status, Unwritten
+from fuzz.core.transport import records
+from fuzz.core.transport.frames import Response, encode_case, outcome_of
+from fuzz.core.transport.steps import taken
 from fuzz.tests.common.own_op import C_KERNEL, OP, PYTHON_KERNEL, RESULTS, cases, registered
 from fuzz.tests.common.planted import c_program, c_target
 from fuzz.tests.conftest import Cli
-from fuzz.transport import records
-from fuzz.transport.frames import Response, encode_case, outcome_of
-from fuzz.transport.steps import taken
 from oracles.declared import OpError
 from oracles.dtypes import DTYPES, ITEMSIZE
 from oracles.op import Op

@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fuzz.adapters.cuda import VISIBLE
+from fuzz.core.adapters.cuda import VISIBLE
+from fuzz.core.transport.python.programs import Programs, programs_in
 from fuzz.tests.conftest import CHECKOUT
-from fuzz.transport.python.programs import Programs, programs_in
 
 _COMPILES = """
 import sys
@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from fuzz.transport.python.programs import note_programs
+from fuzz.core.transport.python.programs import note_programs
 
 @triton.jit
 def program(x, n, BLOCK: tl.constexpr):

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.build import Builder
-from fuzz.adapters.target import AttestationError, Target
-from fuzz.base.case import Case, Layout, Output, Tensor
-from fuzz.base.outcome import Outcome, Unwritten
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.build import Builder
+from fuzz.core.adapters.target import AttestationError, Target
+from fuzz.core.base.case import Case, Layout, Output, Tensor
+from fuzz.core.base.outcome import Outcome, Unwritten
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.transport import records
+from fuzz.core.transport.frames import AnswerError, FrameError, Response, encode_case, encode_frame, outcome_of
+from fuzz.core.transport.steps import taken
 from fuzz.tests.common.planted import Run, a_case, c_program
 from fuzz.tests.conftest import HANG_S
-from fuzz.transport import records
-from fuzz.transport.frames import AnswerError, FrameError, Response, encode_case, encode_frame, outcome_of
-from fuzz.transport.steps import taken
 
 SEES = """
     const kf_tensor *x = &c->x;
@@ -55,7 +55,7 @@ def test_the_kernel_sees_the_case(run: Run) -> None:
 
 
 def test_a_batch_larger_than_a_frame_keeps_its_order(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fuzz.execute.pool.FRAME_BYTES", 2000)
+    monkeypatch.setattr("fuzz.core.execute.pool.FRAME_BYTES", 2000)
     cases = [a_case(bits=bytes([n]) * 48) for n in range(30)]
     assert [outcome.outputs["y"] for outcome in run("copy(c);", *cases)] == [case.inputs["x"].bits for case in cases]
 

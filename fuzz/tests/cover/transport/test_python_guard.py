@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.python_kernel import Device
-from fuzz.base.case import Case, Tensor, contiguous
-from fuzz.base.kernel import PLAIN
-from fuzz.base.outcome import Fault, Status
-from fuzz.base.verdict import Verdict
-from fuzz.judge.judge import Judge
+from fuzz.core.adapters.python_kernel import Device
+from fuzz.core.base.case import Case, Tensor, contiguous
+from fuzz.core.base.kernel import PLAIN
+from fuzz.core.base.outcome import Fault, Status
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judge
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.common.python_planted import (
     BAD,
@@ -170,7 +170,7 @@ def test_a_storage_that_no_memory_holds_is_not_tried(run_python: RunPython) -> N
 
 
 def test_without_a_compiler_a_touch_is_a_crash(run_python: RunPython, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fuzz.adapters.python.fault_watcher", lambda builder: "")
+    monkeypatch.setattr("fuzz.core.adapters.python.fault_watcher", lambda builder: "")
     before, bad, after = run_python(CUE.format(PEEK.format(tensor="x", at=48, count=1)), a_case(), BAD, a_case())
     assert [before.status, bad.status, after.status] == [Status.RAN, Status.DIED, Status.RAN]
     assert "SIGSEGV" in bad.detail
@@ -179,7 +179,7 @@ def test_without_a_compiler_a_touch_is_a_crash(run_python: RunPython, monkeypatc
 def test_addresses_that_cannot_be_reserved_are_said() -> None:
     lines = (
         "import resource",
-        "from fuzz.transport.python.memory import Arena",
+        "from fuzz.core.transport.python.memory import Arena",
         "resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))",
         "Arena(1024, 5, '')",
     )

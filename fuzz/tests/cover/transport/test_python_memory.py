@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fuzz.base.case import Case, Guard, Layout, Output, Tensor, contiguous
-from fuzz.base.kernel import PLAIN
-from fuzz.base.outcome import Damage, Status, Unwritten
-from fuzz.base.verdict import Verdict
-from fuzz.judge.judge import Judge
+from fuzz.core.base.case import Case, Guard, Layout, Output, Tensor, contiguous
+from fuzz.core.base.kernel import PLAIN
+from fuzz.core.base.outcome import Damage, Status, Unwritten
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judge
+from fuzz.core.transport.python.arrays import NumpyArrays
+from fuzz.core.transport.python.attempt import CaseRunner
+from fuzz.core.transport.python.memory import FreshMemory
+from fuzz.core.transport.records import NOT_BUILT, RAN
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.common.python_planted import BEFORE, PITCHED, RunPython
-from fuzz.transport.python.arrays import NumpyArrays
-from fuzz.transport.python.attempt import CaseRunner
-from fuzz.transport.python.memory import FreshMemory
-from fuzz.transport.records import NOT_BUILT, RAN
 
 
 def _stray(tensor: str, at: int) -> str:

@@ -16,21 +16,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters.build import Builder
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.python import sandbox_at
-from fuzz.adapters.python_kernel import Device
-from fuzz.adapters.target import Target
-from fuzz.base.outcome import Outcome, Status
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.build import Builder
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.python import sandbox_at
+from fuzz.core.adapters.python_kernel import Device
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.transport import sandbox
+from fuzz.core.transport.fork_server import fork_server
+from fuzz.core.transport.sandbox import MOST_PROCESSES
+from fuzz.core.transport.steps import taken
 from fuzz.tests import conftest
 from fuzz.tests.common.planted import HANGS, HEAD, a_case, c_program, c_target
 from fuzz.tests.common.python_planted import BAD, TORCH_HEAD, TRITON, TRITON_HEAD, outcomes, python_target
 from fuzz.tests.conftest import Cli
-from fuzz.transport import sandbox
-from fuzz.transport.fork_server import fork_server
-from fuzz.transport.sandbox import MOST_PROCESSES
-from fuzz.transport.steps import taken
 
 _KINDS = ("network", "writes", "signals", "reads", "environment", "checkout")
 """What is tried, in the order of the elements of y that say whether it could be done."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.base.case import Case, Layout, contiguous
-from fuzz.base.outcome import Damage, Fault, Status
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.base.case import Case, Layout, contiguous
+from fuzz.core.base.outcome import Damage, Fault, Status
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.tests.common.planted import Run, a_case
 
 FAR = (1 << 31) + 37

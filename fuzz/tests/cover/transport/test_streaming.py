@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters.c import CAttestation
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.isa import ISAS
-from fuzz.adapters.registry import expand
-from fuzz.adapters.toolchain import this_host
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.c import CAttestation
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.isa import ISAS
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.tests.common.planted import ANYTHING, HEAD, a_case
 
 [_LENGTH] = ISAS["sme"].settings

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from fuzz.base.outcome import Status
+from fuzz.core.base.outcome import Status
+from fuzz.core.transport.taken import Taken, workers_time
 from fuzz.tests.common.planted import HANGS, Run, a_case
-from fuzz.transport.taken import Taken, workers_time
 
 _BUSY = """
 copy(c);

@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 import torch
 
-from fuzz.adapters.cuda_adapter import functions
-from fuzz.adapters.registry import expand
-from fuzz.base.case import Case, CaseError, Output, Tensor, contiguous
-from fuzz.base.dtypes import from_bits
-from fuzz.base.fill import FILL, FILLS, HUGE, NAN, ORDINARY, UNSET, ZERO, fill_of, filled, refilled
-from fuzz.base.outcome import Unwritten
-from fuzz.base.validity import check_case
+from fuzz.core.adapters.cuda_adapter import functions
+from fuzz.core.adapters.registry import expand
+from fuzz.core.base.case import Case, CaseError, Output, Tensor, contiguous
+from fuzz.core.base.dtypes import from_bits
+from fuzz.core.base.fill import FILL, FILLS, HUGE, NAN, ORDINARY, UNSET, ZERO, fill_of, filled, refilled
+from fuzz.core.base.outcome import Unwritten
+from fuzz.core.base.validity import check_case
+from fuzz.core.transport.python import shared_memory
+from fuzz.core.transport.python.unset import _fill_on_gpu
 from fuzz.tests.common.forms import pack, softmax
 from fuzz.tests.common.planted import Run, a_case
 from fuzz.tests.common.python_planted import outcomes, python_target
 from fuzz.tests.conftest import Cli
-from fuzz.transport.python import shared_memory
-from fuzz.transport.python.unset import _fill_on_gpu
 
 _BEFORE = "#include <sys/auxv.h>\n"
 _SHOWS = r"""

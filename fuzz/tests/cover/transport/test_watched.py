@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.transport.python.watched import REPORT, Report
+from fuzz.core.transport.python.watched import REPORT, Report
 
 _BEGUN = "========= COMPUTE-SANITIZER\n"
 _UNSET = """\

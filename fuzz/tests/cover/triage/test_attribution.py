@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.python_kernel import PythonKernel
-from fuzz.adapters.registry import expand
-from fuzz.base.kernel import Kernel
-from fuzz.base.verdict import Verdict
-from fuzz.judge.judge import Judgement
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.python_kernel import PythonKernel
+from fuzz.core.adapters.registry import expand
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judgement
+from fuzz.explain.attribute.attribution import attributed, witnesses
 from fuzz.tests.common.hunting import GENERIC
-from fuzz.triage.attribute.attribution import attributed, witnesses
 
 
 def _in_c(folder: Path, name: str, source: str, text: str = "/* nothing */") -> Kernel:

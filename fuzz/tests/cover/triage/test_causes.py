@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fuzz.base.case import Case
-from fuzz.base.draw import Frame
-from fuzz.base.verdict import Verdict
+from fuzz.core.base.case import Case
+from fuzz.core.base.draw import Frame
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judgement
+from fuzz.explain.causes import Cause, causes_of
+from fuzz.explain.finding import Diagnosis, Finding
+from fuzz.explain.rule.rule import Atom, Learned, Rule
+from fuzz.explain.stages.conclusion import Conclusion
 from fuzz.findings.codec import rule_from_text, rule_to_text
-from fuzz.judge.judge import Judgement
 from fuzz.tests.common.features import ROWS, N
 from fuzz.tests.common.hunting import GENERIC, given_case, target_of
 from fuzz.tests.common.told import lines_of
-from fuzz.triage.causes import Cause, causes_of
-from fuzz.triage.explain.conclusion import Conclusion
-from fuzz.triage.finding import Diagnosis, Finding
-from fuzz.triage.rule.rule import Atom, Learned, Rule
 
 _BANDS = ((3, 5), (20, 24), (40, 41))
 

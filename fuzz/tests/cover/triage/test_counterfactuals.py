@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.base.case import Case
-from fuzz.base.errors import UsageError
-from fuzz.base.kernel import Kernel
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.base.case import Case
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.explain.explanation import Counterfactual
+from fuzz.explain.shrink.shrink import shrink
+from fuzz.explain.stages.counterfactuals import counterfactuals, edited
+from fuzz.explain.trial.family import Family
+from fuzz.explain.trial.trial import Trials
 from fuzz.findings.casefile import Found, save
 from fuzz.report.words import counterfactual_words, nearest_words
 from fuzz.tests.common.hunting import failing, given_case, target_of, with_edits
 from fuzz.tests.conftest import Cli
-from fuzz.triage.explain.counterfactuals import counterfactuals, edited
-from fuzz.triage.explanation import Counterfactual
-from fuzz.triage.shrink.shrink import shrink
-from fuzz.triage.trial.family import Family
-from fuzz.triage.trial.trial import Trials
 
 _TAIL_OF_4 = ("for (size_t i = 0; i < n; i++) total", "for (size_t i = 0; i < n / 4 * 4; i++) total")
 _EPS = ("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0.5f)")

@@ -7,15 +7,15 @@ from math import inf
 
 import pytest
 
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.explain.causes import Pile
+from fuzz.explain.finding import Finding
+from fuzz.explain.stages.declaration import Fitting, fitting
+from fuzz.explain.trial.family import Family
+from fuzz.explain.trial.trial import Trials
 from fuzz.report.words import contract_words
 from fuzz.tests.common.hunting import PACK, failures, mutant, target_of
-from fuzz.triage.causes import Pile
-from fuzz.triage.explain.declaration import Fitting, fitting
-from fuzz.triage.finding import Finding
-from fuzz.triage.trial.family import Family
-from fuzz.triage.trial.trial import Trials
 from oracles.formula.contract import Contract
 from oracles.formula.neighbours import declaration, neighbours, pairs
 from oracles.ops import OPS

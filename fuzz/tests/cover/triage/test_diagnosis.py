@@ -6,18 +6,18 @@ import re
 
 import pytest
 
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.feature import Feature
-from fuzz.base.kernel import Kernel
-from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.feature import Feature
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.explain.diagnosis import TimeAllowance, diagnose
+from fuzz.explain.finding import Diagnosis, Finding
+from fuzz.explain.rule.rule import Atom, Rule
 from fuzz.tests.common.hunting import GENERIC, TAIL_63, failing, given_case, with_edits
 from fuzz.tests.common.told import lines_of
-from fuzz.triage.diagnosis import TimeAllowance, diagnose
-from fuzz.triage.finding import Diagnosis, Finding
-from fuzz.triage.rule.rule import Atom, Rule
 
 _SCALED = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (WRONG ? 1.5f : 1.0f);")
 _AT_O0 = (_SCALED[0], _SCALED[1].replace("WRONG", "0\n#ifndef __OPTIMIZE__\n+ 1\n#endif\n"))
@@ -94,7 +94,7 @@ def test_what_is_shown_to_hang_has_no_answer_in_the_whole_limit(
 ) -> None:
     """It is shrunk with less, in which what is only slow has none either. That is so, too, where the running worker
     has hung too often to be asked."""
-    monkeypatch.setattr("fuzz.triage.diagnosis._HANGING_S", 0.05)
+    monkeypatch.setattr("fuzz.explain.diagnosis._HANGING_S", 0.05)
     waits = f"extern int usleep(unsigned); if (n > 4) usleep(n > 5 ? 30000000 : {pause});"
     kernel = with_edits(("float total = 0.0f;", f"float total = 0.0f; {waits}"))
     (target,) = [each for each in _targets(kernel) if each.id.endswith("native:gcc-O2")]

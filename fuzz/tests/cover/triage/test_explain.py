@@ -8,21 +8,21 @@ from itertools import count
 
 import pytest
 
-from fuzz.base.case import Case
-from fuzz.base.feature import Feature
-from fuzz.base.kernel import Kernel
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.base.case import Case
+from fuzz.core.base.feature import Feature
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.explain.evidence.evidence import Evidence, probe
+from fuzz.explain.rule.rule import Atom, Learned, Rule
+from fuzz.explain.shrink.shrink import shrink
+from fuzz.explain.stages.conclusion import Conclusion, concluded
+from fuzz.explain.stages.explain import explain
+from fuzz.explain.trial.family import Family
+from fuzz.explain.trial.trial import KeepsStateError, Trials
 from fuzz.tests.common.features import ROWS, N, left
 from fuzz.tests.common.handmade import a_case
 from fuzz.tests.common.hunting import TAIL_63, failing, given_case, mutant, target_of, with_edits
 from fuzz.tests.common.told import concluded_lines
-from fuzz.triage.evidence.evidence import Evidence, probe
-from fuzz.triage.explain.conclusion import Conclusion, concluded
-from fuzz.triage.explain.explain import explain
-from fuzz.triage.rule.rule import Atom, Learned, Rule
-from fuzz.triage.shrink.shrink import shrink
-from fuzz.triage.trial.family import Family
-from fuzz.triage.trial.trial import KeepsStateError, Trials
 
 _SCALED = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (WRONG ? 1.5f : 1.0f);")
 
@@ -111,8 +111,8 @@ def test_that_a_kernel_fails_without_elements_is_told_by_a_search(monkeypatch: p
     """Nothing of such a case can be varied."""
     some = [given_case((rows, n), 1, "contiguous") for rows in (1, 2, 4) for n in range(5)]
     some += [a_case("rms_norm", (), (rows, n), scale=0.0) for rows in (1, 2) for n in (1, 4)]
-    monkeypatch.setattr("fuzz.triage.explain.explain.searched", lambda *_: some)
-    monkeypatch.setattr("fuzz.triage.explain.conclusion.HELD", 8)
+    monkeypatch.setattr("fuzz.explain.stages.explain.searched", lambda *_: some)
+    monkeypatch.setattr("fuzz.explain.stages.conclusion.HELD", 8)
     once = "{ return each_row(call, generic_row); }"
     kernel = with_edits((once, once.replace("{ ", "{ if (!call->x.shape[call->axis]) __builtin_trap(); ")))
     said, held = concluded_lines(_explained(kernel, found=given_case((3, 0), 1, "contiguous")))

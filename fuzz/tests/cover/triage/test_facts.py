@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from fuzz.base.feature import Feature
+from fuzz.core.base.feature import Feature
+from fuzz.explain.explanation import Counterfactual, Held
+from fuzz.explain.facts import _so_far, stated
+from fuzz.explain.rule.rule import Atom, Learned, Rule
+from fuzz.explain.stages.conclusion import Conclusion
 from fuzz.tests.common.features import N
-from fuzz.triage.explain.conclusion import Conclusion
-from fuzz.triage.explanation import Counterfactual, Held
-from fuzz.triage.facts import _so_far, stated
-from fuzz.triage.rule.rule import Atom, Learned, Rule
 
 _LARGE = Atom(Feature("largest element", "x"), ">=", (88.0,), 1.0)
 _LONG = Atom(N, ">=", (9,), 1.0)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fuzz.base.outcome import Outcome, Status, Unwritten
-from fuzz.judge.judge import Judge
+from fuzz.core.base.outcome import Outcome, Status, Unwritten
+from fuzz.core.judge.judge import Judge
+from fuzz.explain.trial.family import Family
 from fuzz.tests.common.hunting import GENERIC, given_case
-from fuzz.triage.trial.family import Family
 
 
 def test_an_exception_and_what_is_not_written_are_two_failures_and_the_text_is_kept() -> None:

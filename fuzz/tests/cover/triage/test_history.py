@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from fuzz.base.case import Case
+from fuzz.core.base.case import Case
+from fuzz.explain.attribute.history import Need, differences, fewest_calls, history_line, need_line, recognise
 from fuzz.tests.common.examples import plain
-from fuzz.triage.attribute.history import Need, differences, fewest_calls, history_line, need_line, recognise
 
 CALLS = tuple(plain(n, eps=eps) for n in range(1, 40) for eps in (0.0, 0.5, 1.0))
 CASE = plain(20, eps=0.5)
@@ -99,7 +99,7 @@ def test_a_failure_that_comes_and_goes_alone_needs_no_history() -> None:
 
 @pytest.mark.parametrize("budget", [3, 40])
 def test_an_endless_search_ends_with_what_is_known(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fuzz.triage.attribute.history._TRIALS", budget)
+    monkeypatch.setattr("fuzz.explain.attribute.history._TRIALS", budget)
     found = recognise(lambda history: sum(_n(call) % 3 == 0 for call in history) > 10, CASE, CALLS)
     assert found.need is Need.HISTORY
     assert sum(_n(call) % 3 == 0 for call in found.history) > 10

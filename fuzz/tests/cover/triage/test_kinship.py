@@ -11,13 +11,13 @@ import pytest
 
 from fuzz import Contract, Op, Operand
 from fuzz import formula as f
-from fuzz.adapters.registry import expand
-from fuzz.base.case import Case, Output, Tensor, contiguous
+from fuzz.core.adapters.registry import expand
+from fuzz.core.base.case import Case, Output, Tensor, contiguous
+from fuzz.explain.trial.family import Family
+from fuzz.explain.trial.kinship import are_kin
+from fuzz.explain.trial.trial import Trials
+from fuzz.tasks.check.function import OwnProcess, declared
 from fuzz.tests.common.own_op import registered
-from fuzz.triage.trial.family import Family
-from fuzz.triage.trial.kinship import are_kin
-from fuzz.triage.trial.trial import Trials
-from fuzz.uses.check.function import OwnProcess, declared
 from oracles.formula.node import Node
 from oracles.formula.trace import Outputs
 

@@ -8,23 +8,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fuzz.base.case import Case, Layout, Output, Tensor
-from fuzz.base.draw import Frame
-from fuzz.base.feature import Feature
-from fuzz.execute.pool import WorkerPool
-from fuzz.generate.menus import menus_of
-from fuzz.generate.variations import base_of, made, ordinary, with_values
-from fuzz.laws.law import LawCheck
-from fuzz.laws.values import SIGN_FLIP
+from fuzz.core.base.case import Case, Layout, Output, Tensor
+from fuzz.core.base.draw import Frame
+from fuzz.core.base.feature import Feature
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.generate.menus import menus_of
+from fuzz.core.generate.variations import base_of, made, ordinary, with_values
+from fuzz.core.laws.law import LawCheck
+from fuzz.core.laws.values import SIGN_FLIP
+from fuzz.explain.evidence.evidence import Evidence, Masking, probe, probe_all
+from fuzz.explain.evidence.masking import _Go, _ordinary, failing_ordinarily, shown_in, shown_with, swamped, unmask
+from fuzz.explain.rule.rule import OF_NOTHING, Atom
+from fuzz.explain.rule.traits import case_traits
+from fuzz.explain.trial.family import Family
+from fuzz.explain.trial.trial import Trials
 from fuzz.tests.common.examples import first_cases, plain
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import TAIL_63, mutant, target_of, with_edits
-from fuzz.triage.evidence.evidence import Evidence, Masking, probe, probe_all
-from fuzz.triage.evidence.masking import _Go, _ordinary, failing_ordinarily, shown_in, shown_with, swamped, unmask
-from fuzz.triage.rule.rule import OF_NOTHING, Atom
-from fuzz.triage.rule.traits import case_traits
-from fuzz.triage.trial.family import Family
-from fuzz.triage.trial.trial import Trials
 from oracles.ops import OPS
 
 

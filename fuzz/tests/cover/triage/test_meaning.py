@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from fuzz.explain.stages.declaration import Fitting
+from fuzz.explain.stages.meaning import meaning
 from fuzz.report.brief import brief_of
 from fuzz.report.words import contract_words
 from fuzz.tests.cover.findings.test_codec import FULL
-from fuzz.triage.explain.declaration import Fitting
-from fuzz.triage.explain.meaning import meaning
 from oracles.formula.contract import Contract
 from oracles.formula.neighbours import Neighbour, neighbours
 from oracles.ops import OPS

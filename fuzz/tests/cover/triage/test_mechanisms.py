@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional
 
 import fuzz
-from fuzz.uses.check.plan import GIVEN, Options
+from fuzz.tasks.check.plan import GIVEN, Options
 
 
 @pytest.fixture(autouse=True)

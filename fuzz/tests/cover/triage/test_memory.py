@@ -6,28 +6,28 @@ from dataclasses import replace
 
 import pytest
 
-from fuzz.base.case import Case, CaseError, Layout, Output, Tensor
-from fuzz.base.feature import Feature
-from fuzz.base.kernel import Kernel
-from fuzz.base.memory import distances, meets, overlapping, shift
-from fuzz.base.validity import check_case
-from fuzz.execute.pool import WorkerPool
-from fuzz.generate.aliasing import aliased_as
-from fuzz.generate.realise import realise
-from fuzz.generate.variations import base_of, made, sized
+from fuzz.core.base.case import Case, CaseError, Layout, Output, Tensor
+from fuzz.core.base.feature import Feature
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.memory import distances, meets, overlapping, shift
+from fuzz.core.base.validity import check_case
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.generate.aliasing import aliased_as
+from fuzz.core.generate.realise import realise
+from fuzz.core.generate.variations import base_of, made, sized
+from fuzz.explain.evidence.evidence import Evidence, probe, probe_all
+from fuzz.explain.evidence.masking import unmask
+from fuzz.explain.evidence.probes import ProbeMenu, changed, combined
+from fuzz.explain.rule.rule import Atom, Trait
+from fuzz.explain.rule.traits import case_traits
+from fuzz.explain.shrink.choices import SHARING, Choices
+from fuzz.explain.shrink.shrink import shrink
+from fuzz.explain.stages.standing import look_into
+from fuzz.explain.trial.family import Family
+from fuzz.explain.trial.trial import Trials
 from fuzz.tests.common.features import N
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, failing, mutant, target_of
-from fuzz.triage.evidence.evidence import Evidence, probe, probe_all
-from fuzz.triage.evidence.masking import unmask
-from fuzz.triage.evidence.probes import ProbeMenu, changed, combined
-from fuzz.triage.explain.standing import look_into
-from fuzz.triage.rule.rule import Atom, Trait
-from fuzz.triage.rule.traits import case_traits
-from fuzz.triage.shrink.choices import SHARING, Choices
-from fuzz.triage.shrink.shrink import shrink
-from fuzz.triage.trial.family import Family
-from fuzz.triage.trial.trial import Trials
 
 _TURNS = range(12)
 """ways in which an output is laid over an input: before and after it, by one, a row or more, as dense or as strided."""

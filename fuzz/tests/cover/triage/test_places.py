@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from fuzz.base.case import Case
-from fuzz.base.verdict import Verdict
-from fuzz.judge.judge import Judgement
+from fuzz.core.base.case import Case
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judgement
+from fuzz.explain.attribute.places import places_of
 from fuzz.report.words import places_words
 from fuzz.tests.common.hunting import given_case
-from fuzz.triage.attribute.places import places_of
 from oracles.truth import OutputCheck
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuzz.base.feature import Feature
+from fuzz.core.base.feature import Feature
+from fuzz.explain.rule.reach import RuleBounds, reach_of
+from fuzz.explain.rule.rule import Atom, Rule, Traits
 from fuzz.tests.common.features import ROWS, N, left
-from fuzz.triage.rule.reach import RuleBounds, reach_of
-from fuzz.triage.rule.rule import Atom, Rule, Traits
 
 _NEVER, _ALWAYS = 300, 600
 _DTYPE = Feature("dtype", "x")

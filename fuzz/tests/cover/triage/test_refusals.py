@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from fuzz.base.capability import Capabilities, Capability
-from fuzz.base.case import contiguous
-from fuzz.base.verdict import Verdict
-from fuzz.judge.judge import Judgement
+from fuzz.core.base.capability import Capabilities, Capability
+from fuzz.core.base.case import contiguous
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judgement
+from fuzz.explain.evidence.evidence import Evidence
+from fuzz.explain.stages.refusals import declaring
 from fuzz.report.words import suggestion_words
 from fuzz.tests.common.planted import a_case
-from fuzz.triage.evidence.evidence import Evidence
-from fuzz.triage.explain.refusals import declaring
 
 _SHAPES = {n: a_case(contiguous((3, n)), bits=bytes(12 * n)) for n in (0, 1, 4, 7, 8, 12, 16, 24)}
 

@@ -7,15 +7,15 @@ import re
 
 import pytest
 
-from fuzz.base.feature import Feature
-from fuzz.generate.variations import base_of
+from fuzz.core.base.feature import Feature
+from fuzz.core.generate.variations import base_of
+from fuzz.explain.evidence.probes import spread, swept
+from fuzz.explain.rule.inducer import induce, learn
+from fuzz.explain.rule.rule import Atom, Traits
+from fuzz.explain.rule.traits import MODULI, size_traits
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.features import ROWS, N, left, there
 from fuzz.tests.common.hunting import PACK, target_of
-from fuzz.triage.evidence.probes import spread, swept
-from fuzz.triage.rule.inducer import induce, learn
-from fuzz.triage.rule.rule import Atom, Traits
-from fuzz.triage.rule.traits import MODULI, size_traits
 from oracles.ops import OPS
 
 _BITS, _OPT = Feature("target", "vector length"), Feature("target", "optimisation")

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.execute.pool import WorkerPool
+from fuzz.campaign.explaining import explain_findings
+from fuzz.campaign.search.runner import Runner
+from fuzz.campaign.search.stopping import Interruption, Limits
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.explain.causes import shared_sources
 from fuzz.findings.book import book_in
 from fuzz.findings.bucket import Bucket
 from fuzz.tests.common.hunting import GENERIC
 from fuzz.tests.common.shared_pack import SHARED, planted
-from fuzz.triage.causes import shared_sources
-from fuzz.uses.explaining import explain_findings
-from fuzz.uses.search.runner import Runner
-from fuzz.uses.search.stopping import Interruption, Limits
 
 
 def buckets_of(folder: Path, cases: int, *bugs: tuple[str, str, str]) -> dict[str, Bucket]:

@@ -8,18 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fuzz.base.case import Case, Output, Tensor, contiguous
-from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
-from fuzz.generate.layouts import lay_out
+from fuzz.core.base.case import Case, Output, Tensor, contiguous
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.generate.layouts import lay_out
+from fuzz.explain.causes import Pile
+from fuzz.explain.diagnosis import TimeAllowance, diagnose
+from fuzz.explain.finding import Finding
+from fuzz.explain.shrink.choices import Choices
+from fuzz.explain.shrink.shrink import shrink
+from fuzz.explain.trial.family import CLEAR, Family
+from fuzz.explain.trial.trial import Trials
 from fuzz.tests.common.hunting import TAIL_63, failing, failures, given_case, mutant, target_of, with_edits
-from fuzz.triage.causes import Pile
-from fuzz.triage.diagnosis import TimeAllowance, diagnose
-from fuzz.triage.finding import Finding
-from fuzz.triage.shrink.choices import Choices
-from fuzz.triage.shrink.shrink import shrink
-from fuzz.triage.trial.family import CLEAR, Family
-from fuzz.triage.trial.trial import Trials
 from oracles.truth import Truth
 
 

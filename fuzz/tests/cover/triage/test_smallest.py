@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from fuzz.base.case import Case
-from fuzz.base.kernel import Kernel
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.base.case import Case
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.explain.shrink.shrink import shrink
+from fuzz.explain.shrink.smallest import Swept, sweep
+from fuzz.explain.trial.family import CLEAR, Family
+from fuzz.explain.trial.trial import Trials
 from fuzz.tests.common.hunting import TAIL_63, failing, given_case, target_of, with_edits
-from fuzz.triage.shrink.shrink import shrink
-from fuzz.triage.shrink.smallest import Swept, sweep
-from fuzz.triage.trial.family import CLEAR, Family
-from fuzz.triage.trial.trial import Trials
 
 _SCALED = "y[i] = x[i] * rstd;"
 

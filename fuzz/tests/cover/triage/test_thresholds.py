@@ -8,17 +8,17 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from fuzz.base.case import Case, Layout, Output, Tensor
-from fuzz.base.dtypes import quantise
-from fuzz.base.feature import Feature
-from fuzz.generate.variations import base_of, made
+from fuzz.core.base.case import Case, Layout, Output, Tensor
+from fuzz.core.base.dtypes import quantise
+from fuzz.core.base.feature import Feature
+from fuzz.core.generate.variations import base_of, made
+from fuzz.explain.evidence.closing import closing
+from fuzz.explain.rule.atoms import Columns, atoms_of
+from fuzz.explain.rule.rule import Atom, Learned, Rule
+from fuzz.explain.rule.thresholds import Probed, fades, plainest, plainly
+from fuzz.explain.rule.traits import case_traits
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.features import ROWS, N
-from fuzz.triage.evidence.closing import closing
-from fuzz.triage.rule.atoms import Columns, atoms_of
-from fuzz.triage.rule.rule import Atom, Learned, Rule
-from fuzz.triage.rule.thresholds import Probed, fades, plainest, plainly
-from fuzz.triage.rule.traits import case_traits
 
 _TRAIT = Feature("magnitude", "x", "largest")
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from fuzz.base.feature import Feature
-from fuzz.laws.law import LawCheck
-from fuzz.laws.scaling import SCALING
-from fuzz.laws.slices import BATCH_SUBSET
+from fuzz.core.base.feature import Feature
+from fuzz.core.laws.law import LawCheck
+from fuzz.core.laws.scaling import SCALING
+from fuzz.core.laws.slices import BATCH_SUBSET
+from fuzz.explain.rule.inducer import learn
+from fuzz.explain.rule.rule import Atom, Traits
+from fuzz.explain.rule.twins import twin_traits
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.features import ROWS
-from fuzz.triage.rule.inducer import learn
-from fuzz.triage.rule.rule import Atom, Traits
-from fuzz.triage.rule.twins import twin_traits
 
 
 def test_a_limit_between_a_case_and_its_twin_is_one_rule_in_either_direction() -> None:

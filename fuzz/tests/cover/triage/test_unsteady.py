@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from fuzz import Capabilities, Contract, PythonKernel
-from fuzz.adapters.registry import expand
-from fuzz.adapters.toolchain import this_host
-from fuzz.execute.pool import WorkerPool
+from fuzz.campaign.search.stopping import late
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.explain.attribute.history import Need, need_line, recognise
+from fuzz.explain.explanation import Unsteady
+from fuzz.explain.trial.unsteady import CALLS, unsteady
 from fuzz.tests.common.planted import a_case
-from fuzz.triage.attribute.history import Need, need_line, recognise
-from fuzz.triage.explanation import Unsteady
-from fuzz.triage.trial.unsteady import CALLS, unsteady
-from fuzz.uses.search.stopping import late
 
 _KERNEL = """
 import os

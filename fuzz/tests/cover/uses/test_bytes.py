@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.pack import load
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.pack import load
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.explain.shrink.shrink import shrink
+from fuzz.explain.stages.explain import explain
+from fuzz.explain.trial.family import Family
+from fuzz.explain.trial.trial import Trials
 from fuzz.report.words import places_words
 from fuzz.tests.common.byte_pack import write_byte_pack
 from fuzz.tests.common.hunting import failures, target_of
 from fuzz.tests.conftest import Cli
-from fuzz.triage.explain.explain import explain
-from fuzz.triage.shrink.shrink import shrink
-from fuzz.triage.trial.family import Family
-from fuzz.triage.trial.trial import Trials
 
 BATCHES = 30
 """A rule is found within so many batches of probes; the rest of an explanation takes ten times as long."""

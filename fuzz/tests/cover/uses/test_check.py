@@ -15,11 +15,11 @@ from hypothesis import settings
 from hypothesis.database import InMemoryExampleDatabase
 
 import fuzz
+from fuzz.core.transport.python.kernel import Raised
 from fuzz.findings.casefile import load
+from fuzz.tasks.check.function import declared
+from fuzz.tasks.check.plan import GIVEN, Options, plan
 from fuzz.tests.conftest import CHECKOUT, copy_headers, edited
-from fuzz.transport.python.kernel import Raised
-from fuzz.uses.check.function import declared
-from fuzz.uses.check.plan import GIVEN, Options, plan
 
 _DROPS_EPS = edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0.0f * eps)")
 _O2 = ("c-*@native:gcc-O2",)

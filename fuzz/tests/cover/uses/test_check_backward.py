@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import fuzz
-from fuzz.uses.check.reference import read
+from fuzz.tasks.check.reference import read
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 

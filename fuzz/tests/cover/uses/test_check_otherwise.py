@@ -11,8 +11,8 @@ import torch
 
 import fuzz
 from fuzz import Capabilities, Contract
+from fuzz.tasks.check.reference import lenient, read
 from fuzz.tests.common.references import checked, softmax
-from fuzz.uses.check.reference import lenient, read
 from oracles.ops import OPS
 from oracles.problem import Problem
 from oracles.rounding import STORAGE

@@ -15,13 +15,13 @@ import torch
 
 import fuzz
 from fuzz import Capabilities, Contract, Op
-from fuzz.adapters.registry import expand
+from fuzz.core.adapters.registry import expand
 from fuzz.report.events import EVENTS
+from fuzz.tasks.check.plan import GIVEN
+from fuzz.tasks.check.reference import read
+from fuzz.tasks.check.results import program_ends, told
+from fuzz.tasks.check.retrieval import retrieved
 from fuzz.tests.common.references import checked, rms_norm, softmax
-from fuzz.uses.check.plan import GIVEN
-from fuzz.uses.check.reference import read
-from fuzz.uses.check.results import program_ends, told
-from fuzz.uses.check.retrieval import retrieved
 from oracles import escalation
 from oracles.ops import OPS
 

@@ -11,8 +11,8 @@ import torch
 
 import fuzz
 from fuzz.findings.tally import Decided, never_decided, note_open
-from fuzz.uses.check.replay_cases import compared
-from fuzz.uses.check.replay_ranges import Came, Span, spans_of
+from fuzz.tasks.check.replay_cases import compared
+from fuzz.tasks.check.replay_ranges import Came, Span, spans_of
 from oracles.reference.asked import Shown
 from oracles.reference.replay import Replayed, draws_at_random, ways_of
 

@@ -13,14 +13,14 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import fuzz
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.base.case import Case, Output, Tensor, contiguous
+from fuzz.campaign.corpus.folder import built_in
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.base.case import Case, Output, Tensor, contiguous
+from fuzz.explain.causes import Pile
 from fuzz.findings.casefile import save
 from fuzz.tests.common.planted import HANGS
 from fuzz.tests.common.running import Running, until
 from fuzz.tests.conftest import GENERIC, Cli, copy_headers, edited
-from fuzz.triage.causes import Pile
-from fuzz.uses.corpus.folder import built_in
 
 Kernels = Callable[..., Path]
 
@@ -142,8 +142,8 @@ def test_a_check_of_it_fails_with_what_the_compiler_said(tmp_path: Path) -> None
 def test_a_run_ends_at_its_time_although_a_kernel_hangs(
     cli_here: Cli, kernels: Kernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fuzz.execute.worker._PATIENCE_S", 3600.0)
-    monkeypatch.setattr("fuzz.uses.search.stopping._LEAST_LIMIT_S", 3600.0)
+    monkeypatch.setattr("fuzz.core.execute.worker._PATIENCE_S", 3600.0)
+    monkeypatch.setattr("fuzz.campaign.search.stopping._LEAST_LIMIT_S", 3600.0)
     kernels(stuck=STUCK)
     words = ("--pack", "pack", *NATIVE, "--seed", "1", "--case-limit", "1h", "--max-time", "1s")
     done = cli_here("run", *words)

@@ -11,13 +11,13 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from fuzz.base.case import CaseError, contiguous
+from fuzz.campaign.corpus.contents import checked, contents
+from fuzz.campaign.corpus.folder import Kept, built_in, entries_of, file_name, in_batches, keep, kept_cases, subsumed
+from fuzz.campaign.corpus.suites import SuiteError, expand, load_suite, suites
+from fuzz.core.base.case import CaseError, contiguous
 from fuzz.findings.casefile import Found
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.conftest import edited
-from fuzz.uses.corpus.contents import checked, contents
-from fuzz.uses.corpus.folder import Kept, built_in, entries_of, file_name, in_batches, keep, kept_cases, subsumed
-from fuzz.uses.corpus.suites import SuiteError, expand, load_suite, suites
 from oracles.tests.common.dims import PRODUCT
 from oracles.tests.common.judged import known
 

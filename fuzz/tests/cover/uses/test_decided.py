@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import fuzz
-from fuzz.base.exits import Exit
+from fuzz.core.base.exits import Exit
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.report.totals import remarks
 from fuzz.report.use_outcome import outcome_of

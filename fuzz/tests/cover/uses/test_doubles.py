@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 import fuzz
-from fuzz.adapters.python_kernel import PythonKernel
-from fuzz.adapters.registry import expand
-from fuzz.adapters.shared_kernel import SharedKernel
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.capability import Capabilities
-from fuzz.base.kernel import Kernel
-from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.python_kernel import PythonKernel
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.shared_kernel import SharedKernel
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.capability import Capabilities
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.generate.search import Search, batches
+from fuzz.core.judge.judge import EntryJudge
+from fuzz.core.laws.registry import Entry
 from fuzz.findings.tally import coarse
-from fuzz.generate.search import Search, batches
-from fuzz.judge.judge import EntryJudge
-from fuzz.laws.registry import Entry
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS, register

@@ -13,10 +13,10 @@ import pytest
 import torch
 
 import fuzz
+from fuzz.references.examples import square_in
+from fuzz.tasks.check.plan import GIVEN, Options
+from fuzz.tasks.check.replay_cases import meant_of
 from fuzz.tests.conftest import Cli
-from fuzz.uses.check.plan import GIVEN, Options
-from fuzz.uses.check.replay_cases import meant_of
-from fuzz.uses.examples import square_in
 from oracles.reference.derive import derive
 
 

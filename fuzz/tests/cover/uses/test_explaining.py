@@ -10,15 +10,15 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from fuzz.execute.pool import WorkerPool
-from fuzz.execute.spent import Spent
+from fuzz.campaign.explaining import _recognised, explain_findings
+from fuzz.campaign.search.stopping import Interruption
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.execute.spent import Spent
+from fuzz.explain.attribute.history import Need, Recognised
 from fuzz.findings.book import book_in
 from fuzz.findings.explainer import Explainer
 from fuzz.report.brief import Provenance
 from fuzz.tests.common.planted import a_case
-from fuzz.triage.attribute.history import Need, Recognised
-from fuzz.uses.explaining import _recognised, explain_findings
-from fuzz.uses.search.stopping import Interruption
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -42,8 +42,8 @@ def test_a_terminal_shows_a_failure_in_short_when_it_is_explained_and_others_wai
         return pile
 
     monkeypatch.setattr(Explainer, "_sort", sort)
-    monkeypatch.setattr("fuzz.uses.explaining.commands_of", lambda told, path, origin: path)
-    monkeypatch.setattr("fuzz.uses.explaining.brief", lambda told, commands: f"FAIL  {told}\n  next: {commands}")
+    monkeypatch.setattr("fuzz.campaign.explaining.commands_of", lambda told, path, origin: path)
+    monkeypatch.setattr("fuzz.campaign.explaining.brief", lambda told, commands: f"FAIL  {told}\n  next: {commands}")
     shown, target = io.StringIO(), SimpleNamespace(id="c-k@native")
     pool = WorkerPool([])
     screen = Console(file=shown, width=200, force_terminal=terminal, color_system=None)

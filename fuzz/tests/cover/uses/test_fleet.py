@@ -12,17 +12,17 @@ from typing import Any, cast
 
 import pytest
 
-from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.toolchain import Host
-from fuzz.base.errors import UsageError
+from fuzz.campaign.search.groups import slow_targets_of
+from fuzz.campaign.search.turn_runner import Report, Task, Terms
+from fuzz.campaign.search.wire import packed, taken
+from fuzz.campaign.starting import select_targets
+from fuzz.core.adapters.pack import built_in, load
+from fuzz.core.adapters.toolchain import Host
+from fuzz.core.base.errors import UsageError
+from fuzz.extras.fleet.cluster import Campaign, groups_by_need, needs_of, threads_for, workers_of
+from fuzz.extras.fleet.executor import DaskExecutor, _Order
+from fuzz.extras.fleet.shard import _Shard
 from fuzz.findings.tally import Tally
-from fuzz.uses.fleet.cluster import Campaign, groups_by_need, needs_of, threads_for, workers_of
-from fuzz.uses.fleet.executor import DaskExecutor, _Order
-from fuzz.uses.fleet.shard import _Shard
-from fuzz.uses.search.groups import slow_targets_of
-from fuzz.uses.search.turn_runner import Report, Task, Terms
-from fuzz.uses.search.wire import packed, taken
-from fuzz.uses.starting import select_targets
 
 GRAVITON = Host("aarch64", frozenset({"neon", "fp16", "sve"}))
 
@@ -82,7 +82,7 @@ def test_turns_that_were_taken_twice_count_once_and_under_an_old_token_never() -
 
 def test_that_no_worker_is_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that counts cases waits for one for as long as it takes."""
-    monkeypatch.setattr("fuzz.uses.fleet.executor.workers_of", lambda client: {})
+    monkeypatch.setattr("fuzz.extras.fleet.executor.workers_of", lambda client: {})
     campaign = Campaign("", False, "", (("c-k@native:gcc-O2",),), False, False, None, None)
     executor = DaskExecutor("dask://somewhere:8786", campaign, [frozenset()], Terms(()), client=cast(Any, object()))
     told = list[str]()
@@ -123,10 +123,10 @@ def test_a_worker_that_is_silent_at_the_start_is_left_out(monkeypatch: pytest.Mo
     heard, now = iter(range(1000)), iter(range(0, 10000, 5))
     there: dict[str, dict[str, Any]] = {"silent": {"last_seen": 1.0, "nthreads": 2}, "busy": {"nthreads": 2}}
     monkeypatch.setattr(
-        "fuzz.uses.fleet.executor.workers_of",
+        "fuzz.extras.fleet.executor.workers_of",
         lambda client: {**there, "busy": {**there["busy"], "last_seen": float(next(heard))}},
     )
-    monkeypatch.setattr("fuzz.uses.fleet.executor.time.monotonic", lambda: float(next(now)))
+    monkeypatch.setattr("fuzz.extras.fleet.executor.time.monotonic", lambda: float(next(now)))
     campaign = Campaign("", False, "", (("c-k@native:gcc-O2",),), False, False, None, None)
     executor = DaskExecutor("dask://s", campaign, [frozenset()], Terms(()), client=cast(Any, _Client()))
     executor._look()
@@ -135,7 +135,7 @@ def test_a_worker_that_is_silent_at_the_start_is_left_out(monkeypatch: pytest.Mo
     assert [*executor._workers] == ["busy"]
     assert executor.words.startswith("1 worker of Dask, 1 more silent at the start and left out, ")
     there["busy"]["nthreads"] = 1
-    monkeypatch.setattr("fuzz.uses.fleet.executor.workers_of", lambda client: {"busy": {"last_seen": 1.0}})
+    monkeypatch.setattr("fuzz.extras.fleet.executor.workers_of", lambda client: {"busy": {"last_seen": 1.0}})
     with pytest.raises(UsageError, match=r"^--engine dask://s: the worker busy is silent for 120 s at its start$"):
         executor._started("busy", cast(Any, _Pending()))
 
@@ -147,8 +147,8 @@ def test_a_process_of_kernels_that_is_silent_at_its_start_is_ended(
     hangs.write_text("#!/bin/sh\nexec sleep 60\n")
     hangs.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(hangs))
-    monkeypatch.setattr("fuzz.uses.fleet.shard._SILENT_S", 0.05)
-    monkeypatch.setattr("fuzz.uses.fleet.shard._LOOK_S", 0.01)
+    monkeypatch.setattr("fuzz.extras.fleet.shard._SILENT_S", 0.05)
+    monkeypatch.setattr("fuzz.extras.fleet.shard._LOOK_S", 0.01)
     shard = _Shard({}, 0)
     shard.wait_ready()
     assert (shard.failed, shard.usage) == ("says nothing for 0 s at the start of its process, which is ended", True)

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import fuzz
+from fuzz.tasks.check.foreign_arrays import meant_by, of_numpy
 from fuzz.tests.common.foreign_array import Foreign
-from fuzz.uses.check.foreign_arrays import meant_by, of_numpy
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 

@@ -13,16 +13,16 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from fuzz.adapters.c import CAdapter
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import Host
-from fuzz.base.errors import UsageError
-from fuzz.base.kernel import Kernel
+from fuzz.campaign.corpus.folder import built_in
 from fuzz.cli import app
+from fuzz.core.adapters.c import CAdapter
+from fuzz.core.adapters.target import Target
+from fuzz.core.adapters.toolchain import Host
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.kernel import Kernel
 from fuzz.tests.common.own_pack import unknown_afterwards
 from fuzz.tests.common.validity import valid_sarif
 from fuzz.tests.conftest import GENERIC, copy_headers, edited
-from fuzz.uses.corpus.folder import built_in
 
 Cli = Callable[..., CompletedProcess[str]]
 
@@ -169,7 +169,7 @@ def test_slow_targets_are_given_some_batches_of_a_search_and_every_kept_case(
         yield from (replace(target, slow=target.name.opt == "O0") for target in every(adapter, kernel, host))
 
     monkeypatch.setattr(CAdapter, "targets", with_slow_ones)
-    monkeypatch.setattr("fuzz.uses.gate.session.SLOW_CASES", 16)
+    monkeypatch.setattr("fuzz.campaign.gate.session.SLOW_CASES", 16)
     assert repository.gate("--json", "out.jsonl", "-k", "second", cases=64).returncode == 0
     records = [json.loads(line) for line in (repository.folder / "out.jsonl").read_text().splitlines()]
     runs = [record["target"] for record in records if record["kind"] == "run"]

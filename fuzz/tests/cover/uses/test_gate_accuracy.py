@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.base.case import CaseError
-from fuzz.uses.corpus.accuracy import (
+from fuzz.campaign.corpus.accuracy import (
     Accuracy,
     Key,
     Ratchet,
@@ -21,7 +20,8 @@ from fuzz.uses.corpus.accuracy import (
     update,
     worse,
 )
-from fuzz.uses.corpus.folder import CorpusError
+from fuzz.campaign.corpus.folder import CorpusError
+from fuzz.core.base.case import CaseError
 
 _KEY: Key = ("mine", "c-mine@native:gcc-O2", "f32")
 HERE, ELSEWHERE = "x86_64 here, gcc 12.2.0", "x86_64 elsewhere, gcc 12.2.0"

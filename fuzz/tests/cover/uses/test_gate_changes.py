@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.python_kernel import PythonKernel
+from fuzz.campaign.gate.changes import Changes, ChangesError, changes_since, touched
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.adapters.pack import built_in, load
+from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.tests.conftest import CHECKOUT
-from fuzz.uses.gate.changes import Changes, ChangesError, changes_since, touched
 
 
 def _git(folder: Path, *arguments: str) -> None:
@@ -110,7 +110,7 @@ def test_a_change_of_the_engine_or_of_a_shared_header_touches_the_built_in_kerne
     def changed(path: Path) -> Changes:
         return Changes("x", frozenset({path}), same, root=CHECKOUT)
 
-    engine = changed(CHECKOUT / "fuzz" / "judge" / "judge.py")
+    engine = changed(CHECKOUT / "fuzz" / "core" / "judge" / "judge.py")
     assert set(touched(pack.kernels, pack.path, engine)) == {kernel.name for kernel in pack.kernels}
     assert touched(pack.kernels, pack.path, changed(Path(__file__).resolve())) == {}
     avx2 = changed((pack.path / "rms_norm" / "c" / "avx2.c").resolve())

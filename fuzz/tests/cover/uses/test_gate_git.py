@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.base.git import commit_of
+from fuzz.campaign.gate.changes import Changes, ChangesError, changes_since, touched
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.base.git import commit_of
 from fuzz.report.source import change_of
-from fuzz.uses.gate.changes import Changes, ChangesError, changes_since, touched
 
 _EVERYTHING = {"a": "everything counts as changed", "b": "everything counts as changed"}
 _ONLY_A = {"a": "a.c"}

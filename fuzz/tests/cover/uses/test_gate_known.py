@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.base.verdict import Verdict
+from fuzz.campaign.gate.known import Before, Known, KnownError, KnownFailures, load_known
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judgement
 from fuzz.findings.bucket import Bucket
-from fuzz.judge.judge import Judgement
 from fuzz.tests.common.planted import a_case
-from fuzz.uses.gate.known import Before, Known, KnownError, KnownFailures, load_known
 
 _TODAY = date(2026, 11, 21)
 

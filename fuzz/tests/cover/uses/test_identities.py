@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from fuzz.tasks.check.reference import read
 from fuzz.tests.common.identities import PAIRS, Pair
-from fuzz.uses.check.reference import read
 from oracles.formula.contract import Contract
 from oracles.problem import Problem
 from oracles.reference.identities import WEAKER

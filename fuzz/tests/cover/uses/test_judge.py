@@ -12,18 +12,18 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from fuzz.adapters.pack import load
+from fuzz.core.adapters.pack import load
+from fuzz.tasks.judge.asked import Asked
+from fuzz.tasks.judge.judging import _command
+from fuzz.tasks.judge.own import own_problem, shapes_of
+from fuzz.tasks.judge.problem import Problem, problems_of
+from fuzz.tasks.judge.replaying import _unless_changed
+from fuzz.tasks.judge.ruling import SolutionRuling, schema
+from fuzz.tasks.judge.solution import solution_of
+from fuzz.tasks.judge.source import ProblemError, executed
+from fuzz.tasks.judge.written import derived, write_pack, write_solutions
 from fuzz.tests.common.solutions import CHEATS, HONEST, judged
 from fuzz.tests.conftest import CHECKOUT, Cli
-from fuzz.uses.judge.asked import Asked
-from fuzz.uses.judge.judging import _command
-from fuzz.uses.judge.own import own_problem, shapes_of
-from fuzz.uses.judge.problem import Problem, problems_of
-from fuzz.uses.judge.replaying import _unless_changed
-from fuzz.uses.judge.ruling import SolutionRuling, schema
-from fuzz.uses.judge.solution import solution_of
-from fuzz.uses.judge.source import ProblemError, executed
-from fuzz.uses.judge.written import derived, write_pack, write_solutions
 from oracles.reference.dims import shapes_text
 
 PUBLISHED = CHECKOUT / "fuzz" / "docs" / "ruling.schema.json"
@@ -58,7 +58,7 @@ def test_what_is_right_is_right_and_what_is_not_is_wrong(cli_here: Cli, tmp_path
 
 def test_the_schema_is_published() -> None:
     assert json.loads(PUBLISHED.read_text()) == schema(), (
-        "write it again: python3 -m fuzz.uses.judge.ruling > fuzz/docs/ruling.schema.json, and raise VERSION"
+        "write it again: python3 -m fuzz.tasks.judge.ruling > fuzz/docs/ruling.schema.json, and raise VERSION"
     )
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from fuzz.base.outcome import Outcome, Status
 from fuzz.contracts.accepts import Accepts, _is_few, own_refusal
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.tasks.judge.prepared import _refused
+from fuzz.tasks.judge.problem import Problem
 from fuzz.tests.conftest import Cli
-from fuzz.uses.judge.prepared import _refused
-from fuzz.uses.judge.problem import Problem
 from oracles.op import Op
 from oracles.operand import Operand
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.python import imports_of
+from fuzz.core.adapters.python import imports_of
+from fuzz.core.transport.fork_server import ForkServer, fork_server
+from fuzz.tasks.judge.words import framework_in, name_in
 from fuzz.tests.conftest import Cli
-from fuzz.transport.fork_server import ForkServer, fork_server
-from fuzz.uses.judge.words import framework_in, name_in
 
 _REFERENCE = "def halved(x):\n    return x / 2\n"
 _MINE = "import numpy as np\n\ndef kernel(x):\n    return x * np.float32(0.5)\n"

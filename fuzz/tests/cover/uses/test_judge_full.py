@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.uses.judge.asked import Asked
-from fuzz.uses.judge.full import Limits, at_full_size
-from fuzz.uses.judge.own import own_problem
-from fuzz.uses.judge.ruling import FullSize, OwnShapes, SolutionRuling
-from fuzz.uses.judge.solution import solutions_of
-from fuzz.uses.judge.summary import _at_full_size
+from fuzz.tasks.judge.asked import Asked
+from fuzz.tasks.judge.full import Limits, at_full_size
+from fuzz.tasks.judge.own import own_problem
+from fuzz.tasks.judge.ruling import FullSize, OwnShapes, SolutionRuling
+from fuzz.tasks.judge.solution import solutions_of
+from fuzz.tasks.judge.summary import _at_full_size
 
 _TASK = """import torch
 

@@ -12,15 +12,15 @@ import torch
 from rich.console import Console
 
 import fuzz
+from fuzz.tasks.check.plan import GIVEN, Options
+from fuzz.tasks.judge.asked import Asked
+from fuzz.tasks.judge.modes import Mode, modes_of
+from fuzz.tasks.judge.own import in_other_mode, own_shapes, with_mode, with_one_seed
+from fuzz.tasks.judge.problem import Problem, problems_of
+from fuzz.tasks.judge.ruling import SolutionRuling
+from fuzz.tasks.judge.solution import Solution, solutions_of
+from fuzz.tasks.judge.summary import _one_seed
 from fuzz.tests.conftest import Cli
-from fuzz.uses.check.plan import GIVEN, Options
-from fuzz.uses.judge.asked import Asked
-from fuzz.uses.judge.modes import Mode, modes_of
-from fuzz.uses.judge.own import in_other_mode, own_shapes, with_mode, with_one_seed
-from fuzz.uses.judge.problem import Problem, problems_of
-from fuzz.uses.judge.ruling import SolutionRuling
-from fuzz.uses.judge.solution import Solution, solutions_of
-from fuzz.uses.judge.summary import _one_seed
 
 _TASK = """import torch
 

@@ -10,11 +10,11 @@ from unittest.mock import patch
 import jsonschema
 import pytest
 
-from fuzz.base.case import Tensor, contiguous
-from fuzz.base.places import stray_places
+from fuzz.core.base.case import Tensor, contiguous
+from fuzz.core.base.places import stray_places
+from fuzz.tasks.check.replay_cases import meant_of
+from fuzz.tasks.judge.nameless import case_of, op_of
 from fuzz.tests.conftest import CHECKOUT, Cli
-from fuzz.uses.check.replay_cases import meant_of
-from fuzz.uses.judge.nameless import case_of, op_of
 from oracles.ops import OPS
 
 _REFERENCE = """import torch
@@ -205,7 +205,7 @@ def test_where_there_is_time_for_few_cases_none_is_called_in_other_ways(
     cli_here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of them has other values, whose replay takes as long as the case."""
-    monkeypatch.setattr("fuzz.uses.judge.replaying.affordable", lambda *_: 1)
+    monkeypatch.setattr("fuzz.tasks.judge.replaying.affordable", lambda *_: 1)
     branch = "return self.last(x) if x.sum() > -1e9 else x"
     (tmp_path / "one.py").write_text(_ONE_SIZE.replace("return self.last(x)", branch))
     (tmp_path / "right.py").write_text(_ONE_SIZE.replace("Model(", "ModelNew("))

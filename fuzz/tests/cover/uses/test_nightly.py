@@ -22,7 +22,7 @@ _SEARCHED = "SELECT 1 FROM batch JOIN slice ON slice.id = slice_id WHERE night_i
 _ROW = "    for (size_t i = 0; i < n; i++) total += x[i] * x[i];"
 _HEAD = """
 from dataclasses import replace
-from fuzz.adapters.pack import built_in, load
+from fuzz.core.adapters.pack import built_in, load
 GENERIC = load(built_in()).kernel("generic")
 """
 _LOSES_EPS = """replace(GENERIC, name="loses-eps",

@@ -16,17 +16,17 @@ from typing import cast
 import pytest
 from sqlalchemy import create_engine, event
 
+from fuzz.campaign.nightly.night import Night
+from fuzz.campaign.nightly.opening import Slice, next_turn, searching_time, slice_seed
+from fuzz.campaign.nightly.remembered import Recorder
+from fuzz.campaign.nightly.triage import NightTriage
+from fuzz.campaign.search import stopping as stopping_module
+from fuzz.campaign.search.stopping import OutOfTime, Stopping
 from fuzz.findings.database_views import NightView, SliceTotals, TargetTotals
 from fuzz.findings.state import StateError, locked
 from fuzz.findings.tally import NO_TURN, climb
 from fuzz.report.night import idle_reasons
 from fuzz.tests.common.running import Running, read_until
-from fuzz.uses.nightly.night import Night
-from fuzz.uses.nightly.opening import Slice, next_turn, searching_time, slice_seed
-from fuzz.uses.nightly.remembered import Recorder
-from fuzz.uses.nightly.triage import NightTriage
-from fuzz.uses.search import stopping as stopping_module
-from fuzz.uses.search.stopping import OutOfTime, Stopping
 from oracles.formula.contract import Contract
 from oracles.summation import Lanes
 

@@ -9,13 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import Case, contiguous
-from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
+from fuzz.campaign.nightly.opening import Slice, begin_slice, open_night
+from fuzz.campaign.nightly.remembered import Recorder
+from fuzz.campaign.nightly.triage import NightTriage
+from fuzz.campaign.search.stopping import Stopping
+from fuzz.core.adapters.pack import built_in, load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.case import Case, contiguous
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.judge.judge import EntryJudge, Judgement
+from fuzz.core.laws.registry import Entry
 from fuzz.findings import casefile
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, Source, by_family
@@ -23,20 +29,14 @@ from fuzz.findings.database import open_state
 from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import view
 from fuzz.findings.store import FileStore, Position, Unsaved
-from fuzz.judge.judge import EntryJudge, Judgement
-from fuzz.laws.registry import Entry
 from fuzz.tests.common.hunting import TAIL_63, given_case, target_of, with_edits
 from fuzz.tests.common.planted import a_case
-from fuzz.uses.nightly.opening import Slice, begin_slice, open_night
-from fuzz.uses.nightly.remembered import Recorder
-from fuzz.uses.nightly.triage import NightTriage
-from fuzz.uses.search.stopping import Stopping
 
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is explained depends on no clock."""
-    monkeypatch.setattr("fuzz.uses.nightly.triage.SECONDS", 600.0)
+    monkeypatch.setattr("fuzz.campaign.nightly.triage.SECONDS", 600.0)
 
 
 def _wrong() -> Target:

@@ -10,7 +10,7 @@ from multiprocessing import active_children
 
 import pytest
 
-from fuzz.uses.parallel import spread
+from fuzz.campaign.parallel import spread
 
 
 def test_every_item_is_done_once_by_processes_of_their_own() -> None:

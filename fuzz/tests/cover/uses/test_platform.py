@@ -13,9 +13,9 @@ import torch
 import fuzz
 from fuzz import Contract, Op, Operand
 from fuzz import formula as f
-from fuzz.base.platforms import PLATFORMS
+from fuzz.core.base.platforms import PLATFORMS
+from fuzz.tasks.check.plan import GIVEN, Options
 from fuzz.tests.common.own_op import registered
-from fuzz.uses.check.plan import GIVEN, Options
 from oracles.formula.node import Node
 from oracles.formula.trace import Outputs
 

@@ -103,7 +103,7 @@ def test_functions_are_checked_where_they_are(suite: Suite, pytester: pytest.Pyt
         r"\nnot exercised, as no kernel of rms_norm declares it: rstd \(takes\); ",
     ):
         assert re.search(expected, text), expected
-    assert "fuzz/uses/check" not in text, "frames of ours are shown"
+    assert "fuzz/tasks/check" not in text, "frames of ours are shown"
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def test_time_limits_and_what_is_wrong_with_the_options(suite: Suite, pytester: 
     nowhere = suite("-o", "kernelfuzz_pack=kernels", "--kernelfuzz-targets", "c-*@natve", here=True)
     nowhere.stdout.fnmatch_lines(["*--kernelfuzz-targets c-[*]@natve: no target of * matches"])
     pytester.makepyfile(
-        test_pack="from fuzz.uses.check.plan import GIVEN\n"
+        test_pack="from fuzz.tasks.check.plan import GIVEN\n"
         "def test_limit():\n    assert GIVEN.options.max_time == 90.0\n"
     )
     suite("--kernelfuzz-max-time", "90s", here=True).assert_outcomes(passed=1)
@@ -291,7 +291,7 @@ def test_nothing_that_is_said_is_wider_than_the_terminal(
 def test_progress_is_shown_on_the_terminal_of_pytest_below_its_line(suite: Suite, pytester: pytest.Pytester) -> None:
     """The terminal is one of our own: its size and its words are known."""
     every_time = "from fuzz.report import progress\nprogress._LIVE_INTERVAL = 0.0\n"  # however fast it runs
-    pytester.makeconftest("from fuzz.uses.check import check\ncheck._PATIENCE_S = 0.0\n" + every_time)
+    pytester.makeconftest("from fuzz.tasks.check import check\ncheck._PATIENCE_S = 0.0\n" + every_time)
     pytester.makepyfile(test_mine=_PASSING.replace("range(12)", "range(1)").replace("max_cases=2", "max_cases=60"))
     ours, theirs = os.openpty()
     words = [sys.executable, "-m", "pytest", "-p", "fuzz.pytest_plugin", "-q", "test_mine.py"]
@@ -319,9 +319,9 @@ def test_a_suite_that_does_not_use_it_is_left_alone(suite: Suite, pytester: pyte
 def test_it_is_found_by_its_entry_point_and_loads_nothing_heavy(tmp_path: Path) -> None:
     declared = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
     assert declared == {"kernelfuzz": "fuzz.pytest_plugin"}
-    heavy = ("numpy", "hypothesis", "torch", "typer", "rich", "fuzz.base.kernel", "oracles")
+    heavy = ("numpy", "hypothesis", "torch", "typer", "rich", "fuzz.core.base.kernel", "oracles")
     program = (
-        "import sys, pytest, fuzz.pytest_plugin, fuzz.uses.check.plan\n"
+        "import sys, pytest, fuzz.pytest_plugin, fuzz.tasks.check.plan\n"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from fuzz.uses.judge.asked import Asked
-from fuzz.uses.judge.judging import read_problem
-from fuzz.uses.judge.problem import UnreadProblemError, problems_of
-from fuzz.uses.judge.solution import solutions_of
-from fuzz.uses.judge.written import floats_of, probes_of
+from fuzz.tasks.judge.asked import Asked
+from fuzz.tasks.judge.judging import read_problem
+from fuzz.tasks.judge.problem import UnreadProblemError, problems_of
+from fuzz.tasks.judge.solution import solutions_of
+from fuzz.tasks.judge.written import floats_of, probes_of
 
 X = {"shape": ["M", "N"], "dtype": "bfloat16"}
 NORM = "def run(x, w, eps): return (x.float() * (x.float().square().mean(-1, True) + eps).rsqrt() * w).bfloat16()"

@@ -12,25 +12,25 @@ from typing import cast
 
 import pytest
 
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.execute.pool import WorkerPool
+from fuzz.campaign.search.groups import search_ops
+from fuzz.campaign.search.guide import NO_LESSONS
+from fuzz.campaign.search.process_executor import ProcessExecutor
+from fuzz.campaign.search.runner import Runner, _Pace
+from fuzz.campaign.search.schedule import Schedule
+from fuzz.campaign.search.stopping import Limits
+from fuzz.campaign.search.turn_runner import MATES, PIECES, Report, Task, Terms, TurnRunner, mates_at
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.generate.realise import realise
+from fuzz.core.generate.search import Search
+from fuzz.core.generate.turn import BATCH, PLACES, Turn
+from fuzz.core.transport.python.arrays import TorchArrays
+from fuzz.core.transport.python.slab import slabs
 from fuzz.findings.book import book_in
-from fuzz.generate.realise import realise
-from fuzz.generate.search import Search
-from fuzz.generate.turn import BATCH, PLACES, Turn
 from fuzz.tests.common.hunting import PACK
 from fuzz.tests.common.planted import a_case
-from fuzz.transport.python.arrays import TorchArrays
-from fuzz.transport.python.slab import slabs
-from fuzz.uses.search.groups import search_ops
-from fuzz.uses.search.guide import NO_LESSONS
-from fuzz.uses.search.process_executor import ProcessExecutor
-from fuzz.uses.search.runner import Runner, _Pace
-from fuzz.uses.search.schedule import Schedule
-from fuzz.uses.search.stopping import Limits
-from fuzz.uses.search.turn_runner import MATES, PIECES, Report, Task, Terms, TurnRunner, mates_at
 
 KERNELS = PACK.kernels
 _, MOST = MATES[-1]

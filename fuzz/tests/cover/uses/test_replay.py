@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.pack import built_in, load
-from fuzz.base.errors import UsageError
-from fuzz.base.verdict import Verdict
+from fuzz.campaign.replay import file_of, fitting_targets, found_lines, script_line, worth_explaining
+from fuzz.core.adapters.pack import built_in, load
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judgement
 from fuzz.findings.casefile import Found, formula_of, from_json, to_json
-from fuzz.judge.judge import Judgement
 from fuzz.tests.common.hunting import GENERIC, given_case, target_of
-from fuzz.uses.replay import file_of, fitting_targets, found_lines, script_line, worth_explaining
 
 
 def _absent(target: str, strides: str = "contiguous") -> str:

@@ -12,24 +12,24 @@ from typing import cast
 
 import pytest
 
-from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import Case
-from fuzz.execute.pool import Pool, WorkerPool, patient
+from fuzz.campaign.corpus import folder as corpus
+from fuzz.campaign.search.executor import Watch, silent
+from fuzz.campaign.search.groups import _note_late, search_ops
+from fuzz.campaign.search.runner import Runner
+from fuzz.campaign.search.stopping import Limits
+from fuzz.campaign.search.turn_runner import FindingId, Report, Task, Terms
+from fuzz.core.adapters.pack import built_in, load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.case import Case
+from fuzz.core.execute.pool import Pool, WorkerPool, patient
+from fuzz.core.judge.judge import EntryJudge, Judgement
+from fuzz.core.laws.registry import Entry
+from fuzz.explain.diagnosis import never
 from fuzz.findings.book import book_in
 from fuzz.findings.casefile import load as load_case
 from fuzz.findings.tally import Tally, TargetTally
-from fuzz.judge.judge import EntryJudge, Judgement
-from fuzz.laws.registry import Entry
-from fuzz.triage.diagnosis import never
-from fuzz.uses.corpus import folder as corpus
-from fuzz.uses.search.executor import Watch, silent
-from fuzz.uses.search.groups import _note_late, search_ops
-from fuzz.uses.search.runner import Runner
-from fuzz.uses.search.stopping import Limits
-from fuzz.uses.search.turn_runner import FindingId, Report, Task, Terms
 from oracles.truth import OracleDisagreement, Truth
 
 
@@ -101,7 +101,7 @@ def test_the_time_of_a_search_begins_when_its_workers_are_started(tmp_path: Path
 
     runner = Starting()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fuzz.uses.search.groups.time.monotonic", lambda: runner.now)
+        patch.setattr("fuzz.campaign.search.groups.time.monotonic", lambda: runner.now)
         search_ops(cast(Runner, runner), 1)
     assert given == [5.0, 5.0]
 

@@ -6,10 +6,10 @@ import gc
 import weakref
 from multiprocessing import Pipe
 
-from fuzz.execute.pool import WorkerPool
-from fuzz.uses.search.search_process import SearchProcess
-from fuzz.uses.search.turn_runner import Report, Terms, TurnRunner
-from fuzz.uses.search.wire import Waiting, answer
+from fuzz.campaign.search.search_process import SearchProcess
+from fuzz.campaign.search.turn_runner import Report, Terms, TurnRunner
+from fuzz.campaign.search.wire import Waiting, answer
+from fuzz.core.execute.pool import WorkerPool
 from oracles.escalation import Step
 
 

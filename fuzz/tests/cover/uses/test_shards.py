@@ -14,24 +14,24 @@ from typing import Any
 
 import pytest
 
-from fuzz.adapters.target import Target
-from fuzz.base.errors import UsageError
-from fuzz.execute.lane import Wait
-from fuzz.execute.pool import WorkerPool
+from fuzz.campaign.search.process_executor import ProcessExecutor
+from fuzz.campaign.search.runner import Runner
+from fuzz.campaign.search.schedule import Schedule, in_order, known_at, recorded, write_record
+from fuzz.campaign.search.stopping import Limits
+from fuzz.campaign.search.turn_runner import Report, Task, Terms
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.errors import UsageError
+from fuzz.core.execute.lane import Wait
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.generate.search import SHARDS, Search
+from fuzz.core.generate.turn import BATCH, PLACES, Turn
+from fuzz.core.laws.registry import declared
 from fuzz.findings.book import FindingBook, book_in
 from fuzz.findings.tally import Observer, Tally
-from fuzz.generate.search import SHARDS, Search
-from fuzz.generate.turn import BATCH, PLACES, Turn
-from fuzz.laws.registry import declared
 from fuzz.tests.common.hunting import GENERIC, PACK, target_of, with_edits
 from fuzz.tests.common.planted import HANGS
 from fuzz.tests.common.three_bugs import THREE
 from fuzz.tests.conftest import HANG_S
-from fuzz.uses.search.process_executor import ProcessExecutor
-from fuzz.uses.search.runner import Runner
-from fuzz.uses.search.schedule import Schedule, in_order, known_at, recorded, write_record
-from fuzz.uses.search.stopping import Limits
-from fuzz.uses.search.turn_runner import Report, Task, Terms
 from oracles.tests.common.whole import WHOLE
 
 LAWS = declared(PACK.kernels)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import PACK
 from fuzz.tests.common.programs import target_on
 from fuzz.tests.common.strangers import Reader, hostile_files, listing, real_files

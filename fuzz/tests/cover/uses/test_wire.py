@@ -7,21 +7,21 @@ from math import inf
 
 import numpy as np
 
-from fuzz.base.feature import Feature
-from fuzz.base.outcome import Change, Damage, Outcome, Status, Unwritten
-from fuzz.base.verdict import Verdict
+from fuzz.campaign.search.guide import ClimbStep, Elite, Lesson, lessons_from, packed_lessons
+from fuzz.campaign.search.turn_runner import Report, Task
+from fuzz.campaign.search.wire import CallsRequest, Taken, answer, order, packed, taken
+from fuzz.core.base.feature import Feature
+from fuzz.core.base.outcome import Change, Damage, Outcome, Status, Unwritten
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.generate.conditions import Together
+from fuzz.core.generate.search import Search
+from fuzz.core.generate.sketch import N
+from fuzz.core.generate.turn import Turn
+from fuzz.core.judge.judge import Judgement
+from fuzz.core.laws.law import LawCheck
+from fuzz.core.laws.registry import LAWS
 from fuzz.findings.tally import Point, Sighting, Tally, TargetTally, WorstPass, WorstRun
-from fuzz.generate.conditions import Together
-from fuzz.generate.search import Search
-from fuzz.generate.sketch import N
-from fuzz.generate.turn import Turn
-from fuzz.judge.judge import Judgement
-from fuzz.laws.law import LawCheck
-from fuzz.laws.registry import LAWS
 from fuzz.tests.common.examples import plain
-from fuzz.uses.search.guide import ClimbStep, Elite, Lesson, lessons_from, packed_lessons
-from fuzz.uses.search.turn_runner import Report, Task
-from fuzz.uses.search.wire import CallsRequest, Taken, answer, order, packed, taken
 from oracles.truth import OutputCheck
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.target import Target
+from fuzz.core.adapters.target import Target
 from fuzz.tests.cover.adapters import test_build
 from fuzz.tests.cover.adapters.test_build import a_folder, cut_off, emptied, garbage, one_bit, target
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.pack import built_in, load
+from fuzz.core.adapters.pack import built_in, load
 from fuzz.tests.conftest import Cli
 
 _MUTANTS = load(built_in()).mutants

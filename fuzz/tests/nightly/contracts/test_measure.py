@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.registry import expand
-from fuzz.base.kernel import Kernel
 from fuzz.contracts.bench import Bench, UnmeasurableError, template
 from fuzz.contracts.measuring import measured, orders_at
 from fuzz.contracts.sums import SUMS
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.pack import built_in, load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.tasks.check.reference import lenient
 from fuzz.tests.conftest import CHECKOUT, Cli
-from fuzz.uses.check.reference import lenient
 from oracles.formula.algorithm import traced
 from oracles.op import Op
 from oracles.ops import OPS

@@ -17,8 +17,8 @@ import pytest
 import typer
 import yaml
 
-from fuzz.adapters.build import cache_directory
 from fuzz.cli.exits import Exit
+from fuzz.core.adapters.build import cache_directory
 from fuzz.report.github import MARK
 from fuzz.tests.common.validity import valid_sarif
 from fuzz.tests.conftest import CHECKOUT, GENERIC, HANG_S, copy_headers, edited

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.cuda import no_cuda_device
+from fuzz.core.adapters.cuda import no_cuda_device
 from fuzz.tests.common.listings import Reader, listings
 from fuzz.tests.conftest import CHECKOUT
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.core.transport.python.attest import installed_version
 from fuzz.tests.common.trophies import PACKS, fetched, told, trophies
-from fuzz.transport.python.attest import installed_version
 from oracles.tests.common.whole import WHOLE
 
 _CASES = "2000"

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, create_engine, inspect
 
+from fuzz.campaign.nightly.opening import open_night
 from fuzz.findings.database import open_store
 from fuzz.findings.database_views import NightView, view
 from fuzz.findings.tables import Base
@@ -21,7 +22,6 @@ from fuzz.tests.common.postgres import PASSWORD, Postgres, postgres
 from fuzz.tests.common.running import KERNELFUZZ, Running, read_until, start, until
 from fuzz.tests.conftest import run_cli
 from fuzz.tests.cover.uses.test_nightly import PACK
-from fuzz.uses.nightly.opening import open_night
 
 
 @pytest.fixture(scope="module")

@@ -12,15 +12,15 @@ from fuzz.tests.conftest import CHECKOUT
 MEASURED = """
 import threading
 from pathlib import Path
-from fuzz.execute.pool import WorkerPool
-from fuzz.adapters.registry import expand
-from fuzz.adapters.toolchain import this_host
-from fuzz.generate.big import SERIES, big_case
-from fuzz.laws.registry import Entry
-from fuzz.adapters.pack import built_in, load
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.generate.big import SERIES, big_case
+from fuzz.core.laws.registry import Entry
+from fuzz.core.adapters.pack import built_in, load
 from fuzz.findings.book import book_in
-from fuzz.uses.search.runner import Runner
-from fuzz.uses.search.stopping import Limits
+from fuzz.campaign.search.runner import Runner
+from fuzz.campaign.search.stopping import Limits
 
 peak, done = 0, threading.Event()
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from fuzz.adapters.pack import built_in, load
-from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Target
-from fuzz.adapters.toolchain import this_host
-from fuzz.execute.pool import WorkerPool
-from fuzz.generate.search import Search, batches
-from fuzz.judge.judge import EntryJudge
-from fuzz.laws.registry import Entry
-from fuzz.uses.search.schedule import one_by_one
-from fuzz.uses.search.turn_runner import Terms, TurnRunner
+from fuzz.campaign.search.schedule import one_by_one
+from fuzz.campaign.search.turn_runner import Terms, TurnRunner
+from fuzz.core.adapters.pack import built_in, load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.generate.search import Search, batches
+from fuzz.core.judge.judge import EntryJudge
+from fuzz.core.laws.registry import Entry
 
 PACK = load(built_in())
 LIMIT = 1000

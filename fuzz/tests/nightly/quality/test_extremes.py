@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.pack import load
+from fuzz.core.adapters.pack import load
 from fuzz.quality.calibrate.contracts import contracts
 from fuzz.quality.calibrate.extremes import accused, problems
 from fuzz.quality.calibrate.measure import Work, measured

@@ -8,24 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.pack import load
-from fuzz.adapters.registry import expand
-from fuzz.base.case import Case
-from fuzz.base.kernel import Kernel
-from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
+from fuzz.campaign.search.runner import Runner
+from fuzz.campaign.search.stopping import Limits
+from fuzz.campaign.search.turn_runner import Terms
+from fuzz.core.adapters.pack import load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.base.case import Case
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.generate.search import Search
+from fuzz.core.generate.turn import Turn
+from fuzz.core.judge.judge import Judgement
+from fuzz.core.laws.registry import Entry
 from fuzz.findings.book import book_in
 from fuzz.findings.tally import Observer
-from fuzz.generate.search import Search
-from fuzz.generate.turn import Turn
-from fuzz.judge.judge import Judgement
-from fuzz.laws.registry import Entry
 from fuzz.quality.planted.bugs import BUGS
 from fuzz.tests.common.planted_calls import fails
 from fuzz.tests.conftest import CHECKOUT
-from fuzz.uses.search.runner import Runner
-from fuzz.uses.search.stopping import Limits
-from fuzz.uses.search.turn_runner import Terms
 
 _TURNS = 5
 _PACK = load(CHECKOUT / "fuzz" / "quality" / "planted")

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
-from fuzz.judge.judge import Judgement
+from fuzz.campaign.replay import ChosenCase, write_script
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.judge.judge import Judgement
 from fuzz.tests.common.hunting import PACK, failing, given_case, mutant
 from fuzz.tests.common.programs import assert_overlap_is_shown, run_program, target_on, written
 from fuzz.tests.cover.report import test_scripts
-from fuzz.uses.replay import ChosenCase, write_script
 
 
 @pytest.mark.parametrize("turn", [0, 1, 2, 3, 5, 6, 7, 8, 9])  # the others lie a row back, where nothing is read late

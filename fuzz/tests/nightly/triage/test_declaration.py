@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fuzz.adapters.c_kernel import CKernel
-from fuzz.base.kernel import Kernel
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.adapters.c_kernel import CKernel
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.explain.causes import Pile
+from fuzz.explain.diagnosis import TimeAllowance, diagnose
+from fuzz.explain.finding import Finding
 from fuzz.tests.common.hunting import PACK, failures, target_of
 from fuzz.tests.common.told import lines_of
-from fuzz.triage.causes import Pile
-from fuzz.triage.diagnosis import TimeAllowance, diagnose
-from fuzz.triage.finding import Finding
 from oracles.formula.contract import Contract
 
 

@@ -9,23 +9,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.base.case import Case
-from fuzz.base.draw import Frame
-from fuzz.base.kernel import Kernel
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.base.case import Case
+from fuzz.core.base.draw import Frame
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.explain.diagnosis import TimeAllowance, diagnose
+from fuzz.explain.finding import Finding
+from fuzz.explain.shrink.shrink import shrink
+from fuzz.explain.stages.conclusion import Conclusion
+from fuzz.explain.stages.explain import explain
+from fuzz.explain.trial.family import Family
+from fuzz.explain.trial.trial import Trials
 from fuzz.report.words import places_words
 from fuzz.tests.common.hunting import TAIL_63, failing, given_case, target_of, with_edits
 from fuzz.tests.common.shared_pack import OWN, SHARED
 from fuzz.tests.common.told import concluded_lines
 from fuzz.tests.cover.triage.test_memory import DSUM_IS_X, FORGOTTEN, RANK_2
 from fuzz.tests.cover.triage.test_shared import buckets_of
-from fuzz.triage.diagnosis import TimeAllowance, diagnose
-from fuzz.triage.explain.conclusion import Conclusion
-from fuzz.triage.explain.explain import explain
-from fuzz.triage.finding import Finding
-from fuzz.triage.shrink.shrink import shrink
-from fuzz.triage.trial.family import Family
-from fuzz.triage.trial.trial import Trials
 
 _SCALED = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (WRONG ? 1.5f : 1.0f);")
 
@@ -50,9 +50,9 @@ def test_a_rule_that_no_probe_refutes_is_held_against_a_search(monkeypatch: pyte
     1,000 of them, one after the other. So it may be wrong of a length that none of them has, such as 959, or that one
     has with values that hide it, such as 895."""
     edit = (_SCALED[0], _SCALED[1].replace("WRONG", "n % 64 == 63 && n <= 1000"))
-    monkeypatch.setattr("fuzz.triage.explain.standing.refuting", lambda *_, **__: iter(()))
-    monkeypatch.setattr("fuzz.triage.explain.standing._SEARCHED", 0)
-    monkeypatch.setattr("fuzz.triage.explain.explain.probes.mixed", lambda *_, **__: iter(()))
+    monkeypatch.setattr("fuzz.explain.stages.standing.refuting", lambda *_, **__: iter(()))
+    monkeypatch.setattr("fuzz.explain.stages.standing._SEARCHED", 0)
+    monkeypatch.setattr("fuzz.explain.stages.explain.probes.mixed", lambda *_, **__: iter(()))
     explanation = _explained(with_edits(edit), found=given_case((4, 127), 1, "pitched"))
     assert explanation.stands
     assert explanation.true_of >= 1000
@@ -102,7 +102,7 @@ def test_an_overlap_that_a_kernel_forgets_is_told_by_what_it_reads_later() -> No
 def test_limits_stand_below_a_rule_that_is_about(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that errs by chance, as rounding does, in long rows only."""
     # A rule that luck decides does not stand.
-    monkeypatch.setattr("fuzz.triage.explain.explain.put_to_test", lambda *_: None)
+    monkeypatch.setattr("fuzz.explain.stages.explain.put_to_test", lambda *_: None)
     by_luck = "(n >= 100 && (((uint32_t)(fabsf(x[0]) * 0x1p20f) * 2654435761u) >> 31) ? 1.5f : 1.0f)"
     kernel = with_edits(("y[i] = x[i] * rstd;", f"y[i] = x[i] * rstd * {by_luck};"))
     target = target_of(kernel, "O2")

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from fuzz import Capabilities
-from fuzz.base.case import Case, Output, Tensor, contiguous
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.base.case import Case, Output, Tensor, contiguous
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.explain.facts import stated
+from fuzz.explain.shrink.shrink import shrink
+from fuzz.explain.stages.conclusion import Conclusion
+from fuzz.explain.stages.explain import explain
+from fuzz.explain.trial.family import Family
+from fuzz.explain.trial.trial import Trials
 from fuzz.tests.common.hunting import PACK, failing, failures, given_case, mutant, target_of, with_edits
 from fuzz.tests.common.python_planted import python_target
-from fuzz.triage.explain.conclusion import Conclusion
-from fuzz.triage.explain.explain import explain
-from fuzz.triage.facts import stated
-from fuzz.triage.shrink.shrink import shrink
-from fuzz.triage.trial.family import Family
-from fuzz.triage.trial.trial import Trials
 
 _SCALED = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (WRONG ? 1.5f : 1.0f);")
 _DIVIDED = ("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, WRONG ? n - 1 : n, eps)")

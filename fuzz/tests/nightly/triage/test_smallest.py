@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.explain.shrink.shrink import shrink
+from fuzz.explain.shrink.smallest import sweep
+from fuzz.explain.trial.family import Family
+from fuzz.explain.trial.trial import Trials
 from fuzz.tests.common.hunting import failures, mutant, target_of
-from fuzz.triage.shrink.shrink import shrink
-from fuzz.triage.shrink.smallest import sweep
-from fuzz.triage.trial.family import Family
-from fuzz.triage.trial.trial import Trials
 
 
 def test_orders_of_a_sum_that_differ_by_luck_are_shrunk_to_three_elements() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import fuzz
+from fuzz.tasks.check.plan import GIVEN, Options
 from fuzz.tests.common import selecting
 from fuzz.tests.common.own_pack import unknown_afterwards
-from fuzz.uses.check.plan import GIVEN, Options
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from fuzz.tests.common.running import finish
 def test_a_night_goes_on_with_a_damaged_state_and_broken_findings(tmp_path: Path) -> None:
     (tmp_path / "pack").mkdir()
     (tmp_path / "pack" / "pack.py").write_text(
-        "from fuzz.adapters.pack import built_in, load\nKERNELS = (load(built_in()).kernel('generic'),)\n"
+        "from fuzz.core.adapters.pack import built_in, load\nKERNELS = (load(built_in()).kernel('generic'),)\n"
     )
     (tmp_path / "state" / "findings").mkdir(parents=True)
     (tmp_path / "state" / "state.sqlite").write_text("no database at all, though it is long enough for its header " * 4)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.base import __version__
+from fuzz.core.base import __version__
 from fuzz.findings.casefile import load
 from fuzz.findings.database import open_store
 from fuzz.findings.database_views import view
@@ -247,6 +247,6 @@ def _another_version(folder: Path) -> Path:
     for module in (fuzz, oracles):
         source = Path(str(module.__file__)).parent
         shutil.copytree(source, folder / "other" / source.name, ignore=shutil.ignore_patterns("tests", "__pycache__"))
-    with (folder / "other" / "fuzz" / "base" / "files.py").open("a") as more:
+    with (folder / "other" / "fuzz" / "core" / "base" / "files.py").open("a") as more:
         more.write("\n# another version\n")
     return folder / "other"

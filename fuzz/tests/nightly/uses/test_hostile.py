@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from fuzz.adapters.target import TargetId
-from fuzz.adapters.toolchain import this_host
-from fuzz.base.verdict import Verdict
+from fuzz.core.adapters.target import TargetId
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.base.verdict import Verdict
 from fuzz.tests.common.running import KERNELFUZZ, Running, ask, finished, judged, until
 from fuzz.tests.conftest import run_cli
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from fuzz.execute.pool import WorkerPool
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.explain.diagnosis import diagnose
+from fuzz.explain.finding import Finding
 from fuzz.findings import explainer
 from fuzz.findings.casefile import load
 from fuzz.findings.codec import rule_from_text
 from fuzz.tests.common.hunting import TAIL_63, failing, target_of, with_edits
 from fuzz.tests.common.nights import nights_of
 from fuzz.tests.common.shared_pack import OWN, SHARED, planted
-from fuzz.triage.diagnosis import diagnose
-from fuzz.triage.finding import Finding
 
 _EPS = "reciprocal_rms(total, n, eps)"
 

@@ -14,8 +14,8 @@ import torch
 import fuzz
 from fuzz import Op, Operand
 from fuzz import formula as f
+from fuzz.tasks.check.plan import GIVEN, Options
 from fuzz.tests.common.own_op import registered
-from fuzz.uses.check.plan import GIVEN, Options
 from oracles.formula.node import Node
 
 F = torch.nn.functional

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from fuzz.adapters.pack import built_in, load
-from fuzz.base.kernel import Mutant
+from fuzz.campaign.search.stopping import Interruption
+from fuzz.campaign.selftest.hunt import hunt
+from fuzz.core.adapters.pack import built_in, load
+from fuzz.core.base.kernel import Mutant
 from fuzz.quality.calibrate.nearest import without
 from fuzz.report import console
-from fuzz.uses.search.stopping import Interruption
-from fuzz.uses.selftest.hunt import hunt
 from oracles.ops import OPS
 
 _PACK = load(built_in())

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from fuzz.adapters.cuda import no_cuda_device
+from fuzz.core.adapters.cuda import no_cuda_device
 from fuzz.tests.conftest import CHECKOUT, Cli
 
 _PACK = str(CHECKOUT / "fuzz" / "tests" / "common" / "packs" / "unset")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fuzz.adapters.cuda import no_cuda_device
+from fuzz.core.adapters.cuda import no_cuda_device
 from fuzz.tests.conftest import CHECKOUT, Cli
 
 _PACK = str(CHECKOUT / "fuzz" / "tests" / "common" / "packs" / "watched_gpu")

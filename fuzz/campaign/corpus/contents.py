@@ -1,0 +1,115 @@
+"""What a corpus holds: a line for each file, and whether all of it can be judged."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fuzz.campaign.corpus.accuracy import load_accuracy
+from fuzz.campaign.corpus.folder import ACCURACY, CASE, SUITE, Kept, entries_of, in_batches, json_files, kind_of, load
+from fuzz.campaign.corpus.suites import expand, load_suite
+from fuzz.campaign.search.runner import Runner
+from fuzz.campaign.search.stopping import Limits
+from fuzz.campaign.search.turn_runner import Terms
+from fuzz.campaign.starting import note_not_running
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import Case
+from fuzz.core.base.validity import UnknownOpError
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.judge.judge import Judgement
+from fuzz.core.laws.registry import LAWS, Entry
+from fuzz.findings.book import book_in
+from fuzz.findings.tally import Observer, Tally, whereabouts
+from fuzz.report.console import PlainTable
+from fuzz.report.totals import counted
+from oracles.ops import OPS
+
+
+def contents(folder: Path) -> PlainTable:
+    """One line per case file and per suite."""
+    rows = []
+    for path in json_files(folder):
+        name, kind = path.relative_to(folder).as_posix(), kind_of(path)
+        if kind == CASE:
+            try:
+                kept = load(path)
+            except UnknownOpError:
+                rows.append((name, "", "of an op that no loaded pack has", ""))
+                continue
+            dtype = kept.case.inputs[OPS[kept.case.op].main].dtype
+            rows.append((name, kept.case.op, f"{dtype} {whereabouts(kept.case)}", _reason(kept)))
+        elif kind == SUITE:
+            suite = load_suite(path)
+            ops = Counter(published.case.op for published in expand(suite))
+            rows.append((name, ", ".join(ops), f"{ops.total()} cases", suite.source))
+    return PlainTable(("file", "op", "case", "why"), rows)
+
+
+def _reason(kept: Kept) -> str:
+    documented = ": ".join(kept.about[name] for name in ("bug", "why") if name in kept.about)
+    if documented or kept.found is None:
+        return documented
+    return f"{kept.found.verdict} on {kept.found.target}"
+
+
+@dataclass
+class Checked:
+    """A corpus of which every file was loaded and is sound."""
+
+    folder: Path
+    kinds: Counter[str] = field(default_factory=Counter)
+    """The number of files by what they are."""
+    groups: list[list[Entry]] = field(default_factory=list)
+    """Each group is a case, with its twin where it has one."""
+    others: list[Path] = field(default_factory=list)
+    """The files with cases of ops that no loaded pack has: nothing is known of them."""
+
+    def __str__(self) -> str:
+        files = ", ".join(f"{self.kinds[kind]} {kind.removeprefix('kernelfuzz ')}" for kind in (CASE, SUITE, ACCURACY))
+        total, cases = counted(self.kinds.total(), "file"), counted(len(self.groups), "case")
+        sound = f"{self.folder}: {total} ({files}), {cases}, all sound"
+        if not self.others:
+            return sound
+        return f"{sound}; not checked, as no loaded pack has their ops: {counted(len(self.others), 'file')}"
+
+
+def checked(folder: Path) -> Checked:
+    """Load every file, those of other packs' ops apart. Raises CaseError, naming it, for the first that is broken."""
+    found = Checked(folder)
+    for path in json_files(folder):
+        kind = kind_of(path)
+        found.kinds[kind] += 1
+        if kind == CASE:
+            try:
+                found.groups.append(entries_of(load(path)))
+            except UnknownOpError:
+                found.others.append(path)
+        elif kind == SUITE:
+            found.groups += [[Entry(published.case)] for published in expand(load_suite(path))]
+        else:
+            load_accuracy(path)
+    return found
+
+
+def judged(corpus: Checked, targets: Sequence[Target], pool: WorkerPool) -> tuple[Tally, list[str]]:
+    """Judge every case on these targets; also a line for each case that no kernel takes."""
+    with tempfile.TemporaryDirectory() as scratch:
+        runner = Runner(pool, targets, Limits(), book_in(Path(scratch), 0), Terms((), tuple(LAWS)))
+        untaken = _Untaken()
+        runner.observers = [untaken]
+        note_not_running(runner.tally, targets, pool)
+        return runner.replay(in_batches(corpus.groups)), untaken.lines
+
+
+class _Untaken(Observer):
+    """Notes the cases that no kernel takes: kept, but proving nothing."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
+        if not judgements:
+            self.lines.append(f"no kernel takes {case.digest[:12]}: {case.op}, {whereabouts(case)}")

@@ -1,0 +1,231 @@
+"""A corpus folder: readable case files, one case each, named by their digest so that no two branches conflict; how kept
+cases are run; which files say nothing that another does not, and what another folder adds."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fuzz.core.adapters.target import TargetId
+from fuzz.core.base.case import Case, CaseError, Layout
+from fuzz.core.base.draw import Frame
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.text import printable
+from fuzz.core.base.validity import UnknownOpError
+from fuzz.core.laws.law import LawCheck
+from fuzz.core.laws.registry import LAWS, Entry, twin_of
+from fuzz.findings import casefile, document
+from fuzz.findings.casefile import Found
+from oracles.dtypes import ITEMSIZE
+from oracles.ops import OPS
+
+CASE, SUITE, ACCURACY = "kernelfuzz case", "kernelfuzz suite", "kernelfuzz accuracy"
+"""The member of one of these names says what a JSON file is."""
+NAMED = 12
+"""A file's name has this many leading digits of the digest."""
+BATCH_ENTRIES = 16
+"""A batch has as many entries as a search hands over at a time."""
+BATCH_ELEMENTS = 1 << 17
+"""A batch is full once its inputs have this many elements: a batch of long rows would keep every worker waiting for the
+slowest."""
+_NAMED_BY_DIGEST = re.compile(rf"(?:.*-)?([0-9a-f]{{{NAMED}}})")
+
+
+class CorpusError(UsageError):
+    """A corpus that cannot be found, read or written. The message says what to do."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One case file of a corpus."""
+
+    path: Path
+    case: Case
+    found: Found | None = None
+    about: Mapping[str, str] = field(default_factory=dict)
+    """Why it is kept: the documented bug, its source and what went wrong. The entry 'law' names a law to check on
+    it."""
+
+
+def found() -> Path | None:
+    """The folder that is meant where none is named: `corpora/` of the checkout that this package runs from, else of the
+    current folder; None where there is neither."""
+    return next((folder for folder in _candidates() if folder.is_dir()), None)
+
+
+def built_in() -> Path:
+    """The same, or CorpusError."""
+    folder = found()
+    if folder is None:
+        looked = " and ".join(map(str, _candidates()))
+        raise CorpusError(f"no corpora found: name a folder with --corpora DIR (looked for {looked})")
+    return folder
+
+
+def is_of_checkout(corpora: Path | None) -> bool:
+    """Whether the folder is that of the checkout that this package runs from, which is about the built-in pack."""
+    return corpora == _candidates()[0]
+
+
+def _candidates() -> tuple[Path, ...]:
+    return Path(__file__).resolve().parents[3] / "corpora", Path.cwd() / "corpora"
+
+
+def file_name(case: Case) -> str:
+    """The file of a case is named DIGEST.json; others may have called it NAME-DIGEST.json."""
+    return f"{case.digest[:NAMED]}.json"
+
+
+def kind_of(path: Path) -> str:
+    """Which of the three kinds of file this is. Raises CaseError where it is none."""
+    record = _read(path)
+    for kind in (CASE, SUITE, ACCURACY):
+        if kind in record:
+            return kind
+    raise CaseError(f"{path}: neither a case file nor a suite: it has no field {CASE!r}")
+
+
+def json_files(folder: Path) -> list[Path]:
+    """Every JSON file below `folder`, in an order that no file system decides."""
+    if not folder.is_dir():
+        raise CorpusError(f"{folder}: no such folder")
+    return sorted(folder.rglob("*.json"), key=lambda path: path.relative_to(folder).as_posix())
+
+
+def kept_cases(folder: Path, *, others: bool = False) -> Iterator[Kept]:
+    """The case files below `folder`, checked. Those of ops that no loaded pack has are left out where there may be such
+    `others`. Raises CaseError for one that is broken or does not fit its op."""
+    for path in json_files(folder):
+        if kind_of(path) == CASE:
+            with suppress(*([UnknownOpError] if others else [])):
+                yield load(path)
+
+
+def load(path: Path) -> Kept:
+    """Read and check one case file. Raises CaseError, naming the file, for whatever is wrong with it."""
+    case, found = casefile.load(path)
+    named = _NAMED_BY_DIGEST.fullmatch(path.stem)
+    if named is not None and not case.digest.startswith(named[1]):
+        raise CaseError(f"{path}: named by a digest that is not its own; call it {file_name(case)}")
+    about = _read(path).get("about", {})
+    if not isinstance(about, dict) or not all(isinstance(text, str) for text in about.values()):
+        raise CaseError(f"{path}: about: must hold text only")
+    about = {printable(name): printable(text) for name, text in about.items()}
+    law = about.get("law", "rerun")
+    if law not in LAWS:
+        raise CaseError(f"{path}: about.law: unknown law {law!r}; known: {', '.join(LAWS)}")
+    if "law" in about and not LAWS[law].applies(case):
+        raise CaseError(f"{path}: about.law: {law} does not apply to this case")
+    return Kept(path, case, found, about)
+
+
+def keep(kept: Kept, folder: Path) -> Path | None:
+    """Write a case below `folder`; where it went, or None if the folder has it already."""
+    path = folder / file_name(kept.case)
+    if path.exists():
+        return None
+    record = casefile.to_json(kept.case, kept.found)
+    try:
+        casefile.write(path, {**record, "about": dict(kept.about)} if kept.about else record)
+    except OSError as error:
+        raise CorpusError(f"{path}: cannot be written: {error.strerror}") from error
+    return path
+
+
+def _read(path: Path) -> dict[str, Any]:
+    record = document.read(path)
+    return record if isinstance(record, dict) else {}
+
+
+def entries_of(kept: Kept) -> list[Entry]:
+    """The calls of its history, the case and, where it was kept because it broke a law or to show that one holds, its
+    twin. The calls are judged like any case; earlier ones in the same process may still hide what the history shows."""
+    law = kept.found.law if kept.found is not None else None
+    if law is None and "law" in kept.about:
+        law = LawCheck(LAWS[kept.about["law"]], int(kept.case.digest[:16], 16))
+    history = [Entry(call) for call in kept.found.history] if kept.found is not None else []
+    return [*history, Entry(kept.case), *([twin_of(kept.case, law)] if law is not None else [])]
+
+
+def in_batches(groups: Iterable[list[Entry]]) -> Iterator[list[Entry]]:
+    """Batches of about BATCH_ENTRIES entries; a case and its twin stay together."""
+    batch: list[Entry] = []
+    elements = 0
+    for group in groups:
+        batch += group
+        elements += sum(entry.case.elements for entry in group)
+        if len(batch) >= BATCH_ENTRIES or elements >= BATCH_ELEMENTS:
+            yield batch
+            batch, elements = [], 0
+    if batch:
+        yield batch
+
+
+_TAIL = 64
+"""The widest common block has this many elements: rows of one residue and one class of length go the same way."""
+
+
+@dataclass(frozen=True)
+class Subsumed:
+    """A file that may go, since `by` shows the same on a smaller case."""
+
+    kept: Kept
+    by: Kept
+
+
+def subsumed(corpus: Iterable[Kept]) -> list[Subsumed]:
+    """Files found as the same failure on the same kind of input as a smaller one. Documented cases always stay."""
+    best: dict[tuple[object, ...], Kept] = {}
+    dropped = []
+    for kept in sorted(corpus, key=lambda each: (each.case.elements, each.case.digest)):
+        if kept.found is None or kept.about:
+            continue
+        first = best.setdefault(signature(kept), kept)
+        if first is not kept:
+            dropped.append(Subsumed(kept, first))
+    return dropped
+
+
+def signature(kept: Kept) -> tuple[object, ...]:
+    """What two files must have in common for one of them to be enough."""
+    case, found = kept.case, kept.found
+    law = found.law.name if found and found.law else ""
+    seen = (TargetId.parse(found.target).implementation, found.verdict, law) if found else ()
+    return (
+        case.op,
+        seen,
+        case.structured,
+        case.origin.recipe,
+        tuple((name, t.dtype, _layout_class(t.layout, t.dtype)) for name, t in sorted(case.tensors.items())),
+        tuple(sorted((name, output.alias) for name, output in case.outputs.items())),
+        _row_class(case),
+    )
+
+
+def merge(source: Path, into: Path, known: Iterable[Kept]) -> list[Path]:
+    """Copy the cases below `source` that are not known yet into the folder `into`; where they went."""
+    seen, written = {each.case.digest for each in known}, []
+    for kept in kept_cases(source):
+        if kept.case.digest not in seen:
+            seen.add(kept.case.digest)
+            written.append(keep(kept, into))
+    return [path for path in written if path is not None]
+
+
+def _layout_class(layout: Layout, dtype: str) -> tuple[object, ...]:
+    """Rank, signs and order of the strides, and whether it is aligned and dense."""
+    sizes = [abs(stride) for extent, stride in zip(layout.shape, layout.strides, strict=True) if extent > 1]
+    order = sizes == sorted(sizes, reverse=True)
+    signs = tuple((stride > 0) - (stride < 0) for stride in layout.strides)
+    return len(layout.shape), signs, order, layout.extent == layout.size, layout.alignment(ITEMSIZE[dtype]) == 0
+
+
+def _row_class(case: Case) -> tuple[object, ...]:
+    frame = Frame(case)
+    zeros = tuple(each.name for each in OPS[case.op].parameters if case.params.get(each.name) == 0 != each.neutral)
+    return frame.n % _TAIL, frame.n > _TAIL, math.prod(frame.grid) > frame.n, zeros

@@ -1,0 +1,372 @@
+"""Published test suites as data: what their own sweeps run, expanded to cases of our ops. The ways in which the suites
+make their data, the fills, give bits that no library version changes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import mpmath
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzz.campaign.corpus.folder import SUITE
+from fuzz.core.base.capability import MAX_RANK
+from fuzz.core.base.case import Case, CaseError, Origin, contiguous
+from fuzz.core.base.draw import GIVEN, Draw, Given, Part, Placement
+from fuzz.core.base.dtypes import quantise
+from fuzz.core.base.stream import Reals, Stream
+from fuzz.core.base.text import printable
+from fuzz.core.base.validity import check_case, unknown_op
+from fuzz.core.generate.given import given_rows
+from fuzz.core.generate.realise import realise
+from fuzz.findings import document
+from fuzz.findings.document import told
+from oracles.declared import AXIS
+from oracles.formula.arrangement import Arrangement
+from oracles.formula.exact.arithmetic import Double
+from oracles.formula.exact.centre import Inputs, evaluate
+from oracles.formula.trace import FormulaError, trace
+from oracles.op import Extents, Op
+from oracles.operand import OUTER
+from oracles.ops import OPS
+
+MOST_ELEMENTS = 8192
+"""The rows of a tensor in a gate are cut until it has this many elements, since rows beyond the first few repeat what
+was seen."""
+LONGEST_ROW = 32768
+"""No gate has the time for a longer one, nor for more products for each element of a row."""
+MOST_PRODUCTS = 64 * LONGEST_ROW
+"""What an op of several contracted dimensions has at most: attention of 129 queries and keys of 64 elements."""
+_LARGEST = 1 << 31
+"""No number of a shape or a place is larger: published sweeps are of what fits into memory."""
+
+
+@dataclass(frozen=True)
+class SuiteShape:
+    """The extents of a case: in a suite a list, the shape of the first input, or an object with a number for each named
+    dimension and a list for "..."."""
+
+    grid: tuple[int, ...]
+    """The shape of the first input."""
+    axis: int
+    """The place of its row."""
+    extents: Extents = field(default_factory=dict)
+    """The extents of dimensions that the first input does not have."""
+
+    @classmethod
+    def of(cls, op: Op, axis: int, said: object) -> SuiteShape:
+        """Return what a suite says, with the row along that axis of the first input. Raises ValueError."""
+        if isinstance(said, list):
+            grid, extents = tuple(map(_extent, said)), dict[str, int]()
+        else:
+            known = dict(said) if isinstance(said, Mapping) else {}
+            if {*known} - {OUTER} != {*op.named}:
+                raise ValueError(f"shapes: {told(said)} must be a list, or an object with {', '.join(op.named)}")
+            grid = (*map(_extent, known.get(OUTER, [])), *(_extent(known[dim]) for dim in op.inner))
+            extents = {dim: _extent(known[dim]) for dim in op.further}
+        if not 0 < len(grid) <= MAX_RANK:
+            raise ValueError(f"shapes: each needs from 1 to {MAX_RANK} axes")
+        found = cls(grid, axis % len(grid), extents)
+        if not op.possible_shapes(op.main, grid, found.axis, extents) or {*op.further} - extents.keys():
+            raise ValueError(f"shapes: {told(said)} is no extents of {', '.join((*op.inputs[0].axes, *op.further))}")
+        return found
+
+    def __str__(self) -> str:
+        return f"{self.grid} {dict(self.extents)}" if self.extents else str(self.grid)
+
+    @property
+    def places(self) -> int:
+        """All extents multiplied, those that are 0 left out."""
+        return math.prod(max(1, extent) for extent in (*self.grid, *self.extents.values()))
+
+    def cut(self, op: Op) -> SuiteShape:
+        """Return fewer slices along batched dimensions, from the outermost axis on, until the first input has at most
+        MOST_ELEMENTS; then along those that only others have, until there are LONGEST_ROW places; and then once more
+        along the first input's, until there are MOST_PRODUCTS."""
+        extents = dict(self.extents)
+        grid = self._cut(op, self.grid, MOST_ELEMENTS)
+        for dim, size in self.extents.items():
+            rest = math.prod((*grid, *(extent for other, extent in extents.items() if other != dim)))
+            if rest and size and op.dimensions[dim].batched:
+                extents[dim] = max(1, min(size, LONGEST_ROW // rest))
+        if extents:
+            grid = self._cut(op, grid, MOST_PRODUCTS // max(1, math.prod(extents.values())))
+        return SuiteShape(grid, self.axis, extents)
+
+    def _cut(self, op: Op, extents: Sequence[int], most: int) -> tuple[int, ...]:
+        """Extents of the first input with fewer slices, until it has `most` elements."""
+        grid = [*extents]
+        for place, dim in enumerate(op.dims(op.main, len(grid), self.axis).split()):
+            rest = math.prod(extent for other, extent in enumerate(grid) if other != place)
+            if place != self.axis and rest and op.dimensions[dim].batched:
+                grid[place] = max(1, min(grid[place], most // rest)) if grid[place] else 0
+        return tuple(grid)
+
+
+def integer(name: str, number: object) -> int:
+    """Raise ValueError for what is no integer that a place can be."""
+    if not isinstance(number, int) or abs(number) > _LARGEST:
+        raise ValueError(f"{name}: {told(number)} is not an integer, or too large")
+    return number
+
+
+def _extent(value: object) -> int:
+    if not isinstance(value, int) or not 0 <= value <= _LARGEST:
+        raise ValueError(f"shapes: {told(value)} is not an extent")
+    return value
+
+
+VERSION = 1
+Params = Mapping[str, float]
+"""Parameters by name."""
+Fill = Mapping[str, Any]
+"""A fill is such as {"fill": "uniform", "low": -2.3, "high": -1.8}."""
+_NORMAL: Fill = {"fill": "normal"}
+_STRUCTURED = frozenset({"constant", "integers", "values"})
+"""The rounding errors of these fills are not random, so that only the worst-case budget is sound."""
+
+
+def _wave(function: Callable[[Any], Any]) -> Callable[[Fill, int, Stream], Reals]:
+    """amplitude * f(step * i). By mpmath: the C library's sine may differ in its last bit."""
+
+    def wave(fill: Fill, count: int, stream: Stream) -> Reals:
+        with mpmath.workprec(80):
+            step, amplitude = mpmath.mpf(str(fill["step"])), mpmath.mpf(str(fill["amplitude"]))
+            return np.array([float(amplitude * function(step * i)) for i in range(count)])
+
+    return wave
+
+
+_FILLS: Mapping[str, Callable[[Fill, int, Stream], Reals]] = {
+    "normal": lambda fill, count, stream: (
+        stream.normal(count) * float(fill.get("scale", 1)) + float(fill.get("shift", 0))
+    ),
+    "uniform": lambda fill, count, stream: (
+        stream.uniform(count) * (float(fill["high"]) - float(fill["low"])) + float(fill["low"])
+    ),
+    "integers": lambda fill, count, stream: stream.integers(count, fill["low"], fill["high"]).astype(np.float64),
+    "constant": lambda fill, count, stream: np.full(count, float(fill["value"])),
+    # The listed values, over and over.
+    "values": lambda fill, count, stream: np.resize(np.array(fill["values"], dtype=np.float64), count),
+    "sine": _wave(mpmath.sin),
+    "cosine": _wave(mpmath.cos),
+}
+
+
+class SuiteError(CaseError):
+    """A suite that cannot be read. The message names the file and the sweep."""
+
+
+@dataclass(frozen=True)
+class SuiteTolerance:
+    """What a suite allows: |got - want| <= atol + rtol * |want|."""
+
+    atol: float
+    rtol: float = 0.0
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One group of published cases: every shape with every dtype and all values of the parameters."""
+
+    name: str
+    op: str
+    shapes: tuple[SuiteShape, ...]
+    dtypes: tuple[str, ...]
+    params: Mapping[str, float | list[float]] = field(default_factory=dict)
+    """The op's parameters: a number, or those that are swept."""
+    optional: tuple[str, ...] = ()
+    """These optional tensors are there."""
+    fills: Mapping[str, Fill] = field(default_factory=dict)
+    """The fills by input; an input of which nothing is said is standard normal."""
+    mixed: Mapping[str, str] = field(default_factory=dict)
+    """The dtypes of tensors that do not follow the op."""
+    pitch: int = 0
+    """The number of elements between two rows of the first input, where they are not packed."""
+    shift: int = 0
+    """The number of elements by which the first input is off its alignment."""
+    tolerance: Mapping[str, SuiteTolerance] = field(default_factory=dict)
+    """The tolerances by output, or by dtype of the first input."""
+    facts: str = ""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The sweeps of one system."""
+
+    system: str
+    source: str
+    sweeps: tuple[Sweep, ...]
+
+
+@dataclass(frozen=True)
+class Published:
+    """One expanded case of a suite."""
+
+    suite: str
+    sweep: Sweep
+    case: Case
+    shape: SuiteShape
+    """The shape as published; the case may have fewer rows."""
+
+
+def load_suite(path: Path) -> Suite:
+    """Read a suite. Raises SuiteError."""
+    record = document.read(path)
+    try:
+        if record.get(SUITE) != VERSION:
+            raise SuiteError(f"format {told(record.get(SUITE))} is not one that this version reads ({VERSION})")
+        system, source = printable(record["system"]), printable(record["source"])
+        return Suite(system, source, tuple(_sweep(each) for each in record["sweeps"]))
+    except KeyError as error:
+        raise SuiteError(f"{path}: not a suite: {error.args[0]} is missing") from error
+    except (TypeError, AttributeError, CaseError) as error:
+        raise SuiteError(f"{path}: not a suite: {error}") from error
+
+
+def expand(suite: Suite) -> Iterator[Published]:
+    """Every case of the suite, with rows cut to MOST_ELEMENTS. Rows longer than LONGEST_ROW are left out, and what has
+    more than MOST_PRODUCTS after that: no gate has the time for them."""
+    for sweep in suite.sweeps:
+        for shape in sweep.shapes:
+            cut = shape.cut(OPS[sweep.op])
+            if max(shape.grid, default=0) > LONGEST_ROW or (shape.extents and cut.places > MOST_PRODUCTS):
+                continue
+            for dtype in sweep.dtypes:
+                for params in _swept(sweep):
+                    yield Published(suite.system, sweep, _case(suite.system, sweep, cut, dtype, params), shape)
+
+
+def _swept(sweep: Sweep) -> Iterator[Params]:
+    """Every choice of the parameters."""
+    each = [value if isinstance(value, list) else [value] for value in sweep.params.values()]
+    for values in product(*each):
+        yield dict(zip(sweep.params, values, strict=True))
+
+
+def _case(system: str, sweep: Sweep, shape: SuiteShape, dtype: str, params: Params) -> Case:
+    """One of them. Raises SuiteError: what a sweep says of its fills and places shows here."""
+    if shape.places > LONGEST_ROW * MOST_ELEMENTS:
+        raise SuiteError(f"{system}: sweep {sweep.name}: shape {told(str(shape))}: an empty tensor of too many rows")
+    try:
+        case = realise(_draw(system, sweep, shape, dtype, params))
+        check_case(case)
+    except SuiteError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise SuiteError(f"{system}: sweep {sweep.name}: shape {told(str(shape))}: {error}") from error
+    return case
+
+
+def _sweep(record: Mapping[str, Any]) -> Sweep:
+    name = printable(str(record["name"]))
+    if record["op"] not in OPS:
+        raise SuiteError(f"sweep {name}: {unknown_op(told(record['op']))}")
+    op = OPS[record["op"]]
+    names = [each.name for each in op.parameters]
+    try:
+        known: dict[str, Any] = {
+            **{str(key): value for key, value in record.items() if key not in (*names, "axis")},
+            "name": name,
+            "params": {each: record[each] for each in names if each in record},
+            "shapes": tuple(
+                SuiteShape.of(op, integer("axis", record.get("axis", -1)), shape) for shape in record["shapes"]
+            ),
+            **{key: tuple(record[key]) for key in ("dtypes", "optional") if key in record},
+            "tolerance": {key: SuiteTolerance(**allowed) for key, allowed in record.get("tolerance", {}).items()},
+        }
+        for place in ("pitch", "shift"):
+            integer(place, record.get(place, 0))
+        return Sweep(**known)
+    except (TypeError, ValueError) as error:
+        raise SuiteError(f"sweep {name}: {error}") from error
+
+
+def _draw(system: str, sweep: Sweep, shape: SuiteShape, dtype: str, params: Params) -> Draw:
+    op, axis, grid = OPS[sweep.op], shape.axis, shape.grid
+    swept = [str(value) for name, value in params.items() if isinstance(sweep.params[name], list)]
+    label = "/".join([system, sweep.name, str(shape), dtype, *swept])
+    params = {name: float(np.float32(value)) for name, value in params.items()}
+    there = [operand for operand in op.operands if not operand.optional or operand.name in sweep.optional]
+    dtypes, arrays = _dtypes(op, sweep, dtype), dict[str, NDArray[Any]]()
+    for operand in (each for each in there if each in op.inputs):
+        name = operand.name
+        own = op.shape(name, grid, axis, shape.extents)
+        found = None if name in sweep.fills or not operand.optional else _formed(op, name, arrays, axis, params)
+        found = _filled(sweep, name, own, label) if found is None else found
+        arrays[name] = quantise(found, dtypes[name])
+    draw = Draw(
+        op=sweep.op,
+        n=grid[axis],
+        outer=(*grid[:axis], *grid[axis + 1 :]),
+        params={AXIS: axis, **{name: value for name, value in params.items() if value != op.parameter(name).neutral}},
+        seed=0,
+        parts=tuple(Part(operand.name, dtypes[operand.name]) for operand in there),
+        structured=any(sweep.fills.get(name, _NORMAL).get("fill") in _STRUCTURED for name in {*arrays} - op.columns),
+        origin=Origin(f"{system} suite", "contiguous"),
+        extents=shape.extents,
+    )
+    draw = draw.with_parts(
+        *(replace(draw.part(name), recipe=GIVEN, given=_given(draw, name, arrays[name])) for name in arrays)
+    )
+    return draw.with_parts(replace(draw.part(op.main), place=_place(sweep, grid)))
+
+
+def _dtypes(op: Op, sweep: Sweep, dtype: str) -> dict[str, str]:
+    found = {op.main: dtype}
+    for each in op.operands:  # a tensor comes after the one whose dtype it has
+        usual = found.get(each.dtype or op.main, each.dtype)
+        found[each.name] = sweep.mixed.get(each.name, usual)
+    return found
+
+
+def _filled(sweep: Sweep, name: str, shape: tuple[int, ...], label: str) -> Reals:
+    """The values of an input, in C order, not yet rounded to a storage dtype."""
+    fill, where = sweep.fills.get(name, _NORMAL), f"sweep {sweep.name}: {name}"
+    kind = str(fill.get("fill"))
+    if kind not in _FILLS:
+        raise SuiteError(f"{where}: fill: {kind!r} is not one of {', '.join(_FILLS)}")
+    try:
+        return _FILLS[kind](fill, math.prod(shape), Stream(0).child(f"{label}/{name}")).reshape(shape)
+    except KeyError as error:
+        raise SuiteError(f"{where}: fill {kind}: {error.args[0]} is missing") from error
+
+
+def _place(sweep: Sweep, shape: tuple[int, ...]) -> Placement:
+    """Where the first input lies: off alignment by counting from the guard page, whose end is aligned."""
+    strides = (*contiguous((*shape[:-1], sweep.pitch)).strides[:-1], 1) if sweep.pitch else None
+    return Placement(guard="before" if sweep.shift else "after", offset=sweep.shift, strides=strides)
+
+
+def _formed(
+    op: Op, name: str, arrays: Mapping[str, NDArray[Any]], axis: int, params: Params
+) -> NDArray[np.float64] | None:
+    """What the op's formula forms itself where it is not given an optional input, as a backward pass forms rstd: it is
+    given what a forward pass stored. None where it forms nothing of that name."""
+    formula = trace(op.formula, {each: op.operand(each).axes for each in arrays}, [*params])
+    try:
+        node = formula.named(name)
+    except FormulaError:
+        return None
+    arrangement = Arrangement(op, {each: array.shape for each, array in arrays.items()}, axis)
+    given = {each: arrangement.collapsed(each, array.astype(np.float64)) for each, array in arrays.items()}
+    # In double-double: where NumPy's order of additions is its own business, its results are rounded alike.
+    inputs = Inputs(formula, given, params)
+    found = evaluate(inputs, Double())[node]
+    return arrangement.returned(name, found.high, {dim: inputs.extents[dim] for dim in formula.dims})
+
+
+def _given(draw: Draw, name: str, array: NDArray[Any]) -> Given:
+    """An array as the rows of a part."""
+    array = np.moveaxis(array, draw.axis, -1) if name in OPS[draw.op].alike else array
+    return given_rows(array.reshape(draw.block(name)))
+
+
+def suites(folder: Path) -> Sequence[Suite]:
+    """The suites in `folder`, by file name."""
+    return [load_suite(path) for path in sorted(folder.glob("*.json"))]

@@ -1,0 +1,116 @@
+"""What run and gate do with what they found: it is tried again in new processes, then shrunk and explained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from fuzz.campaign.search.runner import Runner
+from fuzz.campaign.search.stopping import GRACE_S, Interruption, late
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import Case
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.execute.spent import Spent
+from fuzz.core.judge.trouble import error_words
+from fuzz.explain.attribute.history import Need, Recognised, recognise
+from fuzz.explain.diagnosis import TimeShares
+from fuzz.explain.explanation import NO_SHRINK
+from fuzz.explain.trial.trial import FreshProcess
+from fuzz.findings.book import FindingBook
+from fuzz.findings.bucket import Bucket, hangs
+from fuzz.findings.explainer import Explainer
+from fuzz.report.brief import Provenance, brief, commands_of
+from fuzz.report.console import print_failure, print_lines
+from fuzz.report.totals import counted
+
+_FINDINGS = 10
+"""This many findings get all the time they may have; with more of them each gets less. Of 12 kernels in C that shared
+the time of four, 13 s each, none had a rule in the end: most take 10 to 40 s."""
+_LEAST_S = 2.0
+"""With fewer seconds left than this a finding is shown as it is. The number is chosen, not measured."""
+
+
+def note_histories(
+    book: FindingBook,
+    runners: Sequence[Runner],
+    targets: Sequence[Target],
+    case_limit: float | None,
+    interruption: Interruption,
+) -> None:
+    """Try each bucket's case again in new processes; keep with it the calls that it needs, of those that a runner knows
+    to have come before it, or say that it does not repeat."""
+    by_id = {target.id: target for target in targets}
+    for bucket in book.seen:
+        if interruption.wanted:
+            return
+        if not hangs(bucket) and not bucket.note:
+            target = by_id[bucket.judgement.target]
+            calls = next((calls for runner in runners if (calls := runner.before(bucket.judgement))), ())
+            try:
+                with WorkerPool([target], limit=case_limit, bounded=False) as pool:
+                    pool.watch = late(lambda: interruption.overdue)
+                    trial = FreshProcess(pool, target, bucket.case, bucket.judgement)
+                    found = _recognised(trial, calls)
+            except Exception as error:  # what was found is shown all the same
+                book.note_error(f"internal error: {error_words(error)}", bucket.case)
+                continue
+            if found.need is not Need.NOTHING and not interruption.wanted:
+                book.note_need(bucket, found)
+
+
+def _recognised(trial: FreshProcess, calls: Sequence[Case]) -> Recognised:
+    """Return what the failure needs. A tool that watches a kernel tells of the call itself, and slows each down a
+    hundredfold: what it told is looked for alone."""
+    if trial.target.sanitizer:
+        return Recognised(Need.NOTHING if trial.fails(()) else Need.UNKNOWN)
+    return recognise(trial.fails, trial.case, calls, trial.unsteady)
+
+
+def explain_findings(
+    book: FindingBook,
+    pool: WorkerPool,
+    targets: Sequence[Target],
+    seconds: float,
+    err: Console,
+    interruption: Interruption,
+    origin: Provenance | None = None,
+    *,
+    shrinks: bool = True,
+    clock: Callable[[], float] | None = None,
+) -> None:
+    """Sort the book's findings by their causes, whatever stopped the run; an interruption keeps what is known by then.
+    Nothing that hangs meanwhile is waited for. With an origin, a terminal shows each failure that is explained while
+    others wait in short. Where nothing `shrinks`, each is told as it was found, with what changes about it. Seconds are
+    those of processors, or those of a given clock."""
+    clock = clock or Spent()
+    option = "--explain-time" if shrinks else NO_SHRINK
+    bounds = TimeShares(_LEAST_S, seconds, option=option, shrinks=shrinks, clock=clock)
+    explainer = Explainer(pool, targets, book, bounds)
+    if not explainer.waiting or interruption.wanted:
+        return
+    allowed = seconds * min(len(explainer.waiting) + 1, _FINDINGS)
+    end = clock() + allowed + GRACE_S * len(explainer.waiting)  # what takes no search is tried for each
+    pool.watch = watch = late(lambda: interruption.overdue or clock() >= end)
+
+    def workers(targets: Sequence[Target], limit: float | None) -> WorkerPool:
+        own = WorkerPool(targets, limit=limit)
+        own.watch = watch
+        return own
+
+    failures = counted(len(explainer.waiting), "failure")
+    limits = f"{seconds:.0f} s of a processor at most for each cause, {allowed:.0f} s in all"
+    doing = "shrinking and explaining" if shrinks else "looking around"
+    print_lines(err, [f"{doing} {failures}: {limits}; Ctrl-C skips the rest"])
+    with err.status("") as status:
+        explainer.stop, explainer.workers = lambda: interruption.wanted, workers
+        explainer.say = lambda line: status.update(Text(line, no_wrap=True, overflow="ellipsis"))
+        # A log may have both streams: there the report, which tells all of it, is enough.
+        if origin is not None and err.is_terminal:
+
+            def ready(done: Bucket) -> None:
+                print_failure(err, brief(done.told, commands_of(done.told, done.path, origin)))
+
+            explainer.ready = ready
+        explainer.explain_all(allowed)

@@ -1,0 +1,289 @@
+"""What a change touches: the kernels whose sources, headers, data, pack or engine differ from a git reference."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import stat
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import oracles
+from fuzz.core.adapters.build import BuildError
+from fuzz.core.adapters.registry import adapter_of
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.git import DIFF, GitError, git, raw, root_of
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.text import printable
+
+_ENGINE = (Path(__file__).resolve().parents[2], Path(oracles.__file__).resolve().parent)
+_CODE = frozenset({".py", ".c", ".h", ".cu", ".ptx", ".mjs"})
+"""The suffixes of what the engine is written in."""
+_COMPILED = frozenset({".c", ".h", ".cc", ".hh", ".cpp", ".hpp", ".cxx", ".hxx", ".cu", ".cuh"})
+"""The suffixes of sources that name what they include: a kernel of such a source is made of just these."""
+_TEXTS = frozenset({".md", ".rst", ".pyc"})
+"""The suffixes of what no kernel reads unless it names it: documentation, and what Python made of a module."""
+_NO_DATA = frozenset({"tests", "findings", "corpora", "__pycache__"})
+"""The folders of a pack that hold what tests and gates read and write."""
+_PIECE = re.compile(r"""(?<=["'/])[^"'/\n]+(?=["'/])""")
+"""A name in quotes, or a part of a path in quotes."""
+_LINK, _SYMBOLIC, _PROGRAM = "160000", "120000", "100755"
+"""The modes of submodules, symbolic links and executable files, as git lists them."""
+_NAMED = 6
+"""The changed files that a note names: about a line."""
+
+
+class ChangesError(UsageError):
+    """A reference that git does not know. The message says what to do."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """How the files differ from `base`; `files` is None where that cannot be told, and everything counts as changed."""
+
+    base: str
+    files: frozenset[Path] | None
+    """The files that differ, and those that git does not follow."""
+    same: frozenset[str] = frozenset()
+    """The files whose bytes are as they were, by their names below `root`: any other one counts as changed."""
+    notes: tuple[str, ...] = ()
+    """Why it cannot be told which files differ, or what they were compared with instead."""
+    root: Path = Path("/")
+    """The root of the repository that `base` is a commit of."""
+    start: str = ""
+    """The commit from which on this change was made; '' where that is not known."""
+    ignored: frozenset[Path] = frozenset()
+    """The files and folders that git does not follow, as it was told."""
+
+    @property
+    def unused(self) -> str:
+        """The sentence that is true if no kernel is touched, with the files that differ."""
+        written = [
+            path for path in sorted(self.files or ()) if path.suffix != ".pyc"
+        ]  # Python did, as we loaded the pack
+        names = [printable(os.path.relpath(path, self.root)) for path in written]
+        if not names:
+            return f"no file differs from {self.base}"
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+        return f"no kernel depends on what changed since {self.base}: {', '.join(names[:_NAMED])}{more}"
+
+    def why(self, path: Path) -> str:
+        """Return the words for why a file counts as changed; '' where its bytes are as they were."""
+        # What changed may be a link to a folder.
+        if self.files is None or path in self.files or not self.files.isdisjoint(path.parents):
+            return path.name
+        name = path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else ""
+        return "" if name in self.same else f"{path.name}, which git does not follow"
+
+
+def changes_since(base: str | None, folder: Path) -> Changes:
+    """Return what differs between the merge base with `base` and the files as they lie in the repository around
+    `folder`, and in its submodules; where that is one itself, in the project that has it.
+
+    Without a base, outside a repository, and where git fails, everything counts as changed. Raises ChangesError.
+    """
+    if base is None:
+        return Changes("", None)
+    everything = "every kernel counts as changed"
+    if root_of(folder.resolve()) is None:
+        return Changes(base, None, notes=(f"{folder} is in no git repository: {everything}",))
+    try:
+        return _compared(base, Path(git(folder, "rev-parse", "--show-toplevel")))
+    except GitError as error:
+        return Changes(base, None, notes=(f"{error}: {everything}",))
+
+
+def _compared(base: str, own: Path) -> Changes:
+    root, commit, notes = _named(base, _projects(own))
+    start = commit
+    try:
+        start = git(root, "merge-base", commit, "HEAD")  # what the other branch did since is not this change's doing
+    except GitError as error:
+        if error.code != 1 or error.said:
+            raise
+        notes.append(f"git knows no common ancestor of {base} and HEAD: compared with {base} itself")
+    found = _Comparison(root, notes)
+    found.compare(root, start)
+    changed, ignored = (frozenset((root / name).resolve() for name in each) for each in (found.changed, found.ignored))
+    return Changes(base, changed, frozenset(found.same), tuple(notes), root.resolve(), start, ignored)
+
+
+def _projects(root: Path) -> list[Path]:
+    """Return the repository and those that have it as a submodule, the outermost first."""
+    if root_of(root.parent) is None:
+        return [root]
+    outer = Path(git(root.parent, "rev-parse", "--show-toplevel"))
+    entry = git(outer, "ls-files", "--stage", "-z", "--", os.path.relpath(root, outer))
+    return [*_projects(outer), root] if entry.startswith(f"{_LINK} ") else [root]
+
+
+def _named(base: str, projects: list[Path]) -> tuple[Path, str, list[str]]:
+    """Return the repository that `base` names a commit of, the commit, and what is to be said of that.
+
+    It is the one that the command is run in, else the outermost. Branches of one name are others in a submodule: there,
+    only the digest of a commit is looked up besides.
+    """
+    here = root_of(Path.cwd().resolve())
+    asked, *others = sorted(projects, key=lambda each: each != here)
+    said = ""
+    for root in (asked, *others):
+        try:
+            commit = git(root, "rev-parse", "--verify", "--quiet", f"{base}^{{commit}}")
+        except GitError as error:
+            said = said or error.said
+            continue
+        if root == asked or commit.startswith(base.lower()):
+            alone = f"--base {base} is a commit of the submodule {root.name}, which alone is compared with it"
+            return root, commit, [alone] if root != projects[0] else []
+    shallow = git(asked, "rev-parse", "--is-shallow-repository") == "true"
+    remedy = "the clone is shallow, so fetch it first: git fetch --unshallow" if shallow else "git fetch may bring it"
+    inside = f"; to compare with a commit of {own}, run it in there" if (own := projects[-1]) != asked else ""
+    raise ChangesError(f"--base {base}: git knows no such commit in {asked}: {said or remedy}{inside}")
+
+
+@dataclass
+class _Comparison:
+    """The files of a repository and of its submodules, as their bytes lie in the working tree, compared with the blobs
+    of a commit; by their names below `top`. Neither git's index nor what a filter makes of a file is believed."""
+
+    top: Path
+    notes: list[str]
+    changed: set[str] = field(default_factory=set)
+    same: set[str] = field(default_factory=set)
+    ignored: set[str] = field(default_factory=set)
+
+    def compare(self, root: Path, start: str | None) -> None:
+        """Compare one repository; without a commit everything in it counts as changed. Raises GitError."""
+        below = "" if root == self.top else f"{root.relative_to(self.top).as_posix()}/"
+        there = _names(git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"))
+        ignored = _names(git(root, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"))
+        before = _tree(root, start) if start else {}
+        differing, same = set[str](), set[str]()
+        for name in sorted(there | before.keys()):
+            mode, blob = before.get(name, ("", ""))
+            if mode in ("", _LINK) and name[-1] != "/" and os.path.lexists(root / name / ".git"):
+                self.compare(root / name, self._commit_here(root / name, name, blob))
+            else:
+                (same if _is_same(root / name, mode, blob) else differing).add(name)
+        if before and differing:
+            same |= _converted(root, str(start), differing, before.keys())
+        self.changed |= {below + name for name in differing - same}
+        self.same |= {below + name for name in same}
+        self.ignored |= {below + name for name in ignored}
+
+    def _commit_here(self, root: Path, name: str, commit: str) -> str | None:
+        """Return the commit of a submodule that its project names; None where none is named, or it is not here."""
+        try:
+            git(root, "cat-file", "-e", f"{commit}^{{commit}}")
+        except GitError:
+            if commit:
+                self.notes.append(f"{name}: its commit {commit[:9]} is not here: everything in it counts as changed")
+            return None
+        return commit
+
+
+def _names(listed: str) -> set[str]:
+    return set(filter(None, listed.split("\0")))
+
+
+def _tree(root: Path, commit: str) -> dict[str, tuple[str, str]]:
+    """Return the mode and the digest of each file of a commit."""
+    entries = (each.partition("\t") for each in _names(git(root, "ls-tree", "-r", "-z", "--full-tree", commit)))
+    return {name: (told.split()[0], told.split()[2]) for told, _, name in entries}
+
+
+def _is_same(path: Path, mode: str, blob: str) -> bool:
+    """Whether a file has the bytes of a blob, is a link if that was one, and can be executed if that could."""
+    try:
+        now = path.lstat().st_mode
+        if mode == _LINK:  # not checked out: there is nothing in it
+            return stat.S_ISDIR(now) and not any(path.iterdir())
+        if not mode or stat.S_ISLNK(now) != (mode == _SYMBOLIC) or (mode == _PROGRAM and not now & stat.S_IXUSR):
+            return False
+        return _digest(path, "sha1" if len(blob) == 40 else "sha256") == blob
+    except OSError:
+        return False
+
+
+def _digest(path: Path, algorithm: str) -> str:
+    """Return the digest that git would give to the bytes of a file, or to where a link leads."""
+    with io.BytesIO(os.fsencode(path.readlink())) if path.is_symlink() else path.open("rb") as file:
+        digest = hashlib.new(algorithm, b"blob %d\0" % file.seek(0, os.SEEK_END), usedforsecurity=False)
+        file.seek(0)
+        for piece in iter(partial(file.read, 1 << 20), b""):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _converted(root: Path, start: str, names: set[str], before: Collection[str]) -> set[str]:
+    """Return those of the files that are as a checkout of the commit would write them, whose bytes are not the blob's:
+    git converts line ends, or calls a filter such as LFS. How it converts may be what changed."""
+    if any(name.rpartition("/")[2] == ".gitattributes" for name in names):
+        return set()
+    told = _names(git(root, "diff", *DIFF, "--name-only", "-z", start, "--"))
+    return {name for name in names - told if name in before and _is_as_written(root / name, root, f"{start}:{name}")}
+
+
+def _is_as_written(path: Path, root: Path, name: str) -> bool:
+    if path.is_symlink() or not path.is_file() or not os.access(path, os.R_OK):
+        return False
+    return raw(root, "cat-file", "--filters", name) == path.read_bytes()
+
+
+def touched(kernels: Iterable[Kernel], pack: Path, changes: Changes) -> dict[str, str]:
+    """Return the kernels that the change touches, by name, each with the file that does it."""
+    everyone, pack = list(kernels), pack.resolve()
+    if changes.files is None:
+        return {kernel.name: "everything counts as changed" for kernel in everyone}
+    declared = {path.resolve() for kernel in everyone for _, path in kernel.paths}
+    others = [path for path in sorted(changes.files) if path not in declared]
+    shared = next((path for path in others if _is_shared(path, pack)), None)
+    if shared is not None:
+        return {kernel.name: shared.name for kernel in everyone}
+    reasons = {kernel.name: _reason(kernel, others, changes) for kernel in everyone}
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def _is_shared(path: Path, pack: Path) -> bool:
+    """Whether it is a file of the engine, or a module or data of the pack: who uses them cannot be told cheaply."""
+    folder = next((each for each in (*_ENGINE, pack) if path.is_relative_to(each)), None)
+    if folder is None or "tests" in path.relative_to(folder).parts:
+        return False
+    return path.suffix in _CODE if folder in _ENGINE else path.suffix == ".py" or _is_data(path, pack)
+
+
+def _is_data(path: Path, folder: Path) -> bool:
+    """Whether it is a file below the folder that a kernel may read by a name that it makes up as it runs."""
+    parts = path.relative_to(folder).parts if path.is_relative_to(folder) else (".",)
+    is_apart = not _NO_DATA.isdisjoint(parts) or any(part[0] == "." for part in parts)
+    return not is_apart and path.suffix not in {".py", *_COMPILED, *_TEXTS}
+
+
+def _reason(kernel: Kernel, others: Iterable[Path], changes: Changes) -> str:
+    """Return the file that touches the kernel: one that it is made of, that its text names, or that it may read."""
+    files = _files_of(kernel)
+    if made := next(filter(None, map(changes.why, sorted(files))), ""):
+        return made
+    named = {piece for text in files.values() for piece in _PIECE.findall(text)}
+    compiled, folder = kernel.source.suffix in _COMPILED, kernel.source.resolve().parent
+    ignored = [path for path in sorted(changes.ignored) if _is_data(path, changes.root)]
+    for path in (*others, *ignored):
+        if path.suffix == ".py" or (compiled and path.suffix in _COMPILED):
+            continue
+        if not named.isdisjoint(path.relative_to(changes.root).parts if path.is_relative_to(changes.root) else ()):
+            return changes.why(path)
+        if path not in changes.ignored and kernel.source.suffix == ".py" and _is_data(path, folder):
+            return path.name
+    return ""
+
+
+def _files_of(kernel: Kernel) -> Mapping[Path, str]:
+    """What the kernel is made of, with the texts."""
+    try:
+        return adapter_of(kernel).files(kernel)
+    except BuildError:  # what cannot be read is told when it is built; what it is declared with counts all the same
+        return {path.resolve(): "" for _, path in kernel.paths}

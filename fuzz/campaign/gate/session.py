@@ -1,0 +1,309 @@
+"""One gate: the corpora on every kernel, then a counted search of the kernels that the change touches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from fuzz.campaign.corpus.accuracy import Accuracy, Key, Ratchet, Table
+from fuzz.campaign.corpus.folder import CorpusError, Kept, entries_of, in_batches, json_files, kept_cases, load
+from fuzz.campaign.corpus.suites import expand, suites
+from fuzz.campaign.gate.known import Before, Known, KnownFailures
+from fuzz.campaign.search.groups import CountedSchedule, EndsSoonAfter
+from fuzz.campaign.session import Session
+from fuzz.core.adapters.target import Attestation, Target
+from fuzz.core.base.case import Case
+from fuzz.core.base.dtypes import from_bits
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import Pool
+from fuzz.core.judge.judge import EntryJudge, Judgement
+from fuzz.core.judge.values import truth_of
+from fuzz.core.laws.registry import Entry
+from fuzz.findings.bucket import Bucket
+from fuzz.findings.tally import Observer
+from oracles.ops import OPS
+
+SEED = 0
+"""Every gate's search has this seed: the same commit is given the same cases."""
+AFTER_FINDING = 200
+"""A search goes on for this many cases once it has found something: a red gate should be red soon."""
+
+SLOW_CASES = 256
+"""Slow targets are given about this many cases of a search: an interpreter would otherwise take most of a gate's
+time."""
+_SLOW_SUITES = 4
+"""Slow targets too are given one batch in this many of the published suites, and all of what is kept because it
+failed."""
+
+_REPLAYED = ("regressions", "historical", "suites")
+"""The folders of a corpus that a gate replays."""
+_KEPT = ("trophies", "accuracy.json")
+"""What else a corpus has: trophies are of kernels of other packs, and the night finds them again."""
+
+
+def slow_every(max_cases: int) -> int:
+    """Return how many turns a search of that many cases has for each turn of a slow target."""
+    return max(1, math.ceil(max_cases / SLOW_CASES))
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A named part of the plan. A group is a case, with its twin where it has one."""
+
+    name: str
+    groups: tuple[list[Entry], ...]
+    slow_every: int = 1
+    """Slow targets are given one batch in this many."""
+
+
+def phases(corpora: Path | None, known: Sequence[Path]) -> tuple[Phase, ...]:
+    """Own findings first, since they are the likeliest to come back; then documented bugs, then published suites."""
+    failures = Phase("known failures", _groups(load(path) for path in known))
+    if corpora is None:
+        return tuple(_without_repeats([failures]))
+    if not corpora.is_dir():
+        made = f"kernelfuzz corpus add CASE --corpora {corpora} makes it"
+        raise CorpusError(f"--corpora {corpora}: no such folder; {made}")
+    regressions, historical, systems = (corpora / name for name in _REPLAYED)
+    published = [case.case for suite in suites(systems) for case in expand(suite)]
+    parts = (
+        failures,
+        Phase("regressions", _groups(kept_cases(regressions)) if regressions.is_dir() else ()),
+        Phase("historical", _groups(kept_cases(historical)) if historical.is_dir() else ()),
+        Phase("suites", tuple([Entry(case)] for case in published), _SLOW_SUITES),
+    )
+    return tuple(_without_repeats(parts))
+
+
+def unreplayed(corpora: Path | None) -> list[str]:
+    """A line that names the files of a corpus that lie where no gate looks, if there are any."""
+    if corpora is None:
+        return []
+    places = {path: path.relative_to(corpora).parts[0] for path in json_files(corpora)}
+    aside = [path for path, place in places.items() if place not in (*_REPLAYED, *_KEPT)]
+    if not aside:
+        return []
+    more = f" and {len(aside) - 1} more" if len(aside) > 1 else ""
+    replayed = ", ".join(f"{name}/" for name in _REPLAYED)
+    return [f"not replayed: {aside[0]}{more}: a gate replays {replayed} only; see kernelfuzz corpus add"]
+
+
+def _groups(kept: Iterable[Kept]) -> tuple[list[Entry], ...]:
+    return tuple(entries_of(each) for each in kept)
+
+
+def _without_repeats(parts: Iterable[Phase]) -> Iterable[Phase]:
+    """Each case once, with each law: a finding may be documented as well."""
+    seen: set[tuple[str, ...]] = set()
+    for part in parts:
+        kept = []
+        for group in part.groups:
+            key = tuple(entry.case.digest + (entry.check.name if entry.check else "") for entry in group)
+            if key not in seen:
+                seen.add(key)
+                kept.append(group)
+        yield replace(part, groups=tuple(kept))
+
+
+@dataclass
+class WorstCases(Observer):
+    """An observer that keeps the case of the worst passing element, by kernel, target and dtype."""
+
+    targets: Mapping[str, Target]
+    found: dict[Key, tuple[float, Case]] = field(default_factory=dict)
+
+    def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
+        dtype = case.inputs[OPS[case.op].main].dtype
+        for judgement in judgements:
+            if judgement.verdict is Verdict.PASS and judgement.worst is not None:
+                key = (self.targets[judgement.target].kernel.name, judgement.target, dtype)
+                if key not in self.found or judgement.ratio > self.found[key][0]:
+                    self.found[key] = judgement.ratio, case
+
+
+@dataclass
+class RanCases(Observer):
+    """An observer that notes which cases some target ran, by digest and law."""
+
+    ran: set[tuple[str, str]] = field(default_factory=set)
+
+    def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
+        for judgement in judgements:
+            if judgement.verdict is not Verdict.NOT_RUN:
+                self.ran.add((case.digest, judgement.law.name if judgement.law else ""))
+
+
+@dataclass
+class GateRun:
+    """Runs a plan in a session. Where a kernel is known to fail, `watch` says so."""
+
+    session: Session
+    watch: KnownFailures
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """For each kernel that the change touches, the file that does it."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """The number of cases of each phase."""
+    fitting: dict[str, RanCases] = field(default_factory=dict)
+    """Those of each phase of kept cases that some target ran: of a pack's own, that may be few."""
+    searched: set[str] = field(default_factory=set)
+    """The kernels whose search was done in full."""
+    notes: list[str] = field(default_factory=list)
+    """What was left out, and why."""
+    before: Before = field(default_factory=Before)
+    """What failed before the change."""
+    failing: list[str] = field(default_factory=list)
+    """The phases that have shown a failure which nobody knew of."""
+    cut: bool = False
+    """True where what was not changed was not run, since what was changed fails."""
+
+    def __post_init__(self) -> None:
+        self.targets, self.tally, self.book = self.session.targets, self.session.tally, self.session.book
+
+    def run(self, plan: Sequence[Phase]) -> Ratchet:
+        """The corpora, then a search, of what the change touches; unless it failed, the corpora on everything else.
+
+        A red gate is red soon: what the change does not touch is not waited for.
+        """
+        touched = [target for target in self.targets if target.kernel.name in self.reasons]
+        first = touched or self.targets
+        rest = [target for target in self.targets if target not in first]
+        measured = self.replay(first, plan)
+        if touched and self.unknown:
+            self.notes.append(f"not searched: cases fail already ({', '.join(self.failing)})")
+        elif touched and not self.session.interruption.wanted:
+            self.search(touched)
+        self.cut = bool(rest and self.unknown)
+        if self.cut:
+            self.notes.append(f"not run on the {len(rest)} targets of kernels that were not changed: it fails already")
+        elif rest and not self.session.interruption.wanted:
+            measured |= self.replay(rest, plan)
+        return Ratchet(measured, _measured_on(self.session.pool, measured))
+
+    def replay(self, targets: Sequence[Target], phases: Sequence[Phase]) -> dict[Key, Accuracy]:
+        """Run the phases one after the other on these targets; how accurate every kernel was on them."""
+        worst = WorstCases({target.id: target for target in self.targets})
+        runner = self.session.runner(targets, search=False)
+        for phase in phases:
+            runner.observers = [
+                *self.session.observers,
+                worst,
+                self.before,
+                self.fitting.setdefault(phase.name, RanCases()),
+            ]
+            before, known = self.tally.cases, len(self.unknown)
+            runner.skipped = self._schedule(targets, phase.slow_every)
+            runner.replay(in_batches(phase.groups))
+            self.counts[phase.name] = self.tally.cases - before
+            self.failing += [phase.name] if len(self.unknown) > known else []
+        return _measured(self.session.pool, worst)
+
+    def search(self, targets: Sequence[Target]) -> None:
+        """Search the inputs of these targets. A finding that nobody knew of ends it soon."""
+        runner = self.session.runner(targets)
+        runner.enough = EndsSoonAfter(lambda tally: self.unknown, AFTER_FINDING)
+        ops = sorted({target.kernel.op for target in targets})
+        before = self.tally.cases
+        for op in ops:
+            runner.run(op, SEED, share=1 / len(ops))
+        self.counts["search"] = self.tally.cases - before
+        if not self.unknown and not self.session.interruption.wanted:
+            self.searched = {target.kernel.name for target in targets}
+
+    @property
+    def counted(self) -> Mapping[str, tuple[int, int]]:
+        """By phase how many cases some target ran, of how many."""
+        ran = {name: len(each.ran) for name, each in self.fitting.items()}
+        return {name: (ran.get(name, cases), cases) for name, cases in self.counts.items()}
+
+    def ran_nowhere(self) -> list[str]:
+        """A line for each kernel that was changed and of which nothing was judged."""
+        judged = self.judged_kernels
+        why: dict[str, str] = {}
+        for line in self.tally.targets.values():
+            if line.not_run_reason:
+                why.setdefault(line.kernel, line.not_run_reason)
+        return [
+            f"{name} was changed ({reason}) and ran nowhere: {why.get(name, 'no case fits it')}"
+            for name, reason in self.reasons.items()
+            if name not in judged
+        ]
+
+    def note_unchanged(self, base: str | None) -> None:
+        """Say of kernels that the change does not touch why they judged nothing."""
+        why = "what was changed fails already" if self.cut else f"not changed since {base}, and no kept case fits it"
+        for target in self.targets if base is not None else ():
+            line = self.tally.targets[target.id]
+            if target.kernel.name not in self.reasons and not line.judged:
+                line.not_run_reason = line.not_run_reason or why
+
+    def takes_any(self, plan: Sequence[Phase]) -> bool:
+        """Whether some target is to be given one of these cases, if it runs here."""
+        capabilities = {target.kernel.capability for target in self.targets}
+        cases = (entry.case for phase in plan for group in phase.groups for entry in group)
+        return any(capability.is_dispatched(case) for case in cases for capability in capabilities)
+
+    @property
+    def unknown(self) -> list[Bucket]:
+        """Findings that no entry covers, and that did not fail before."""
+        return [bucket for bucket in self.book.seen if self.known(bucket) is None and not self.before.issue(bucket)]
+
+    def known(self, bucket: Bucket) -> Known | None:
+        """The entry that covers a bucket on every target where it was seen."""
+        broken = bucket.judgement.broken_law_name
+        entries = [
+            self.watch.covering(bucket.kernel, bucket.verdict, broken, target) for target in sorted(bucket.targets)
+        ]
+        return entries[0] if all(entry is not None for entry in entries) else None
+
+    def issue(self, bucket: Bucket) -> str:
+        """Where the failure is worked on; '' where nobody knew of it."""
+        entry = self.known(bucket)
+        return self.before.issue(bucket) if entry is None else entry.issue
+
+    @property
+    def judged_kernels(self) -> set[str]:
+        """Kernels of which something was judged."""
+        return {line.kernel for line in self.tally.targets.values() if line.judged}
+
+    def _schedule(self, targets: Sequence[Target], slow_every: int) -> CountedSchedule:
+        chosen = {target.id for target in targets}
+        slow = frozenset(target.id for target in targets if target.slow)
+        others = frozenset(target.id for target in self.targets) - chosen
+        return CountedSchedule(others, slow, slow_every)
+
+
+def _measured(pool: Pool, worst: WorstCases) -> dict[Key, Accuracy]:
+    """Run the worst cases once more, and express their worst elements in ulp."""
+    cases = {case.digest: case for _, case in worst.found.values()}
+    judges: dict[str, EntryJudge] = {}
+    for batch in in_batches([Entry(case)] for case in cases.values()):
+        for entry, outcomes in zip(batch, pool.submit([entry.case for entry in batch]).outcomes(), strict=True):
+            judges[entry.case.digest] = EntryJudge(entry, outcomes)
+    return {
+        key: Accuracy(ratio, _ulp(judges[case.digest], worst.targets[key[1]]), case.digest[:12])
+        for key, (ratio, case) in sorted(worst.found.items(), key=lambda item: item[0])
+    }
+
+
+def _measured_on(pool: Pool, measured: Table) -> dict[str, str]:
+    """What each target that was measured runs on."""
+    statuses = {target: pool.statuses[target] for _, target, _ in measured}
+    return {target: status.surroundings for target, status in statuses.items() if isinstance(status, Attestation)}
+
+
+def _ulp(judge: EntryJudge, target: Target) -> float:
+    """Error of the worst element in units of the last place; 0 where it cannot be said."""
+    check, case = judge.judge(target).worst, judge.entry.case
+    if check is None or check.worst_index is None:
+        return 0.0
+    output = case.outputs[check.output]
+    outcome = judge.outcomes[target.id]
+    got = from_bits(outcome.outputs[check.output], output.dtype, output.layout.shape)
+    with np.errstate(all="ignore"):
+        truth = truth_of(case, check, outcome)
+        off = truth.ulps_off(target.contract, check.output, check.worst_index, got[check.worst_index])
+    return abs(off) if math.isfinite(off) else 0.0

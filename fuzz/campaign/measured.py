@@ -1,0 +1,95 @@
+"""Targets are measured beside their search, and looked at again afterwards."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from fuzz.campaign.session import Session
+from fuzz.contracts.measuring import measured
+from fuzz.contracts.record import Measured
+from fuzz.contracts.runs import Run, gathered
+from fuzz.contracts.second_look import contradicted, right_as, wrong
+from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.execute.pool import Pool
+from fuzz.core.laws.registry import Entry
+from fuzz.findings.book import FindingBook
+from fuzz.findings.casefile import Narrowing
+
+_ELSEWHERE = "right with sums in any order and casts or none; wrong as measured at the extents of the failing case"
+_CASES, _FAILING = 64, 32
+"""The cases of a search that are looked at again, and the smallest of them that are judged in other ways."""
+
+
+@dataclass
+class Measuring:
+    """What is measured of targets, by their ids, and what else they are right as."""
+
+    pool: Pool
+    targets: Sequence[Target]
+    seed: int
+    records: dict[str, Measured] = field(default_factory=dict)
+    right_as: dict[str, str] = field(default_factory=dict)
+    _runs: dict[str, Sequence[Run]] = field(default_factory=dict, repr=False)
+    """Those that are looked at again."""
+
+    def measure(self) -> None:
+        """Measure all targets that run."""
+        for target in self.targets:
+            if not isinstance(self.pool.statuses.get(target.id), NotRun):
+                self.records[target.id] = measured(self.pool, target, target.contract)
+
+    def look_ahead(self, max_cases: int) -> None:
+        """Run what `ended` will look at again, where that is known before the search has ended."""
+        for target in self.targets:
+            if target.id in self.records and self.records[target.id].tightens:
+                self._run(target, max_cases, math.inf)
+
+    @property
+    def text(self) -> str:
+        """A line for each target."""
+        return "\n  ".join(self.line(each) for each in self.records)
+
+    def line(self, target: str) -> str:
+        """What was measured of one, and what it is right as, where it is wrong."""
+        named = f"{target} " if len(self.records) > 1 else ""
+        more = self.right_as.get(target, "")
+        return f"{named}{self.records[target].text}{f'; {more}' if more else ''}"
+
+    def ended(self, session: Session, book: FindingBook, max_cases: int | None) -> Sequence[Target]:
+        """Look again at what was searched: at what fails, for what it is right as; at what does not, in designed cases
+        and under what was measured, and note what contradicts that. Return the targets with the contracts that they
+        were judged by."""
+        targets = list(self.targets)
+        failing = {bucket.judgement.target for bucket in book.buckets.values() if bucket.finding is not None}
+        ends = time.monotonic() + (session.limits.max_time or math.inf)
+        for at, target in enumerate(targets):
+            if target.id not in self.records or session.interruption.wanted:
+                continue
+            if target.id not in failing and not self.records[target.id].tightens:
+                continue
+            runs = self._run(target, max_cases, ends)
+            if target.id in failing:
+                smallest = sorted(runs, key=lambda run: run.case.elements)[:_FAILING]
+                self.right_as[target.id] = right_as(smallest, target.contract)
+                continue
+            record = self.records[target.id]
+            if (case := wrong(target, runs, lambda: time.monotonic() > ends)) is not None:
+                session.runner([target], search=False).replay([[Entry(case)]])
+                continue
+            found = contradicted(self.pool, target, record, runs, lambda: time.monotonic() > ends)
+            if found is not None:
+                self.right_as[target.id] = _ELSEWHERE
+                book.narrowings[target.id] = Narrowing.of(found.contract, target.contract)
+                targets[at] = replace(target, kernel=replace(target.kernel, contract=found.contract))
+                session.runner([targets[at]], search=False).replay([[Entry(found.case)]])
+        return targets
+
+    def _run(self, target: Target, max_cases: int | None, ends: float) -> Sequence[Run]:
+        if target.id not in self._runs:
+            most = min(_CASES, max_cases or _CASES)
+            found = gathered(self.pool, target, self.seed, most, lambda: time.monotonic() > ends)
+            self._runs[target.id] = found
+        return self._runs[target.id]

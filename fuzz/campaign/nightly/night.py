@@ -1,0 +1,327 @@
+"""A session of a night: one process, from the start of its workers to the last that it saves. It replays what is known,
+then searches in slices, and saves each finding with its batch."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.orm import Session as Transaction
+
+from fuzz.campaign.corpus.folder import CASE, SUITE, Kept, entries_of, in_batches, json_files, kind_of, load
+from fuzz.campaign.corpus.suites import expand, load_suite
+from fuzz.campaign.nightly.opening import (
+    REPLAY_SHARE,
+    Opened,
+    Slice,
+    begin_slice,
+    end_slice,
+    next_turn,
+    note_space,
+    note_targets,
+    searching_time,
+    slice_seed,
+)
+from fuzz.campaign.nightly.remembered import Recorder
+from fuzz.campaign.nightly.triage import NightTriage
+from fuzz.campaign.search.executor import Engine as Cluster
+from fuzz.campaign.search.groups import CountedSchedule, slow_targets_of
+from fuzz.campaign.search.stopping import Limits, Stopping
+from fuzz.campaign.search.turn_runner import Terms
+from fuzz.campaign.session import Session
+from fuzz.core.adapters.pack import Pack
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import CaseError
+from fuzz.core.base.files import set_aside
+from fuzz.core.base.validity import UnknownOpError
+from fuzz.core.generate.pairing import pairing_of
+from fuzz.core.laws.registry import Entry, declared
+from fuzz.findings.book import FindingBook
+from fuzz.findings.bucket import Source, by_family
+from fuzz.findings.database import answering, is_shared, name_of, said_by
+from fuzz.findings.database_store import DatabaseStore
+from fuzz.findings.database_views import SliceTotals, slices_of
+from fuzz.findings.state import FINDINGS
+from fuzz.report.records import status_record
+
+
+def corpora_of(pack: Path) -> tuple[Path, ...]:
+    """The folders of kept cases that belong to a pack: `corpora` next to it or in it."""
+    folders = (pack.resolve().parent / "corpora", pack.resolve() / "corpora")
+    return tuple(folder for folder in folders if folder.is_dir())
+
+
+def known_cases(folders: Sequence[Path], ops: Iterable[str]) -> tuple[list[Kept], dict[Path, str]]:
+    """The cases of `ops` in these folders, the first folder's first, and what is wrong with each broken file."""
+    found: list[Kept] = []
+    broken = {}
+    wanted = set(ops)
+    for path in (path for folder in folders for path in json_files(folder)):
+        try:
+            kept = load(path) if kind_of(path) == CASE else None
+        except UnknownOpError:
+            continue
+        except CaseError as error:
+            broken[path] = str(error)
+            continue
+        if kept is not None and kept.case.op in wanted:
+            found.append(kept)
+    return found, broken
+
+
+def published(
+    folders: Sequence[Path], ops: Iterable[str], broken: Callable[[str], object], known: Collection[Path] = ()
+) -> Iterator[list[Entry]]:
+    """The cases of the suites in these folders, one at a time: there are many. A suite is left where it is broken,
+    which `broken` is told; `known` are files that are broken as a whole."""
+    wanted = set(ops)
+    for path in (path for folder in folders for path in json_files(folder) if path not in known):
+        try:
+            for each in expand(load_suite(path)) if kind_of(path) == SUITE else ():
+                if each.case.op in wanted:
+                    yield [Entry(each.case)]
+        except CaseError as error:
+            broken(f"not replayed: {error}")
+
+
+def until(groups: Iterable[list[Entry]], seconds: float) -> Iterator[list[Entry]]:
+    """As batches for the runner, and no more of them after that time."""
+    end = time.monotonic() + seconds
+    for batch in in_batches(groups):
+        if time.monotonic() >= end:
+            return
+        yield batch
+
+
+_PATIENCE_S = 1.0
+"""The last save is tried for this many seconds: another process that reads is done by then. The number is chosen, not
+measured."""
+_AWAY_PATIENCE_S = 6.0
+"""A shared store is waited for so many seconds at the end: longer than it is left alone while it is away."""
+_AWAY_S = 0.5
+"""A shared store that is away is asked again after so many seconds."""
+_SLOW_EVERY = 8
+"""Slow targets are given one batch in this many of what is replayed, besides the cases that are kept for them."""
+_REPLAY = ""
+"""The slice in which known cases are replayed has this op."""
+
+
+_T = TypeVar("_T")
+
+
+class CannotSave(Exception):  # noqa: N818 (not a mistake of the caller)
+    """The state cannot be written; what is in it is whole, and the night can be resumed."""
+
+
+@dataclass
+class Night:
+    """One session of a night, and what it works with."""
+
+    state: Path
+    pack: Pack
+    pack_option: tuple[str, ...]
+    targets: Sequence[Target]
+    engine: Engine
+    opened: Opened
+    stopping: Stopping
+    say: Callable[[str], None]
+    """It prints a line for the user."""
+    case_limit: float | None = None
+    jobs: int = 0
+    cluster: Cluster | None = None
+    """The cluster that takes the turns, in place of this machine's processes."""
+
+    def __post_init__(self) -> None:
+        self._turn = Slice(0, _REPLAY, 0, 0.0)
+        self._findings, self._corpora = self.state / FINDINGS, corpora_of(self.pack.path)
+        self._store = store = DatabaseStore(self.engine, self._findings, self.opened.position)
+        by_id = {target.id: target for target in self.targets}
+        with answering(self.engine):
+            known = store.load()
+        self.book = FindingBook(store, self._source, by_id, by_family, known)
+        kernels = self.pack.kernels  # all of them, whatever targets were chosen: they decide the cases
+        self.session = Session(
+            self.targets, self.book, Terms(kernels, declared(kernels), accuracy=True), self.opened.seed,
+            Limits(self.opened.left_s), None, self.jobs, self.case_limit, interruption=self.stopping,
+            longest=Limits(self.opened.limit_s).longest_case, engine=self.cluster,
+        )  # fmt: skip
+
+    def work(self, held: ExitStack) -> bool:
+        """Work until a stop is wanted; the workers are killed then, and released by `held`. False where the end of it
+        could not be saved."""
+        entered, begun, full = False, False, False
+        with self.stopping.abortable():
+            held.enter_context(self.session)
+            entered = True
+            try:
+                self.begin()
+                begun = True
+                self.search()
+            except CannotSave as error:
+                self.say(f"the night stops: {error}")
+                full = not is_shared(self.engine)  # a shared store may be back by the last time
+        if entered:
+            self.session.stop()  # else they would take the processors from what is saved now
+        if not begun:
+            if not full and self.opened.left_s:
+                self.say("nothing was judged: the time was over before all kernels were started")
+            return not full
+        self.session.tell_troubles()
+        self.session.err.print(self.session.executor.words)
+        if self.runner.in_flight:
+            self.say(f"dropped: {self.runner.in_flight} turns on their way were not judged in time, and do not count")
+        return self.opened.position.slice == 0 or self._last_save()
+
+    def begin(self) -> None:
+        """Put on record the targets and what should be visited, and make ready for the search."""
+        position, stopping = self.opened.position, self.stopping
+        remedy = "see that the store can be reached" if is_shared(self.engine) else "free some space"
+        self.recorder = Recorder(self.book.targets, self.book, position, stopping, self.say, remedy)
+        statuses = {name: status_record(status) for name, status in self.session.pool.statuses.items()}
+        running = tuple(dict.fromkeys(target.kernel for target in self.targets if statuses[target.id]["runs"]))
+        self._stored(lambda: note_targets(self.engine, self.opened.night, self.targets, statuses))
+        self._stored(lambda: note_space(self.engine, self.opened.night, running, declared(running)))
+        self._running = Counter(kernel.op for kernel in running)
+        for kernel in running:  # some seconds now, which there are not at the end
+            pairing_of(kernel.capability)
+        self.runner = self.session.runner(self.targets)
+        self.runner.patient = True
+        self.triage = NightTriage(
+            self.session.workers,
+            self.targets,
+            self.book,
+            position,
+            stopping,
+            self.opened.limit_s,
+            self.runner.before,
+            self.session.elsewhere,
+            self.session.explain_there,
+        )
+        self.runner.observers = [self.recorder, *self.session.observers]
+        self.runner.asked_for = self.triage.waiting
+
+    @property
+    def ops(self) -> list[str]:
+        """What is searched."""
+        return sorted({target.kernel.op for target in self.targets})
+
+    def search(self) -> None:
+        """Replay, then search, until a stop is wanted. Raises CannotSave where the disk is full for too long."""
+        self.runner.skipped = CountedSchedule(frozenset(), slow_targets_of(self.targets), _SLOW_EVERY)
+        earlier = self._slices()
+        if not any(part.done for part in earlier if part.op == _REPLAY):
+            with self._slice(Slice(len(earlier), _REPLAY, slice_seed(self.opened.seed, len(earlier)), math.inf)):
+                self._replay()
+                self._explain()
+        while self._running and self.stopping.left > 0:
+            turn = self._next()
+            with self._slice(turn):
+                self.runner.limits = Limits(searching_time(turn, self.stopping.left))
+                self.runner.run(turn.op, turn.seed)
+                self._explain()
+
+    def _explain(self) -> None:
+        """At the end of a slice, when no batch is on its way; nothing before each op had its turn."""
+        self.recorder.save()
+        had = {part.op for part in self._slices()}
+        while self._running.keys() <= had and self.triage.explain_one():
+            self.recorder.save()
+
+    def _next(self) -> Slice:
+        parts = self._slices()
+        used: dict[str, list[float]] = {}
+        for part in parts:
+            used.setdefault(part.op, []).append(part.seconds)
+        return next_turn(self.opened.seed, len(parts), self._running, used, self.stopping.left)
+
+    @contextmanager
+    def _slice(self, turn: Slice) -> Iterator[None]:
+        """What is done inside is recorded as one slice."""
+        self._stored(lambda: begin_slice(self.engine, self.opened.position, turn))
+        self._turn = turn
+        yield
+        if not self.stopping.wanted:
+            self._stored(lambda: end_slice(self.engine, self.opened.position))
+
+    def _stored(self, asked: Callable[[], _T]) -> _T:
+        """What the store answers, which is waited for while a shared one is away. Raises CannotSave."""
+        while True:
+            try:
+                with self.stopping.shielded():
+                    return asked()
+            except (OperationalError, InterfaceError) as error:
+                self.recorder.save()
+                if self.stopping.wanted or not is_shared(self.engine):
+                    raise CannotSave(f"{name_of(self.engine)}: {said_by(error)}") from error
+                time.sleep(_AWAY_S)
+
+    def _replay(self) -> None:
+        """Findings of earlier nights, files that a killed session left behind, corpora."""
+        known, broken = known_cases((self._findings, *self._corpora), self.ops)
+        for path, why in broken.items():
+            kept = f"; it is kept as {set_aside(path).name}" if path.parent == self._findings else ""
+            self.say(f"not replayed: {why}{kept}")
+        book = self.book
+        names = {bucket.path: name for name, bucket in book.buckets.items() if bucket.path is not None}
+        book.replaying = {entries_of(each)[-1].case.digest: names[each.path] for each in known if each.path in names}
+        allowed = self.stopping.left * REPLAY_SHARE
+        end = time.monotonic() + allowed
+        shares, kept_for = self.runner.skipped, {book.buckets[name].target for name in names.values()}
+        self.runner.skipped = lambda: frozenset(shares()) - kept_for  # the rest say nothing of what is kept
+        self.runner.replay(until(map(entries_of, known), allowed))
+        self.runner.skipped, book.replaying = shares, {}
+        for each in known:
+            bucket = book.buckets.get(names.get(each.path, ""))
+            if bucket is not None and each.found is not None and each.found.history and time.monotonic() < end:
+                judgement = self.triage.replay_history(each)
+                if judgement is not None:
+                    self.recorder.replayed(bucket, each.case, judgement)
+        left = end - time.monotonic()
+        if left > 0 and not self.stopping.wanted:  # so all of them were replayed
+            self._sweep(known)
+            self.runner.replay(until(published(self._corpora, self.ops, self.say, broken), left))
+
+    def _sweep(self, known: Sequence[Kept]) -> None:
+        """Remove the case files that no bucket keeps: they were replayed, and what still fails is kept now."""
+        if self.recorder.trouble:
+            return
+        kept = {bucket.path for bucket in self.book.buckets.values()}
+        for each in known:
+            if each.path.parent == self._findings and each.path not in kept:
+                each.path.unlink(missing_ok=True)
+
+    def _slices(self) -> list[SliceTotals]:
+        def asked() -> list[SliceTotals]:
+            with Transaction(self.engine) as transaction:
+                return slices_of(transaction, self.opened.night)
+
+        return self._stored(asked)
+
+    def _source(self) -> Source:
+        if self._turn.op == _REPLAY:
+            return Source(self._turn.seed, "replay of what was known before the night")
+        words = ["kernelfuzz", "run", "--seed", str(self._turn.seed), "--op", self._turn.op, *self.pack_option]
+        return Source(self._turn.seed, shlex.join(words))
+
+    def in_memory(self) -> Engine:
+        """The state as it would be with what there was no room for."""
+        return self._store.in_memory(self.book.rescued())
+
+    def _last_save(self) -> bool:
+        """Save what is left; tried again for a moment, since another process may just be reading. False: it cannot
+        be."""
+        until = time.monotonic() + (_AWAY_PATIENCE_S if is_shared(self.engine) else _PATIENCE_S)
+        while not self.recorder.save():
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.1)
+        return True

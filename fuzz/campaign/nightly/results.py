@@ -1,0 +1,139 @@
+"""What a night ends with: its summary, its record and reports, and its page."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from sqlalchemy import Engine
+from sqlalchemy.exc import InterfaceError, OperationalError
+
+from fuzz.campaign.nightly.opening import Opened, close
+from fuzz.campaign.search.stopping import Stopping
+from fuzz.campaign.starting import missing_targets
+from fuzz.core.base.kernel import Kernel
+from fuzz.findings.database import answering, is_shared, name_of, open_known, said_by
+from fuzz.findings.database_views import NightView, view
+from fuzz.findings.state import FINDINGS, PAGE, latest_state
+from fuzz.findings.store import unsaved_path
+from fuzz.report.console import print_lines
+from fuzz.report.formats import Wanted, write_reports
+from fuzz.report.night import command_again, night_outcome, night_record, outline_of, pairs_of, print_night, tally_of
+from fuzz.report.outline import Outline
+from fuzz.report.page import write_page
+from fuzz.report.use_outcome import UseOutcome
+
+
+@dataclass(frozen=True)
+class NightEnd:
+    """How a night ended, as far as there was time to look."""
+
+    outcome: UseOutcome | None = None
+    """The outcome of the whole night, whatever session saw it."""
+    saved: bool = False
+    """Whether the state was saved, and the reports that its user has waited for."""
+
+
+@dataclass(frozen=True)
+class NightResults:
+    """Where the results of a night go."""
+
+    state: Path
+    store: str | None
+    """The URL of the database, where it is not that of the folder."""
+    require: Sequence[str]
+    json: Path | None
+    reports: Sequence[Wanted]
+    kernels: Sequence[Kernel]
+    """The kernels of the pack."""
+    pack: Path | None
+    """Its folder."""
+    out: Console
+    err: Console
+
+    def finish(
+        self, engine: Engine, opened: Opened, stopping: Stopping, saved: bool, in_memory: Callable[[], Engine],
+        errors: Sequence[str] = (),
+    ) -> NightEnd:  # fmt: skip
+        """Say how the night ended, first in the state. That takes what time it needs, unless a further signal comes;
+        the state has it all. `in_memory` returns the state as it would be where that could not be saved."""
+        if saved:
+            try:
+                how = "errors" if errors and stopping.ending == "limit" else stopping.ending
+                close(engine, opened.position, how)
+            except (OperationalError, InterfaceError) as error:
+                self._warn(f"not saved: {name_of(engine)}: {said_by(error)}")
+                saved = False
+        ended, written = NightEnd(), None
+        resume, report = (
+            command_again(option, opened.command, self.state, self.store) for option in ("--resume", "--report-only")
+        )
+        if not saved and is_shared(engine):
+            kept = unsaved_path(self.state / FINDINGS, opened.position)
+            self._warn(f"the store {name_of(engine)} is away: what it was not told is kept in {kept}, and case files "
+                       f"beside it; once it can be reached: {resume}")  # fmt: skip
+            return ended
+        with stopping.abortable(math.inf):
+            try:
+                seen = view(engine if saved else in_memory(), opened.night, self.state / FINDINGS)
+            except (OperationalError, InterfaceError) as error:
+                how = "all is saved, and" if saved else "the state"
+                self._warn(f"{how} cannot be read: {name_of(engine)}: {said_by(error)}; then: {report}")
+                return ended
+            ended = self._ended(seen, errors, () if saved else ("the end of the night was not saved",))
+            written = self._write(seen, ended)
+        if not saved:
+            self._warn(f"the end of the night was not saved: free some space, then: {resume}")
+        elif not written:
+            self._warn(f"all is saved, and not all reports were written: {report}")
+        return NightEnd(ended.outcome, saved and written is not False)
+
+    def again(self, since: int = 0) -> NightEnd:
+        """Everything of the latest night once more. Raises StateError where there is none, OSError."""
+        engine = open_known(self.store or f"sqlite:///{latest_state(self.state)}")
+        with answering(engine):
+            seen = view(engine, findings=self.state / FINDINGS, since=since)
+        ended = self._ended(seen)
+        return NightEnd(ended.outcome, self._write(seen, ended))
+
+    def _ended(self, seen: NightView, errors: Sequence[str] = (), unsaved: Sequence[str] = ()) -> NightEnd:
+        missing = missing_targets(tally_of(seen), self.require)
+        for line in missing:
+            self.err.print(line, style="bold red")
+        return NightEnd(night_outcome(seen, missing, errors, unsaved))
+
+    def _write(self, seen: NightView, ended: NightEnd) -> bool:
+        """Summary, record, reports, page; False, with a word why, where one of the files cannot be written."""
+        assert ended.outcome is not None
+        pairs, page = pairs_of(seen, self.kernels), self.state / PAGE
+        print_night(self.out, seen, self.kernels, pairs, ended.outcome)
+        outline, before = outline_of(seen, self.kernels, ended.outcome), len(ended.outcome.unsaved)
+        if self.json:
+            record = json.dumps(night_record(seen, self.kernels, pairs), indent=1) + "\n"
+            outline = self._written(outline, self.json, partial(self.json.write_text, record, encoding="utf-8"))
+        outline = write_reports(outline, self.reports)
+        last = partial(write_page, page, seen, pairs, self.kernels, self.pack, outline.outcome)
+        whole = self._written(outline, page, last)
+        if whole is outline:
+            print_lines(self.out, [f"page: {page}"])
+        else:
+            write_reports(whole, self.reports)
+        for line in whole.outcome.unsaved[before:]:
+            self._warn(f"not saved: {line}")
+        return len(whole.outcome.unsaved) == before
+
+    def _written(self, outline: Outline, path: Path, write: Callable[[], object]) -> Outline:
+        """Return the outline, with the reason if the file cannot be written."""
+        try:
+            write()
+        except OSError as error:
+            return outline.but_unsaved([f"{error.filename or path}: {error.strerror}"])
+        return outline
+
+    def _warn(self, line: str) -> None:
+        print_lines(self.err, [line], style="yellow")

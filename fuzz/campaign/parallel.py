@@ -1,0 +1,119 @@
+"""Work of one kind in several processes at once: the standard library's pool, with a prompt end."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager, suppress
+from itertools import islice
+from multiprocessing import active_children, get_context
+from typing import Any, Literal, TypeVar
+
+from msgspec import json
+
+from fuzz.core.base.errors import InternalError
+from fuzz.core.judge.trouble import error_words
+
+_LOOK_S = 0.25
+"""Seconds between two looks whether it is over."""
+_PARENT_DEATH = 1
+"""PR_SET_PDEATHSIG, in prctl(2)."""
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+_work: Callable[[Any], Any]
+"""What a process of the pool was started for. A forked one is given it as it is: a pack's kernels cannot be pickled."""
+
+
+def spread(
+    work: Callable[[_Item], _Result], items: Iterable[_Item], processes: int, method: Literal["fork", "spawn"],
+    over: Callable[[], bool] = lambda: False,
+) -> Generator[tuple[_Item, _Result | None], None, None]:  # fmt: skip
+    """Yield each item with what came of it, in the order in which they end, until it is `over`.
+
+    An item is taken when a process is free for it. None came of one whose process was ended from outside: then no
+    further one is begun. What runs when it is over, or when whoever iterates stops, is killed.
+    """
+    executor, others = ProcessPoolExecutor(processes, get_context(method), _begin, (work,)), {*active_children()}
+    waiting, running, broken = iter(items), dict[Future[_Result], _Item](), False
+    try:
+        with _deaf():
+            running |= {executor.submit(_carry_out, item): item for item in islice(waiting, processes)}
+        while running and not over():
+            done, _ = wait(running, _LOOK_S, FIRST_COMPLETED)
+            for future in done:
+                died = isinstance(future.exception(), BrokenProcessPool)
+                broken = broken or died
+                yield running.pop(future), None if died else future.result()
+            if not broken:
+                running |= {executor.submit(_carry_out, item): item for item in islice(waiting, len(done))}
+    finally:
+        for process in {*active_children()} - others if running else ():
+            process.kill()
+        executor.shutdown(cancel_futures=True)
+
+
+def spread_answers(
+    items: Sequence[_Item], ask: Callable[[_Item], _Result], kind: type[_Result], processes: int,
+    over: Callable[[], bool], name: Callable[[_Item], str], died: str, begin: Callable[[int], None] = lambda _: None,
+) -> Iterator[_Result]:  # fmt: skip
+    """Yield the answers of forked processes about items that cannot be pickled, as they end, until it is `over`.
+
+    `begin` is called with the place of an item when its turn comes. Raises InternalError, with the item's name, for an
+    error of ours, and with `died` where a process was ended from outside.
+    """
+
+    def answered(place: int) -> bytes | str:
+        try:
+            return json.encode(ask(items[place]))
+        except Exception as error:
+            return error_words(error)
+
+    def places() -> Iterator[int]:
+        for place in range(len(items)):
+            begin(place)
+            yield place
+
+    with closing(spread(answered, places(), min(processes, len(items)) or 1, "fork", over)) as found:
+        for place, came in found:
+            if not isinstance(came, bytes):
+                raise InternalError(f"{name(items[place])}: {came or died}")
+            yield json.decode(came, type=kind)
+
+
+def stand_alone() -> None:
+    """Make this process deaf to what stops all processes of a terminal: its parent ends it, or it ends with that."""
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PARENT_DEATH, signal.SIGKILL)
+
+
+def _begin(work: Callable[[Any], Any]) -> None:
+    global _work
+    stand_alone()
+    _work = work
+
+
+def _carry_out(item: Any) -> Any:
+    return _work(item)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes that are started inside never see Ctrl-C, not even while they begin."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with warnings.catch_warnings():
+            # Python 3.12 warns of threads; those of here wait, or are of NumPy, which prepares for a fork.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # JAX's, of its own
+            yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

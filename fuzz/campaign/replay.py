@@ -1,0 +1,304 @@
+"""A kept case, replayed: which case and targets are asked for, what is said of it, and a program that shows it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from fuzz.campaign.search.schedule import record_path, recorded
+from fuzz.campaign.starting import select_targets
+from fuzz.core.adapters.cuda import SETTING
+from fuzz.core.adapters.pack import Pack
+from fuzz.core.adapters.registry import ADAPTERS, expand
+from fuzz.core.adapters.target import NO_PROGRAM, Target, TargetId
+from fuzz.core.base.case import BIG, Case
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.selection import SelectionError
+from fuzz.core.base.validity import unknown_op
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.generate.search import SHARDS, Search
+from fuzz.core.generate.turn import BATCH, PLACES
+from fuzz.core.judge.judge import Judgement
+from fuzz.core.laws.law import LawCheck
+from fuzz.core.laws.registry import declared, with_twins
+from fuzz.explain.attribute.history import history_line
+from fuzz.explain.explanation import Explanation
+from fuzz.explain.stages.counterfactuals import edited
+from fuzz.explain.trial.trial import Observed
+from fuzz.findings import casefile
+from fuzz.findings.casefile import Found
+from fuzz.findings.state import SHORTEST, files_in, fitting, folders
+from fuzz.report.console import bare_table
+from fuzz.report.failure import explanation_lines
+from fuzz.report.script import script_of
+from oracles.ops import OPS
+
+_PLACE = re.compile(rf"(\d+):(\w+):(\d+|{BIG}):(\d+)")
+_WITHOUT_SHARD = re.compile(r"\d+:\w+:\d+")
+_LISTED = 5
+
+
+@dataclass(frozen=True)
+class ChosenCase:
+    """A case, and what is known of how it fails."""
+
+    case: Case
+    found: Found | None
+    law: LawCheck | None = None
+    """The case is followed by its twin by this law."""
+    history: tuple[Case, ...] = ()
+    """The calls before the case."""
+
+
+def chosen_case(text: str, findings: Path, pack: Pack) -> ChosenCase:
+    """The case that `text` names. Raises UsageError, or CaseError for a broken file."""
+    place = _PLACE.fullmatch(text)
+    if place is not None and not Path(text).exists():
+        return _searched(place, findings, pack)
+    if _WITHOUT_SHARD.fullmatch(text):
+        raise UsageError(f"{text}: a case of a search is named SEED:OP:SHARD:NUMBER, as a run prints it")
+    case, found = casefile.load(file_of(text, findings, pack.path))
+    return ChosenCase(case, found, found.law if found else None, found.history if found else ())
+
+
+def case_path(text: str, findings: Path, pack: Path | None, elsewhere: str = "") -> Path | None:
+    """The case file that `text` names; None for a case of a search. Raises UsageError."""
+    if (_PLACE.fullmatch(text) or _WITHOUT_SHARD.fullmatch(text)) and not Path(text).exists():
+        return None
+    return file_of(text, findings, pack, elsewhere)
+
+
+def changed(chosen: ChosenCase, changes: Sequence[str]) -> ChosenCase:
+    """Return the case with things changed, each as SUBJECT=VALUE: what is known of the failure does not go with it.
+    Raises UsageError."""
+    case = chosen.case
+    for change in changes:
+        subject, equals, value = change.partition("=")
+        if not equals:
+            raise UsageError(f"--set {change}: write it as n=4")
+        case = edited(case, subject.strip(), value.strip())
+    return replace(chosen, case=case, found=None) if changes else chosen
+
+
+def file_of(text: str, findings: Path, pack: Path | None, elsewhere: str = "") -> Path:
+    """The case file of that path, or whose name or digest begins so, perhaps in the folder of a pack that was judged.
+    Raises UsageError, which names `elsewhere` too, where it was looked for in vain."""
+    if Path(text).is_file() or Path(text).suffix == ".json":
+        return Path(text)
+    places = folders(findings, pack)
+    files = files_in(places)
+    found = fitting(text, files)
+    if len(text) >= SHORTEST and len(found) == 1:
+        return found[0]
+    if len(text) < SHORTEST and found:
+        raise UsageError(f"{text!r}: write at least {SHORTEST} characters of a finding's name or digest")
+    shown = found or files
+    names = ", ".join(path.stem for path in shown[:_LISTED]) + (" ..." if len(shown) > _LISTED else "")
+    there = f"{'it may be' if found else 'there are'}: {names}" if shown else "it has none at all; see --findings"
+    what = "more than one finding" if found else "no finding"
+    where = f"{places[0]} and {elsewhere}" if elsewhere and not found else str(places[0])
+    raise UsageError(f"{text!r}: no case file, and {what} of that name in {where}; {there}")
+
+
+def _searched(place: re.Match[str], findings: Path, pack: Pack) -> ChosenCase:
+    """The case at that place of a search, as `kernelfuzz run` names it. Nothing is run to get there."""
+    seed, op, shard, number = int(place[1]), place[2], place[3], int(place[4])
+    if op not in OPS:
+        raise UsageError(f"{place[0]}: {unknown_op(repr(op))}")
+    search = Search(op, seed, pack.kernels)
+    made = search.big(number) if shard == BIG else search.case(int(shard), number)
+    if made is None and shard != BIG and int(shard) < SHARDS and number % PLACES > BATCH:
+        made = recorded(record_path(findings, op, seed), search, int(shard), number)
+    if made is None:
+        raise UsageError(f"{place[0]}: the search has no case of that number; its shards are 0 to {SHARDS - 1}")
+    twins = with_twins([made.case], declared(kernel for kernel in pack.kernels if kernel.op == op))[1:]
+    return ChosenCase(made.case, None, twins[0].check if twins else None)
+
+
+def is_watched(found: Found | None) -> bool:
+    """Whether a case was found where a tool watches the kernel."""
+    return found is not None and SETTING in dict(TargetId.parse(found.target).settings)
+
+
+def fitting_targets(pack: Pack, case: Case, patterns: Sequence[str], *, sanitize: bool = False) -> tuple[Target, ...]:
+    """Targets that match and accept the case, or promise to reject it. Mutants take part only when they are named."""
+    try:
+        chosen = select_targets(pack.kernels, patterns=patterns, sanitize=sanitize)
+    except SelectionError:
+        mutants = pack.mutated_kernels()
+        if not mutants:
+            raise
+        chosen = select_targets(mutants, patterns=patterns)
+    fitting = tuple(target for target in chosen if target.kernel.capability.is_dispatched(case))
+    if not fitting:
+        refusals = {target.kernel.name: target.kernel.capability.refusal(case) for target in chosen}
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in refusals.items())
+        raise SelectionError(f"no chosen kernel accepts this case ({reasons})")
+    return fitting
+
+
+def as_measured(targets: Sequence[Target], found: Found | None) -> tuple[Target, ...]:
+    """Return the targets; that on which the case was found with the contract that was measured there, if it was."""
+    if found is None or found.narrowing is None:
+        return tuple(targets)
+    known = found.narrowing.applied
+    return tuple(
+        replace(each, kernel=replace(each.kernel, contract=known(each.contract))) if each.id == found.target else each
+        for each in targets
+    )
+
+
+def found_lines(found: Found | None, case: Case, seen: Mapping[str, Observed], pack: Pack) -> Iterator[str]:
+    """How the case was found, and why it may not fail there now."""
+    if found is None:
+        return
+    yield f"found as {found.verdict} on {found.target} by kernelfuzz {found.version}, run seed {found.run_seed}"
+    if found.is_of_another_formula(case):
+        yield f"what is to be computed is something else now: {case.op}, or its reference, was changed since then"
+    if found.history:
+        yield history_line(found.history, case, "replayed in one new process")
+    yield from explanation_lines(found.explanation) if found.explanation is not None else ()
+    if found.target not in seen:
+        yield f"{found.target} {_absence(found.target, case, pack)}"
+    elif seen[found.target].judgement.verdict is Verdict.PASS:
+        needed = "more calls" if found.history else "calls"
+        yield f"it passes there now: the kernel was changed, or the failure needs {needed} before it"
+
+
+def with_known(told: Explanation, found: Found | None) -> Explanation:
+    """Return what is known of a failure that was seen now, with what was found out about it when it was explained."""
+    known = found.explanation if found is not None else None
+    if known is None or (known.target, known.verdict) != (told.target, told.verdict):
+        return told
+    return replace(known, worst=told.worst, reason=told.reason)
+
+
+def _absence(name: str, case: Case, pack: Pack) -> str:
+    """Why that target did not run the case."""
+    target = next((each for each in expand((*pack.kernels, *pack.mutated_kernels())) if each.id == name), None)
+    if target is None:
+        return "is not among the targets here: name its kernels with --pack FOLDER"
+    refusal = target.kernel.capability.refusal(case)
+    return f"does not take the case any more: {refusal}" if refusal else "is left out by --target"
+
+
+def undecided(judgements: Sequence[Judgement], found: Found | None, *, named: bool) -> str:
+    """Why the judgements do not say whether the case fails; '' where they do. `named`: somebody chose the targets."""
+    passed = {judgement.target for judgement in judgements if judgement.verdict is Verdict.PASS}
+    failures = {judgement.verdict for judgement in judgements if judgement.verdict.is_finding}
+    if found is not None and failures == {Verdict.TIMEOUT} and found.verdict != Verdict.TIMEOUT.value:
+        return f"cannot be judged: it hangs, and nobody knows whether it fails as it was found ({found.verdict})"
+    if failures:
+        return ""
+    if any(judgement.verdict is Verdict.ORACLE_GAVE_UP for judgement in judgements):
+        return "cannot be judged: the oracle gave up"
+    if not passed:
+        reasons = dict.fromkeys(f"{each.target}: {each.reason}" for each in judgements if each.reason)
+        return "nothing could be judged: no chosen target ran" + "".join(f"\n  {each}" for each in reasons)
+    if found is not None and not named and found.target not in passed:
+        there = any(judgement.target == found.target for judgement in judgements)
+        missing = "did not run" if there else "is not among the targets here"
+        where = f"{found.target}, on which the case was found, {missing}"
+        return f"cannot be judged: {where}; name the targets that shall decide with --target"
+    return ""
+
+
+def verdict_table(judgements: Sequence[Judgement]) -> Table:
+    """A line for each target."""
+    table = bare_table()
+    table.add_column("target", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("err/budget", justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for judgement in judgements:
+        style = "red" if judgement.verdict.is_finding else ""
+        table.add_row(judgement.target, judgement.verdict.value, _ratio(judgement), judgement.reason, style=style)
+    return table
+
+
+def _ratio(judgement: Judgement) -> str:
+    return f"{judgement.ratio:.4g}" if judgement.worst is not None else "-"
+
+
+def worth_explaining(
+    judgements: Sequence[Judgement], targets: Mapping[str, Target], found: Found | None
+) -> list[Judgement]:
+    """What was found, where it fails so again; else the first failure of each kernel and verdict, that on its target
+    first; where all pass, the target it was found on, else the worst pass."""
+    distinct: dict[tuple[str, Verdict], Judgement] = {}
+    for judgement in sorted(judgements, key=lambda each: found is None or each.target != found.target):
+        if judgement.verdict is not Verdict.PASS and judgement.verdict is not Verdict.NOT_RUN:
+            distinct.setdefault((targets[judgement.target].kernel.name, judgement.verdict), judgement)
+            if found is not None and (judgement.target, judgement.verdict.value) == (found.target, found.verdict):
+                return [judgement]
+    if distinct:
+        return list(distinct.values())
+    passing = [judgement for judgement in judgements if judgement.verdict is Verdict.PASS]
+    recorded = [judgement for judgement in passing if found is not None and judgement.target == found.target]
+    return recorded or sorted(passing, key=lambda judgement: judgement.ratio)[-1:]
+
+
+def facts(case: Case, judgements: Sequence[Judgement]) -> dict[str, Any]:
+    """For the JSON record."""
+    return {
+        "case": casefile.to_json(case),
+        "judgements": [
+            {"target": j.target, "verdict": j.verdict.value, "ratio": _ratio(j), "reason": j.reason} for j in judgements
+        ],
+    }
+
+
+def check_name(path: Path | None) -> None:
+    """Raise UsageError for a file whose language its name does not tell."""
+    ways = sorted({adapter.suffix for adapter in ADAPTERS.values()} - {NO_PROGRAM})
+    if path is not None and path.suffix not in ways:
+        raise UsageError(f"--script {path}: the name must end in {', '.join(ways[:-1])} or {ways[-1]}")
+
+
+def chosen_for_script(
+    path: Path, judgements: Sequence[Judgement], targets: Mapping[str, Target], found: Found | None
+) -> Judgement:
+    """The judgement that the program shows: a failure in the language of `path`, that of the file's target first."""
+    ways = {each.target: targets[each.target].adapter.suffix for each in judgements}
+    fitting = [each for each in judgements if ways[each.target] == path.suffix]
+    if not fitting:
+        names = " or ".join(f"repro{way}" for way in sorted({*ways.values()} - {NO_PROGRAM}))
+        can = f"no chosen kernel is written in that language; name it {names}, or choose one with --target"
+        raise UsageError(f"--script {path}: {can if names else 'the kernel is a program itself: use repro alone'}")
+
+    def rank(judgement: Judgement) -> tuple[bool, bool]:
+        return not judgement.verdict.is_finding, found is None or judgement.target != found.target
+
+    return min(fitting, key=rank)
+
+
+def script_line(path: Path, shown: Judgement, judgements: Sequence[Judgement]) -> str:
+    """What the program shows. A program can be of one language only, so it may be of a target that passes."""
+    if shown.verdict.is_finding:
+        return f"{path}: shows it on {shown.target}; how to run it is said at its top"
+    failing = [judgement.target for judgement in judgements if judgement.verdict.is_finding]
+    why = f"{failing[0]} fails, in another language" if failing else "no chosen target fails"
+    return f"{path}: runs the case on {shown.target}, where it passes; {why}"
+
+
+def write_script(path: Path, chosen: ChosenCase, judgement: Judgement, target: Target) -> None:
+    """Write the program. Raises UsageError where none can show it."""
+    case, found = chosen.case, chosen.found
+    failing = judgement if judgement.verdict.is_finding else None
+    script = script_of(target, case, failing, chosen.law, chosen.history)
+    told = found.explanation if found is not None else None
+    about = [
+        f"{judgement.verdict.value} of {target.id}, case {case.digest[:12]}",
+        *([judgement.reason] if judgement.reason else []),
+        *(line.strip() for line in (explanation_lines(told) if told is not None else ())),
+    ]
+    text = target.adapter.export(target, script, about, path.name)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--script {path}: cannot be written: {error.strerror}") from error

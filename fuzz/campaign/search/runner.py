@@ -1,0 +1,343 @@
+"""The run loop: an executor takes the turns of a search, and their reports are counted in the order of the search."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from fuzz.campaign.search.examiner import Examiner
+from fuzz.campaign.search.executor import Executor, SerialExecutor
+from fuzz.campaign.search.schedule import LEAST_LAG, MOST_LAG, Schedule
+from fuzz.campaign.search.stopping import GRACE_S, Interruption, Limits, late, never
+from fuzz.campaign.search.turn_runner import PIECES, CallLog, FindingId, Report, Terms
+from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.base.case import Case
+from fuzz.core.base.errors import AwayError
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.lane import Wait
+from fuzz.core.execute.pool import Batch, Pool
+from fuzz.core.execute.reach import has_corners, reach_of
+from fuzz.core.generate.search import Search
+from fuzz.core.judge.judge import Judgement
+from fuzz.core.laws.registry import Entry
+from fuzz.findings.book import FindingBook
+from fuzz.findings.tally import Observer, Sighting, Tally, TargetTally
+
+MOST_HANGS = 3
+"""In one run or night a target is given no more cases after so many that hung: each takes twice the limit of a case, in
+which others wait. The number is chosen: one may be an accident, and of three a rule of failing can be told."""
+_LEAST_ON_THEIR_WAY = 2
+"""At least this many turns a process are on their way, whatever the pace: one is judged while the next one runs."""
+_MOST_BESIDE = 3
+"""At most so many turns a process are on their way where several ops are searched beside one another: which op is next
+is decided when a turn is given, and by what those before it took."""
+_LOOK_S = 0.25
+"""Seconds between two looks at the clock: often enough for a live line, too rare to cost anything."""
+_DROPPED_S = 3.0
+"""A process that reports nothing for so many seconds after it was told to stop waiting is at an error of ours, or
+judges the largest of cases: its turns are dropped."""
+_FIRST_TURN_S = 1.0
+"""What a turn is taken to last before any has ended. Only ops that are searched beside one another have use for it."""
+
+
+@dataclass
+class _Pace:
+    """The turns of one op, and the seconds that those which ended have taken."""
+
+    begun: int = 0
+    ended: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Runner:
+    """Runs one op's kernels on generated cases until a limit is reached."""
+
+    pool: Pool
+    """Where given entries are run; and what is searched, without an executor."""
+    targets: Sequence[Target]
+    limits: Limits
+    book: FindingBook
+    terms: Terms | None = None
+    """Those of its executor. By default cases are made for the kernels of the targets, and get no twins."""
+    observers: Sequence[Observer] = ()
+    enough: Callable[[Tally], bool] = lambda tally: False
+    """It is asked after each turn of a search whether to stop early."""
+    over: Callable[[], bool] = never
+    """It is asked as often whether to stop at once, given entries too."""
+    skipped: Callable[[], Collection[str]] = lambda: ()
+    """It is asked before each batch of given entries which targets are not given it, such as slow ones."""
+    executor: Executor | None = None
+    """It takes the turns of a search, for the targets of its terms; without it this process does, for all targets."""
+    records: Callable[[Iterable[str]], None] = lambda records: None
+    """It is given the records of judged runs, where `terms` ask for them."""
+    begun: Callable[[], None] = lambda: None
+    """Called once the first turns of a search are on their way: where processes take them, it is done beside them."""
+    ended: Callable[[Schedule], None] = lambda schedule: None
+    """Told of each search at its end."""
+    asked_for: Callable[[], Collection[FindingId]] | None = None
+    """It names the findings whose earlier calls may be asked for; by default, all that the book keeps."""
+    interruption: Interruption = field(default_factory=Interruption)
+    patient: bool = False
+    """True where slow targets go on with their turns when the time of a search is over: there is a next search."""
+    clock: Callable[[], float] = time.monotonic
+    tally: Tally = field(default_factory=Tally)
+
+    def __post_init__(self) -> None:
+        self._by_id: Mapping[str, Target] = {target.id: target for target in self.targets}
+        self.book.targets = {**self.book.targets, **self._by_id}
+        self._terms = self.terms or Terms(tuple(dict.fromkeys(target.kernel for target in self.targets)))
+        if self.executor is None:
+            self._terms = replace(self._terms, groups=([target.id for target in self.targets],))
+        self._statuses = self.pool.statuses
+        ops = {target.kernel.op for target in self.targets}
+        self.tally.reach = {op: reach_of(op, self.targets, self._statuses) for op in ops}
+        self.tally.threads = max(self.tally.threads, self.pool.threads)
+        ways = (way for target in self.targets for way in target.kernel.never)
+        self.tally.never = tuple(dict.fromkeys([*self.tally.never, *ways]))
+        for target in self.targets:
+            self.tally.targets.setdefault(target.id, TargetTally(target.id, target.kernel.name))
+        for law in self._terms.laws:
+            if any(law in target.kernel.laws for target in self.targets):
+                self.tally.laws.setdefault(law, 0)
+        self._executor: Executor = self.executor or SerialExecutor(self.pool, self.targets, self._terms)
+        self._executor.watch = self._tell_waiting
+        self._calls = CallLog(self._kept)
+        self._hangs: Counter[str] = Counter()
+        self._courses: dict[tuple[str, int], Schedule] = {}
+        self._pace: dict[str, _Pace] = defaultdict(_Pace)
+        self._on_their_way: Counter[int] = Counter()
+        self._big = 0  # of them are big cases
+        self._ends = math.inf
+        self._began, self._taken = 0.0, 0
+        self._started = self.clock()
+        self.pool.watch = self._while_waiting
+
+    def target(self, name: str) -> Target:
+        """The target of that id."""
+        return self._by_id[name]
+
+    @property
+    def in_flight(self) -> int:
+        """The number of turns that quick targets have on their way."""
+        return self._on_their_way[0]
+
+    def before(self, judgement: Judgement) -> tuple[Case, ...]:
+        """The calls of its process before a finding that the book keeps, as far as they are known."""
+        finding = judgement.target, judgement.case
+        return self._calls.before(finding) or self._executor.before(finding)
+
+    def run(self, op: str, run_seed: int, share: float = 1.0) -> Tally:
+        """Search until `share` of the limits is used up or a stop is wanted. What was already begun is still judged.
+
+        The time begins when all workers are started: dozens take longer than the share of an op.
+        """
+        return self._search([op], run_seed, share)
+
+    def run_beside(self, ops: Sequence[str], run_seed: int) -> Tally:
+        """Search several ops beside one another, as `run` does one: each has the same time of the processes."""
+        return self._search(ops, run_seed, 1.0)
+
+    def _search(self, ops: Sequence[str], run_seed: int, share: float) -> Tally:
+        self.wait_for_workers()
+        seconds = math.inf if self.limits.max_time is None else self.limits.max_time * share
+        self._began, self._taken = self.clock(), 0
+        self._ends = self._began + seconds
+        runs = {target.kernel.op for target in self.targets if self._runs(target)}
+        self._courses = {key: each for key, each in self._courses.items() if each.slow_left}
+        schedules = [self._schedule(op, run_seed, share) for op in ops if op in runs]
+        begun = False
+        while not self._is_over(schedules):
+            self._give(schedules)
+            if not self._on_their_way.total():
+                break  # the counted search has come to its end
+            if not begun:
+                begun = True
+                self.begun()
+            self._take()
+        for schedule in schedules:
+            schedule.stop()
+        self._finish(schedules)
+        for schedule in schedules:
+            self.ended(schedule)
+        self._ends = math.inf
+        return self.tally
+
+    def wait_for_workers(self) -> None:
+        """Return when all workers are started, or a stop is wanted: no time of a search passes before."""
+        while not self.interruption.wanted and not self._executor.ready(_LOOK_S):
+            pass
+
+    def replay(self, batches: Iterable[list[Entry]]) -> Tally:
+        """Run given entries, whatever the limits, until a stop is wanted. A twin follows its case in one batch."""
+        examiner = Examiner(self.pool, self.targets, accuracy=self._terms.accuracy)
+        ahead = list[tuple[list[Entry], Batch]]()
+        for entries in batches:
+            if self.interruption.wanted or self.over():
+                break
+            ahead.append((entries, examiner.submit(entries, self.skipped())))
+            if len(ahead) > 1:
+                self._examined(*ahead[0], examiner)
+                del ahead[0]
+        for entries, batch in ahead:
+            self._examined(entries, batch, examiner)
+        return self.tally
+
+    def _schedule(self, op: str, seed: int, share: float) -> Schedule:
+        cases = math.inf if self.limits.max_cases is None else math.ceil(self.limits.max_cases * share)
+        here = [target for target in self.targets if target.kernel.op == op and self._runs(target)]
+        quick, *slow = ([t for t in here if t.id in group] for group in self._terms.groups)
+        corners = [has_corners(group, quick, self._statuses) for group in slow]
+        chosen = {target.kernel.capability for target in here}
+        compiled = any(target.specialised for target in here)
+        schedule = Schedule(
+            Search(op, seed, self._terms.kernels), op, seed, chosen, cases, corners, self._terms.slow_every,
+            self._terms.slow_first, timed=self.limits.max_time is not None, quick=self._terms.quick,
+            pieces=PIECES if compiled else 1, least_lag=MOST_LAG if compiled else LEAST_LAG,
+        )  # fmt: skip
+        self._courses[op, seed] = schedule
+        return schedule
+
+    def _runs(self, target: Target) -> bool:
+        return not isinstance(self._statuses.get(target.id), NotRun)
+
+    def _is_over(self, schedules: Sequence[Schedule]) -> bool:
+        counted = all(schedule.done and not schedule.slow_left for schedule in schedules)
+        if self.over():
+            self._ends = min(self._ends, self.clock())
+        return counted or self.clock() >= self._ends or self.interruption.wanted or self.enough(self.tally)
+
+    def _give(self, schedules: Sequence[Schedule]) -> None:
+        """Have as many turns taken as may be now, first of what has had the least time."""
+        resting = tuple(target for target, count in self._hangs.items() if count >= MOST_HANGS)
+        self._executor.keep(self._kept())
+        most = self._in_time()
+        if len(schedules) > 1:
+            most = min(most, _MOST_BESIDE * self._executor.count)
+        for group in range(len(self._terms.groups)):
+            while self._executor.room(group) > 0 and (group or self.in_flight < most):
+                ready = ((each.next_task(group), each) for each in sorted(schedules, key=self._time_of))
+                task, schedule = next((found for found in ready if found[0] is not None), (None, None))
+                if task is None or schedule is None:
+                    break
+                self._executor.give(replace(task, resting=resting) if resting else task, schedule.lessons)
+                self._pace[task.op].begun += 1
+                self._on_their_way[group] += 1
+                self._big += task.is_big
+
+    def _time_of(self, schedule: Schedule) -> float:
+        """Return the seconds that processes have spent on an op, and will on what they have of it: a search that is
+        cheap gets more turns than one that is compiled for seconds."""
+        pace = self._pace[schedule.op]
+        return pace.seconds + (pace.begun - pace.ended) * (pace.seconds / pace.ended if pace.ended else _FIRST_TURN_S)
+
+    def _in_time(self) -> float:
+        """Return how many turns of quick targets may be on their way: no more than will be taken before the end, at the
+        pace so far, for the end waits for them."""
+        if self._ends == math.inf:
+            return math.inf
+        now = self.clock()
+        pace = self._taken / (now - self._began) if now > self._began else 0.0
+        return max(_LEAST_ON_THEIR_WAY * self._executor.count, pace * (self._ends - now))
+
+    def _take(self) -> None:
+        """Wait for a turn for a moment, and count what can be counted then."""
+        try:
+            report = self._executor.take(_LOOK_S)
+        except AwayError as error:  # what came before is kept, and is reported
+            self.book.errors.append(str(error))
+            self._on_their_way.clear()
+            self._big = 0
+            self.interruption.stop()
+            return
+        if report is None:
+            return
+        pace = self._pace[report.task.op]
+        pace.seconds += report.seconds
+        if not report.rest:
+            self._on_their_way[report.task.group] -= 1
+            self._taken += report.task.group == 0
+            pace.ended += 1
+            self._big -= report.task.is_big
+        schedule = self._courses.get((report.task.op, report.task.seed))
+        if schedule is None or self.over():
+            return
+        for each in schedule.joined(report):
+            self._count(each)
+            if self.enough(self.tally) or self.over():
+                schedule.close()
+                return
+
+    def _finish(self, schedules: Sequence[Schedule]) -> None:
+        """Wait for what was begun, but not for long."""
+        since = self.clock()
+        while self.in_flight or (not self.patient and self._on_their_way.total()):
+            if self._is_overdue():
+                self._executor.cut()
+            allowed = GRACE_S if self.in_flight == self._big else GRACE_S + _DROPPED_S
+            if self._is_overdue() and self.clock() >= since + allowed:
+                self._executor.drop()
+                self._on_their_way.clear()
+                self._big = 0
+                break
+            self._take()
+        for schedule in schedules:
+            for report in schedule.late():
+                self._count(report)
+
+    def _kept(self) -> Collection[FindingId]:
+        return self.book.kept() if self.asked_for is None else self.asked_for()
+
+    def _count(self, report: Report) -> None:
+        if report.task.group:
+            report.tally.cases = 0  # they are counted with the quick targets
+        with self.interruption.shielded():
+            for words, case in report.errors:
+                self.book.note_error(words, case)
+            self._note(report.tally, report.sightings)
+        self.records(report.records)
+        for observer in self.observers:
+            observer.progress(self.clock() - self._started)
+
+    def _note(self, more: Tally, sightings: Iterable[Sighting]) -> None:
+        self.tally.add(more)
+        for each in sightings:
+            for judgement in each.judgements:
+                kernel, elapsed = self._by_id[judgement.target].kernel.name, self.clock() - self._started
+                self.book.add(kernel, each.case, judgement, each.verdicts)
+                for observer in self.observers:
+                    observer.failed(kernel, each.case, judgement, elapsed)
+                self._hangs[judgement.target] += judgement.verdict is Verdict.TIMEOUT
+        for observer in self.observers:
+            observer.counted(more)
+
+    def _examined(self, entries: Sequence[Entry], batch: Batch, examiner: Examiner) -> None:
+        [found] = examiner.examined([entries], batch)
+        with self.interruption.shielded():
+            for words, case in found.errors:
+                self.book.note_error(words, case)
+            for entry, judgements in zip(entries, found.judgements, strict=True):
+                self._calls.judged(entry.case, judgements)
+                for observer in self.observers:
+                    observer.judged(entry.case, judgements)
+            found.tally.replayed = found.tally.cases
+            self._note(found.tally, found.sightings)
+        self._calls.progress(0.0)
+        for observer in self.observers:
+            observer.progress(self.clock() - self._started)
+
+    def _tell_waiting(self, waits: Sequence[Wait]) -> None:
+        for observer in self.observers:
+            observer.waiting(waits, self.clock() - self._started)
+
+    def _while_waiting(self, waits: Sequence[Wait]) -> Collection[str]:
+        """Tells the observers, and returns the targets that hold up the end of the search."""
+        self._tell_waiting(waits)
+        return late(self._is_overdue)(waits)
+
+    def _is_overdue(self) -> bool:
+        """True where a stop was wanted, or the time was over, some moments ago."""
+        return self.interruption.overdue or (not self.patient and self.clock() >= self._ends + GRACE_S)

@@ -1,0 +1,293 @@
+"""The schedule of one search: which turn comes next, what each of them may know, and the order in which they count.
+
+Turns are taken by many processes, and end in any order. Each knows of those before it what its place says, and where
+cases are counted they count in the order of the search: so that cases, verdicts and the end of a counted search are the
+same however many processes there are.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+from msgspec import MsgspecError
+
+from fuzz.campaign.search.guide import Elite, Guide, Lesson, lessons_from
+from fuzz.campaign.search.turn_runner import Report, Task, TurnRunner, placed
+from fuzz.core.base.capability import Capability
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.files import write_whole
+from fuzz.core.generate.search import SHARDS, Search
+from fuzz.core.generate.turn import BATCH, PLACES, Made, Turn
+from fuzz.findings.book import FindingBook
+
+LEAST_LAG = 8
+"""A turn need not wait for the eight before it: so many are on their way in two processes."""
+MOST_LAG = SHARDS - 1
+"""After so many turns a shard has its next one, for which it must have ended the one before."""
+_WAITING = 256
+"""The most turns that wait for a group of slow targets. In a search that ends with its time, older ones are left
+out."""
+
+
+def known_at(place: int, least_lag: int = LEAST_LAG) -> int:
+    """How many of the turns before that place must be judged before it may be drawn: all but the last quarter of them,
+    or the last 63. A guide that waits for more would leave processors idle; one that waits for fewer learns late."""
+    return max(0, place - min(MOST_LAG, max(least_lag, place // 4)))
+
+
+def in_order(search: Search, chosen: Collection[Capability], *, big_first: bool = False) -> Iterator[Turn | int]:
+    """The turns of a search for the chosen capabilities, without an end. Each of the big cases comes once so many turns
+    came before it or, with `big_first`, as soon as may be."""
+    big = deque((due.place if big_first else due.after, due.number) for due in search.big_series)
+    for number, turn in enumerate(search.turns(chosen)):
+        while big and big[0][0] <= number:
+            yield big.popleft()[1]
+        yield turn
+
+
+def one_by_one(
+    turn_runner: TurnRunner, op: str, seed: int, most: float = math.inf, *, big_first: bool = False
+) -> Iterator[Report]:
+    """The reports of a search that this process takes alone, one turn after the other: the cases are those of any."""
+    known, states = turn_runner.searched(op, seed), dict[tuple[int, Capability], bytes]()
+    search = known.search
+    for place, turn in enumerate(in_order(search, search.capabilities, big_first=big_first)):
+        shard = (turn.shard, search.capability(turn)) if isinstance(turn, Turn) else None
+        state = states.get(shard, b"") if shard is not None else b""
+        turn_runner.begin(
+            Task(place, op, seed, turn, state, known=known_at(place), most=None if most == math.inf else int(most))
+        )
+        (report,) = turn_runner.end()
+        known.lessons.append(report.lessons)
+        if shard is not None:
+            states[shard] = report.state
+        most -= report.tally.cases
+        yield report
+        if most <= 0:
+            return
+
+
+@dataclass
+class Schedule:
+    """One search. Its reports are joined in order by `joined`."""
+
+    search: Search
+    op: str
+    seed: int
+    chosen: Collection[Capability]
+    """The capabilities for which turns are drawn."""
+    most: float = math.inf
+    """The number of entries with which it ends."""
+    corners: Sequence[bool] = ()
+    """For each group of slow targets, whether they alone can be given some cases, which are looked for in every
+    turn."""
+    slow_every: int = 24
+    slow_first: int = 3
+    """Slow targets are given so many turns first, then one turn in `slow_every`."""
+    quick: int = 1
+    """The first so many groups, beside the one that leads, are given every turn."""
+    pieces: int = 1
+    """Each turn is reported in so many pieces, unless cases are counted."""
+    least_lag: int = LEAST_LAG
+    """A turn never waits for so many before it."""
+    timed: bool = False
+    """Whether it ends with its time, so that slow targets may leave turns out."""
+    lessons: list[bytes] = field(default_factory=list)
+    """The lessons of all places that are judged, in order."""
+    entries: int = 0
+    """How many are judged and count."""
+    done: bool = False
+    """Whether everything that counts is joined."""
+
+    def __post_init__(self) -> None:
+        self._steps = in_order(self.search, self.chosen)
+        self._next = 0
+        self._states: dict[tuple[int, Capability], bytes] = {}
+        self._ended: dict[int, Report] = {}
+        self._again: deque[Task] = deque()
+        self._slow: dict[int, deque[Task]] = {group + 1: deque() for group in range(len(self.corners))}
+        self._slow_out = 0
+        self._closed = False
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether a number of cases ends it. Only then big cases have places in its order."""
+        return self.most < math.inf
+
+    def next_task(self, group: int = 0) -> Task | None:
+        """The next turn for a group of targets; None where there is none now."""
+        if group:
+            waiting = self._slow[group]
+            if not waiting or waiting[0].place >= len(self.lessons):
+                return None  # that the search does not end before it is not known yet
+            self._slow_out += 1
+            return waiting.popleft()
+        if self._again:
+            return self._again.popleft()
+        if self.done or known_at(self._next, self.least_lag) > len(self.lessons) or self._next >= self._most_turns:
+            return None
+        place, turn = self._next, next(self._steps)
+        if not isinstance(turn, Turn) and not self.is_counted:
+            return Task(place, self.op, self.seed, turn)  # it has no place in the order: others would wait for seconds
+        self._next += 1
+        state = self._states.get(self._key(turn), b"") if isinstance(turn, Turn) else b""
+        pieces = 1 if self.is_counted else self.pieces
+        task = Task(place, self.op, self.seed, turn, state, known=known_at(place, self.least_lag), pieces=pieces)
+        self._queue_for_slow(task)
+        return task
+
+    def joined(self, report: Report) -> Iterator[Report]:
+        """The reports that count now that this one has ended. Where cases are counted, they count in order; else each
+        counts as it comes: a case that hangs holds up no other."""
+        if report.task.group:
+            self._slow_out -= not report.rest
+            yield report
+            return
+        if not self.is_counted:
+            yield report
+            if report.rest or not isinstance(report.task.turn, Turn):
+                return
+        self._ended[report.task.place] = report
+        while not self.done and len(self.lessons) in self._ended:
+            first = self._ended.pop(len(self.lessons))
+            left = self.most - self.entries
+            if first.tally.cases > left:
+                self._again.append(replace(first.task, most=int(left)))
+                return
+            self._join(first)
+            if self.is_counted:
+                yield first
+
+    def late(self) -> Iterable[Report]:
+        """What ended out of its order before a counted search was stopped by somebody: it counts all the same."""
+        found = [] if self._closed or not self.is_counted else [self._ended[place] for place in sorted(self._ended)]
+        self._ended.clear()
+        return found
+
+    @property
+    def slow_left(self) -> bool:
+        """Whether slow targets have turns to take yet, or have some on their way."""
+        return self._slow_out > 0 or any(queue and queue[0].place < len(self.lessons) for queue in self._slow.values())
+
+    @property
+    def _most_turns(self) -> float:
+        """No more than are needed: a turn has BATCH entries at least, but for that of a big case."""
+        if not self.is_counted:
+            return math.inf
+        return len(self.lessons) + math.ceil((self.most - self.entries) / BATCH)
+
+    def stop(self) -> None:
+        """No further turn begins."""
+        self.done = True
+        for waiting in self._slow.values():
+            waiting.clear()
+
+    def close(self) -> None:
+        """Nothing more counts."""
+        self.stop()
+        self._closed = True
+
+    def _key(self, turn: Turn) -> tuple[int, Capability]:
+        return turn.shard, self.search.capability(turn)
+
+    def _queue_for_slow(self, task: Task) -> None:
+        whole = task.place < self.slow_first or task.place % self.slow_every == 0
+        for group, waiting in self._slow.items():
+            if not whole and group >= self.quick and not self.corners[group - 1]:
+                continue
+            waiting.append(replace(task, group=group, whole=whole or group < self.quick))
+            if self.timed and len(waiting) > _WAITING:
+                waiting.popleft()
+
+    def _join(self, report: Report) -> None:
+        task = report.task
+        self.lessons.append(report.lessons)
+        self.entries += report.tally.cases
+        if isinstance(task.turn, Turn):
+            self._states[self._key(task.turn)] = report.state
+        if self.entries >= self.most:
+            self.done = self._closed = True
+            for waiting in self._slow.values():
+                kept = [each for each in waiting if each.place <= task.place]
+                waiting.clear()
+                waiting.extend(replace(each, most=task.most) if each.place == task.place else each for each in kept)
+
+
+_KIND, _VERSION = "kernelfuzz search", 1
+_MOST_BYTES = 1 << 28
+"""A record is no longer. An hour of search on sixteen processors leaves some megabytes."""
+_MOST_ELEMENTS = 1 << 24
+"""A draw of a record asks for no larger tensor: none of a search has more elements."""
+
+
+def record_path(folder: Path, op: str, seed: int) -> Path:
+    """Where the record of a search is kept, beside its findings."""
+    return folder / f"search-{seed}-{op}.jsonl"
+
+
+def keep_record(schedule: Schedule, book: FindingBook, *, named: bool = False) -> None:
+    """Save the record where a finding of that search is a case that a guide proposed, or where others were `named`."""
+    origins = [b.case.origin for b in book.buckets.values() if b.finding is not None and b.case.op == schedule.op]
+    if named or any(isinstance(each.shard, int) and each.number % PLACES > BATCH for each in origins):
+        path = record_path(book.store.folder, schedule.op, schedule.seed)
+        try:
+            write_record(path, schedule)
+        except OSError as error:
+            book.trouble = f"{path}: cannot be written: {error.strerror}"
+
+
+def write_record(path: Path, schedule: Schedule) -> None:
+    """Save the record of a search. Raises OSError."""
+    chosen = [place for place, each in enumerate(schedule.search.capabilities) if each in schedule.chosen]
+    head = {
+        _KIND: _VERSION,
+        "op": schedule.op,
+        "seed": schedule.seed,
+        "chosen": chosen,
+        "counted": schedule.is_counted,
+        "lag": schedule.least_lag,
+    }
+    lines = [json.dumps(head, separators=(",", ":")), *map(_text, schedule.lessons)]
+    write_whole(path, "".join(f"{line}\n" for line in lines))
+
+
+def recorded(path: Path, search: Search, shard: int, number: int) -> Made | None:
+    """The case of that shard and number that a guide proposed; None where it proposed none. Raises UsageError for a
+    record that is missing, broken or of another pack."""
+    turn, place = Turn(shard, number // PLACES), number % PLACES
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise UsageError(f"{path}: has more than {_MOST_BYTES >> 20} MiB: it is no record of a search")
+        first, *lines = path.read_text(encoding="utf-8").splitlines()
+        head = json.loads(first)
+        chosen = [search.capabilities[each] for each in head["chosen"]]
+        steps = (each for each in in_order(search, chosen) if head["counted"] or isinstance(each, Turn))
+        index = next(index for index, each in enumerate(steps) if each == turn or index > len(lines) + PLACES)
+        guide = Guide(search.seed, search.capabilities)
+        for line in lines[: known_at(index, int(head.get("lag", LEAST_LAG)))]:
+            lessons = msgspec.json.decode(line, type=list[Lesson])
+            for elite in [each for each in lessons if isinstance(each, Elite)]:
+                if elite.draw.n * elite.draw.rows > _MOST_ELEMENTS:
+                    raise UsageError(f"{path}: asks for tensors that no search has")
+                if not 0 <= elite.capability < len(search.capabilities):
+                    raise UsageError(f"{path}: is no record of this search: it has no capability {elite.capability}")
+            guide.learn(lessons)
+    except OSError as error:
+        raise UsageError(
+            f"{search.seed}:{search.op}:{shard}:{number}: a guide proposed this case, and the record of the search is "
+            f"missing: {path}: {error.strerror}; see --findings, or replay its case file. A run with --json keeps it"
+        ) from error
+    except (MsgspecError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path}: is no record of this search: {error!r}") from error
+    found = guide.relatives(index, lambda proposed: search.relatives(placed(proposed), turn))
+    return next((each for each in found if each.case.origin.number % PLACES == place), None)
+
+
+def _text(lessons: bytes) -> str:
+    return msgspec.json.encode(lessons_from(lessons)).decode()

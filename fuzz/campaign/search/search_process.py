@@ -1,0 +1,198 @@
+"""A process of an executor. It takes the turns it is sent, on workers of its own, and reports each of them."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import queue
+import resource
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import FrameType
+
+from fuzz.campaign.parallel import stand_alone
+from fuzz.campaign.search.turn_runner import Task, Terms, TurnRunner
+from fuzz.campaign.search.wire import (
+    Calls,
+    CallsRequest,
+    Cut,
+    Failed,
+    RemoteWait,
+    Start,
+    Started,
+    Take,
+    Taken,
+    Waiting,
+    order,
+    packed,
+    taken,
+)  # fmt: skip
+from fuzz.core.adapters.cuda import use_device
+from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.base.errors import UsageError
+from fuzz.core.execute.lane import Wait
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.report.records import status_record
+from oracles import escalation
+
+TOLD_S = 1.0
+"""A case that runs for so many seconds is told of, and no more often: a live line names it from two on."""
+COLLECT_EVERY = 64
+"""After each batch what is new is looked through for records that refer to one another: they hold arrays of the oracle,
+hundreds of megabytes in some batches. What is older is looked through once in so many. To look all the time, as Python
+does by itself, took 5% of a search."""
+_KEPT_BYTES = 1 << 28
+"""So much free memory is not given back to the system, which would clear it again for the next batch: a fifth of the
+time of six emulated targets."""
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MOST = -1, -3, 1 << 25
+"""M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, in mallopt(3), and the most that the latter may be."""
+
+
+class SearchProcess:
+    """Takes turns until its connection is closed."""
+
+    def __init__(self, connection: Connection, targets: Sequence[Target], terms: Terms, pool: WorkerPool) -> None:
+        self._connection, self._targets, self._terms, self._pool = connection, targets, terms, pool
+        self._turn_runner: TurnRunner | None = None
+        self._inbox: queue.SimpleQueue[Start | Take | CallsRequest | None] = queue.SimpleQueue()
+        self._cut = False
+        self._told = 0.0
+        self._ends = 0
+        self._tasks: list[Task] = []
+
+    def serve(self) -> None:
+        """Take turns. What is sent is received at once by a thread, so that neither side waits for the other."""
+        threading.Thread(target=self._receive, daemon=True).start()
+        while self._obey_all():
+            while self._turn_runner is not None and (first := self._turn_runner.next_of(self._tasks)):
+                self._turn_runner.begin(*first)
+                del self._tasks[: len(first)]
+            if self._turn_runner is not None and self._turn_runner.on_their_way:
+                self.report(self._turn_runner)
+
+    @property
+    def _on_their_way(self) -> int:
+        return 0 if self._turn_runner is None else self._turn_runner.on_their_way
+
+    def _obey_all(self) -> bool:
+        """Do what was asked for, once anything was or there is something else to do; False at the end."""
+        with suppress(queue.Empty):
+            while True:
+                message = self._inbox.get(block=not self._tasks and not self._on_their_way)
+                if message is None:
+                    return False
+                self._obey(message)
+        return True
+
+    def _receive(self) -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                message = order(self._connection.recv_bytes())
+                if isinstance(message, Cut):
+                    self._cut = True
+                else:
+                    self._inbox.put(message)
+        self._inbox.put(None)
+        self._cut = True
+
+    def _obey(self, message: Start | Take | CallsRequest) -> None:
+        if isinstance(message, CallsRequest):
+            calls = self._turn_runner.calls.before(message.finding) if self._turn_runner is not None else ()
+            self._send(Calls(list(calls)))
+            return
+        if self._turn_runner is None:
+            self._turn_runner = self._started()
+        if isinstance(message, Start):
+            return
+        self._cut = False
+        known = self._turn_runner.searched(message.task.op, message.task.seed)
+        known.lessons += message.lessons
+        self._turn_runner.kept = set(message.kept)
+        self._tasks.append(message.task)
+
+    def _started(self) -> TurnRunner:
+        """Workers are started when they are asked for: by then what they run is built."""
+        self._pool.watch, escalation.watch = self._watch, self.judging
+        pool = self._pool.__enter__()
+        missing = {name: status.reason for name, status in pool.statuses.items() if isinstance(status, NotRun)}
+        attested = {name: status_record(status) for name, status in pool.statuses.items() if name not in missing}
+        self._send(Started(missing, attested))
+        return TurnRunner(pool, self._targets, self._terms)
+
+    def report(self, turn_runner: TurnRunner) -> None:
+        """Send what came of the turns that began first, and forget all about them."""
+        for report in turn_runner.end():
+            self._send(taken(report, resident(), self._pool.restarts))
+        self._ends += 1
+        gc.collect(2 if self._ends % COLLECT_EVERY == 0 else 0)
+
+    def _watch(self, waits: Sequence[Wait]) -> Collection[str]:
+        """Tell of what takes long; once it is cut, wait for nothing."""
+        now, long = time.monotonic(), [wait for wait in waits if wait.seconds >= TOLD_S]
+        if long and now - self._told >= TOLD_S:
+            self._told = now
+            told = ((each.target, None, each.seconds, each.limit, each.words, each.name) for each in long)
+            self._send(Waiting([RemoteWait(*each) for each in told]))
+        return [wait.target for wait in waits] if self._cut else ()
+
+    def judging(self, step: escalation.Step) -> None:
+        """Tell of an output that takes long to judge."""
+        now = time.monotonic()
+        if step.seconds >= TOLD_S and now - self._told >= TOLD_S:
+            self._told = now
+            name = f"{step.output} of {step.op}"
+            told = RemoteWait("the oracle", None, step.seconds, escalation.MOST_S, step.words, name)
+            self._send(Waiting([told]))
+
+    def _send(self, message: Started | Waiting | Taken | Calls) -> None:
+        self._connection.send_bytes(packed(message))
+
+
+def resident() -> int:
+    """Bytes of memory that this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def run_search_process(
+    connection: Connection, others: Sequence[Connection], targets: Sequence[Target], terms: Terms,
+    make_pool: Callable[[Sequence[Target]], WorkerPool], device: str = "",
+) -> None:  # fmt: skip
+    """What a forked process does, until it ends. `others` are ends of connections that are not its own; its workers
+    use the `device`, or whichever there is."""
+    stand_alone()
+    if device:
+        use_device(device)
+    pool = make_pool(targets)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        pool.stop()
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, stop)  # workers first: one whose kernel hangs would be left for seconds
+    with suppress(OSError, AttributeError):
+        library = ctypes.CDLL(None)
+        library.mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
+        library.mallopt(_MMAP_THRESHOLD, _MMAP_MOST)
+    for each in others:  # while copies of them are open, their closing is not seen
+        each.close()
+    gc.freeze()  # what the parent had is not looked through, and not copied, at every collection
+    gc.disable()  # see COLLECT_EVERY
+    try:
+        SearchProcess(connection, targets, terms, pool).serve()
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # the parent is gone
+    except BaseException as error:
+        words = "".join(traceback.format_exception(error))
+        with suppress(OSError):
+            usage = isinstance(error, UsageError)
+            said = str(error) if usage else f"{type(error).__name__}: {error}"
+            connection.send_bytes(packed(Failed(said, words, usage)))
+    pool.stop()
+    os._exit(0)

@@ -1,0 +1,162 @@
+"""Messages between a search and its processes, in MessagePack: records, but for what both sides know.
+
+Nothing of ours is pickled.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, get_args, get_origin
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from fuzz.campaign.search.turn_runner import FindingId, Report, Task
+from fuzz.core.base.case import Case
+from fuzz.core.execute.lane import Wait
+from fuzz.core.generate.conditions import Together
+from fuzz.core.judge.judge import Judgement
+from fuzz.core.laws.law import LawCheck
+from fuzz.core.laws.registry import LAWS
+
+
+class Start(Struct, tag="start"):
+    """Workers are to be started."""
+
+
+class Cut(Struct, tag="cut"):
+    """Cases that run are to be waited for no longer."""
+
+
+class Take(Struct, tag="take"):
+    """A turn is to be taken."""
+
+    task: Task
+    lessons: list[bytes]
+    """Those of the places after the last that the process was told of, each as in its report."""
+    kept: list[FindingId]
+
+
+class CallsRequest(Struct, tag="ask"):
+    """The calls before a finding are asked for."""
+
+    finding: FindingId
+
+
+class Started(Struct, tag="started"):
+    """Workers are there."""
+
+    missing: dict[str, str]
+    """Why a target has none."""
+    attested: dict[str, dict[str, Any]]
+    """What those of the others have told of themselves."""
+
+
+@dataclass(frozen=True)
+class RemoteWait(Wait):
+    """What another process waits for, in its words."""
+
+    said: str = ""
+    named: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.named
+
+    @property
+    def words(self) -> str:
+        return self.said
+
+
+class Waiting(Struct, tag="waiting"):
+    """Some cases take long."""
+
+    waits: list[RemoteWait]
+
+
+class Calls(Struct, tag="calls"):
+    """The calls before a finding."""
+
+    cases: list[Case]
+
+
+class Failed(Struct, tag="failed"):
+    """An error, after which the process ends."""
+
+    error: str
+    trace: str
+    usage: bool = False
+    """It is one of the user's, and said in one line."""
+
+
+class Taken(Struct, tag="taken"):
+    """A turn was taken: what came of it, and how the process is."""
+
+    plain: Report
+    """The report without laws, which are code."""
+    laws: list[tuple[str, int] | None]
+    """The name and key of the law of each failing run."""
+    resident: int
+    restarts: dict[str, int]
+
+    @property
+    def report(self) -> Report:
+        """The report as it was."""
+        laws = iter([None if each is None else LawCheck(LAWS[each[0]], each[1]) for each in self.laws])
+        return _with_runs(self.plain, lambda run: replace(run, law=next(laws)))
+
+
+def taken(report: Report, resident: int, restarts: Mapping[str, int]) -> Taken:
+    """The message of a report. Of the case of a failing run it has only the digest, beside its evidence."""
+    checks = [run.law for each in report.sightings for run in each.judgements]
+    plain = _with_runs(report, lambda run: replace(run, of=run.case, law=None))
+    laws = [None if check is None else (check.name, check.key) for check in checks]
+    return Taken(plain, laws, resident, dict(restarts))
+
+
+def _with_runs(report: Report, changed: Callable[[Judgement], Judgement]) -> Report:
+    """The report with its failing runs as they become."""
+    sightings = [replace(each, judgements=list(map(changed, each.judgements))) for each in report.sightings]
+    return replace(report, sightings=sightings)
+
+
+def _to(value: object) -> Any:
+    if isinstance(value, Together):  # whose integers have hundreds of bits
+        return [(f"{bit:x}", f"{others:x}") for bit, others in value.beside.items()]
+    assert isinstance(value, np.ndarray), "a mask"
+    return value.shape, np.packbits(value).tobytes()
+
+
+def _back(kind: Any, value: Any) -> Any:
+    if kind is Together:
+        return Together({int(bit, 16): int(others, 16) for bit, others in value})
+    if get_origin(kind) is Counter:
+        return Counter(msgspec.convert(value, dict[get_args(kind)[0], int]))  # type: ignore[misc]
+    shape, packed = value
+    return np.unpackbits(np.frombuffer(packed, np.uint8), count=int(np.prod(shape))).astype(bool).reshape(shape)
+
+
+packed = msgspec.msgpack.Encoder(enc_hook=_to).encode
+order = msgspec.msgpack.Decoder(Start | Cut | Take | CallsRequest).decode
+"""What a process is told."""
+
+
+class _Rest(Struct):
+    """What a report says of pieces to come."""
+
+    rest: int = 0
+
+
+class Passed(Struct, tag="taken"):
+    """A turn that was taken, as who hands on what came of it reads it."""
+
+    plain: _Rest
+
+
+passing = msgspec.msgpack.Decoder(Started | Waiting | Passed | Calls | Failed).decode
+"""The same of a process whose reports are handed on."""
+answer = msgspec.msgpack.Decoder(Started | Waiting | Taken | Calls | Failed, dec_hook=_back).decode
+"""What it says."""

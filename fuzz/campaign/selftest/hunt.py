@@ -1,0 +1,253 @@
+"""The hunt for mutants: each is searched for on every target where it must be killed, together with its base there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from rich.console import Console
+
+from fuzz.campaign.search.schedule import one_by_one
+from fuzz.campaign.search.stopping import Interruption, late
+from fuzz.campaign.search.turn_runner import CallLog, Terms, TurnRunner
+from fuzz.campaign.starting import is_broken, not_running, started
+from fuzz.core.adapters.pack import Pack
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import Case
+from fuzz.core.base.draw import Frame
+from fuzz.core.base.kernel import Kernel, Mutant
+from fuzz.core.base.selection import SelectionError, keyword
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.judge.judge import EntryJudge, Judgement
+from fuzz.core.laws.registry import declared
+from fuzz.explain.attribute.history import Need, history_line, recognise
+from fuzz.explain.diagnosis import TimeAllowance, diagnose, never
+from fuzz.explain.facts import explanation_of
+from fuzz.explain.finding import Finding
+from fuzz.explain.shrink.smallest import Swept, sweep
+from fuzz.explain.trial.family import Family
+from fuzz.explain.trial.trial import FreshProcess, Trials
+from fuzz.findings.tally import whereabouts
+from fuzz.report.failure import explanation_lines
+from fuzz.report.words import counterfactual_lines, rule_lines, what_is_wrong
+
+_TWIN_ONE_IN = 2
+"""One case in this many is checked by a law: more than in a run, since a mutant has few cases to be found in."""
+_EXPLAIN_S = 600.0
+"""Seconds that no mutant needs: probes are counted, so that what is said depends on no clock."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What was said of a mutant that was explained, beside what was planted."""
+
+    stated: str
+    missing: tuple[str, ...]
+    """Words of the true trigger that the statement does not have."""
+    case: str
+    cause: str
+    smallest: str
+    is_smallest: bool
+    seconds: float
+    lines: tuple[str, ...]
+
+
+@dataclass
+class MutantRun:
+    """One mutant on one target, together with its base on the same target."""
+
+    mutant: Mutant
+    target: Target
+    base: Target
+    cases: int = 0
+    """The number of cases run until it was killed, or in all."""
+    killed_by: Judgement | None = None
+    evidence: Case | None = None
+    """The case that killed it."""
+    calls: CallLog = field(default_factory=lambda: CallLog(tuple))
+    where: str = ""
+    trouble: str = ""
+    """Why the mutant does not count as killed here."""
+
+    @property
+    def ok(self) -> bool:
+        return self.killed_by is not None and not self.trouble
+
+    def see(self, judge: EntryJudge) -> None:
+        """Judge mutant and base on one case, by its law too where it is a twin.
+
+        A base that fails, or a failure off the trigger, ends the run.
+        """
+        if self.killed_by is not None or self.trouble or self.target.id not in judge.outcomes:
+            return
+        self.cases += 1
+        judgement = judge.judge(self.target)
+        self.calls.judged(judge.entry.case, [judgement])
+        if not judgement.verdict.is_finding:
+            return
+        base = judge.judge(self.base)
+        case = judge.evidence(judgement)
+        self.where = whereabouts(case)
+        if base.verdict.is_finding:
+            self.trouble = f"its base fails on the same case: {base.verdict.value}"
+        elif judgement.verdict.value not in self.mutant.caught_as:
+            self.trouble = f"caught as {judgement.verdict.value}, expected {' or '.join(self.mutant.caught_as)}"
+        elif not self._on_trigger(case):
+            self.trouble = f"fails where the defect cannot show ({self.mutant.trigger})"
+        else:
+            self.killed_by, self.evidence = judgement, case
+
+    def explain(self) -> None:
+        """For a mutant that needs history: see that the case passes alone, and which calls it needs."""
+        if self.killed_by is None or self.evidence is None:
+            return
+        with WorkerPool([self.target]) as pool:
+            trial = FreshProcess(pool, self.target, self.evidence, self.killed_by)
+            found = recognise(
+                trial.fails, self.evidence, self.calls.before((self.killed_by.target, self.killed_by.case))
+            )
+        if found.need is Need.HISTORY:
+            self.where = history_line(found.history, self.evidence, f"{self.where}, needs history: fails")
+        else:
+            self.trouble = f"expected to need history: {found.need.value}"
+
+    def _on_trigger(self, case: Case) -> bool:
+        return self.mutant.fails_when is None or self.mutant.fails_when(Frame(case).n)
+
+
+@dataclass
+class MutantResult:
+    """One mutant on all of its targets."""
+
+    mutant: Mutant
+    runs: list[MutantRun] = field(default_factory=list)
+    not_run: str = ""
+    """Why one of its targets did not run."""
+    explained: Statement | None = None
+
+    @property
+    def passed(self) -> bool:
+        """It was killed wherever it must be, for the right reason, and its base was clean."""
+        return bool(self.runs) and not self.not_run and all(run.ok for run in self.runs)
+
+    @property
+    def failed(self) -> bool:
+        """It survived somewhere, or was killed for another reason."""
+        return any(not run.ok for run in self.runs)
+
+
+def chosen_mutants(pack: Pack, expression: str | None) -> Sequence[Mutant]:
+    """The mutants whose names match. Raises SelectionError where there is none."""
+    matches = keyword(expression) if expression else lambda name: True
+    mutants = [mutant for mutant in pack.mutants if matches(mutant.name)]
+    if not pack.mutants:
+        raise SelectionError(f"{pack.path} plants no bugs: its pack.py defines no MUTANTS")
+    if not mutants:
+        raise SelectionError(
+            f"no mutant matches -k {expression!r}; there are: {', '.join(m.name for m in pack.mutants)}"
+        )
+    return mutants
+
+
+def hunt(
+    pack: Pack,
+    mutant: Mutant,
+    seed: int,
+    max_cases: int,
+    jobs: int,
+    err: Console,
+    stop: Interruption,
+    *,
+    explain: bool = False,
+) -> MutantResult:
+    """Search until every target of the mutant has killed it, the case limit is reached or a stop is wanted; with
+    `explain`, shrink and explain what killed it first."""
+    base = pack.kernel(mutant.base)
+    pairs = zip(expand([mutant.apply(base)]), expand([base]), strict=True)
+    runs = [
+        MutantRun(mutant, target, twin)
+        for target, twin in pairs
+        if any(fnmatchcase(target.id, pattern) for pattern in mutant.targets)
+    ]
+    targets = [target for run in runs for target in (run.target, run.base)]
+    with started(targets, jobs, err) as pool:
+        missing = not_running(pool)
+        broken = {name: reason for name, reason in missing.items() if is_broken(pool, name)}
+        for run in runs:
+            run.trouble = next((broken[each.id] for each in (run.target, run.base) if each.id in broken), "")
+        result = MutantResult(mutant, [run for run in runs if run.trouble or run.target.id not in missing])
+        result.not_run = next((reason for name, reason in missing.items() if name not in broken), "")
+        began = time.monotonic()
+        pool.watch = late(lambda: stop.overdue)
+        if result.runs:
+            _search(pool, base, result.runs, seed, max_cases, stop)
+        shown = None if stop.wanted else next((run for run in result.runs if run.ok), None)
+        if explain and shown is not None and shown.evidence is not None and shown.killed_by is not None:
+            found = _explained_on(base, shown.target, shown.evidence, shown.killed_by, lambda: stop.wanted)
+            if stop.wanted:
+                return result
+            seconds, smallest = time.monotonic() - began, _swept(found, shown.target.kernel, shown.killed_by)
+            result.explained = _statement(mutant, found, shown.target, seconds, smallest)
+    for run in result.runs:
+        if run.killed_by is None and not run.trouble:
+            run.trouble = f"survived {run.cases} cases"
+        elif mutant.needs_history:
+            run.explain()
+    return result
+
+
+def _search(
+    pool: WorkerPool, base: Kernel, runs: Sequence[MutantRun], seed: int, max_cases: int, stop: Interruption
+) -> None:
+    """Take turns of a search for the base, until nothing is left to be found."""
+    mutant, targets = runs[0].mutant, [target for run in runs for target in (run.target, run.base)]
+    laws = declared(run.target.kernel for run in runs)
+
+    def see(judge: EntryJudge) -> None:
+        for run in runs:
+            run.see(judge)
+
+    terms = Terms(
+        [base], laws, ([target.id for target in targets],), twin_one_in=_TWIN_ONE_IN, guided=mutant.of_size
+    )  # fmt: skip
+    turn_runner = TurnRunner(pool, targets, terms, see)
+    for _ in one_by_one(turn_runner, base.op, seed, max_cases, big_first=mutant.big):
+        if stop.wanted or all(run.killed_by or run.trouble for run in runs):
+            return
+
+
+def _explained_on(
+    base: Kernel, target: Target, case: Case, judgement: Judgement, stop: Callable[[], bool] = never
+) -> Finding:
+    """The finding with its diagnosis, by the base and by all targets, those included where it need not be
+    killed."""
+    everywhere = [each for each in expand([target.kernel, base]) if each.unavailable() is None]
+    with WorkerPool(everywhere) as pool:
+        return diagnose(pool, everywhere, Finding(case, judgement), TimeAllowance(_EXPLAIN_S, stop))
+
+
+def _swept(finding: Finding, kernel: Kernel, judgement: Judgement) -> Swept:
+    """Everything smaller than the shrunk case, on the target on which it was shrunk.
+
+    What a stray access shows differs from process to process: wrong values and faults are one way of failing.
+    """
+    target = next(each for each in expand([kernel]) if each.id == finding.target)
+    with WorkerPool([target]) as pool:
+        return sweep(Trials(pool, target, replace(Family.of(judgement), wide=True)), finding.case)
+
+
+def _statement(mutant: Mutant, finding: Finding, target: Target, seconds: float, smallest: Swept) -> Statement:
+    """Return what is said of a finding: when it fails, what all failing cases have in common, what one change does."""
+    told, diagnosis = explanation_of(finding, target), finding.diagnosis
+    attribution = None if diagnosis is None else diagnosis.attribution
+    lines = tuple(line.strip() for line in explanation_lines(told))
+    rules = (line for _, line in rule_lines(told))
+    stated = "; ".join([what_is_wrong(told), *rules, *counterfactual_lines(told.counterfactuals)])
+    return Statement(
+        stated, tuple(word for word in mutant.explained_as if word not in stated), whereabouts(finding.case),
+        attribution.cause if attribution is not None else "unknown", str(smallest), smallest.smallest,
+        round(seconds, 1), lines,
+    )  # fmt: skip

@@ -1,0 +1,210 @@
+"""A session: what a run, a gate, a night and a check have alike, from their processes and workers to their end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any
+
+from rich.console import Console
+
+from fuzz.campaign.search.executor import Crew, Engine
+from fuzz.campaign.search.runner import Runner
+from fuzz.campaign.search.stopping import Interruption, Limits, never
+from fuzz.campaign.search.turn_runner import Terms
+from fuzz.campaign.starting import executor_of, note_not_running, restarted, runnable, started
+from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.execute.pool import Pool, WorkerPool
+from fuzz.core.generate.pairing import PairCoverage
+from fuzz.findings.book import FindingBook
+from fuzz.findings.bucket import Bucket, family_of
+from fuzz.findings.tally import Observer, Tally
+from fuzz.report import console, events
+from fuzz.report.brief import Provenance
+from fuzz.report.console import print_lines
+from fuzz.report.events import EventLog
+from fuzz.report.platforms import taken_lines
+from fuzz.report.progress import Progress, judging_told
+from fuzz.report.records import RecordLog
+from fuzz.report.totals import UndeclaredByOp, kernels_judged, undeclared_by_op
+from fuzz.report.use_outcome import NO_CASE, UseOutcome
+
+
+@dataclass
+class Session:
+    """A run, a gate, a night or a check. Its processes and workers are there while it is entered."""
+
+    targets: Sequence[Target]
+    book: FindingBook
+    terms: Terms
+    seed: int
+    limits: Limits
+    json: Path | None = None
+    """The file of its records."""
+    jobs: int = 0
+    case_limit: float | None = None
+    searched: Sequence[Target] | None = None
+    """The targets whose turns it has processes for, where these are not all."""
+    engine: Engine | None = None
+    """The cluster that takes the turns in place of its processes."""
+    here: Pool | None = None
+    """This very process, where kernels run in it and not in workers."""
+    screen: Console | None = None
+    """It says there how it is going; by default on stderr."""
+    patience: float = 0.0
+    """Seconds before it says so for the first time."""
+    tally: Tally = field(default_factory=Tally)
+    interruption: Interruption = field(default_factory=Interruption)
+    over: Callable[[], bool] = never
+    """It is asked again and again whether what was found ends it."""
+    tells_facts: bool = True
+    """Whether it says first which facts of platforms it takes."""
+    longest: float | None = None
+    """No case may take more seconds, whatever its limit; by default those that its limits say."""
+
+    def __enter__(self) -> Session:
+        self.out, self.err = console.results(), self.screen or console.progress()
+        searched = self.targets if self.searched is None else self.searched
+        most, limit = self.limits.max_cases, self.case_limit
+        self.longest = self.limits.longest_case if self.longest is None else self.longest
+        with ExitStack() as stack:
+            # The processes first: they are forked, and must not be while there are threads.
+            self.executor: Crew = (
+                executor_of(searched, self.terms, self.jobs, most, limit, longest=self.longest)
+                if self.engine is None
+                else self.engine.executor(searched, self.terms, limit, self.longest)
+            )
+            stack.enter_context(self.executor)
+            stack.enter_context(judging_told(self.err))
+            self.log = stack.enter_context(RecordLog(self.json))
+            self.pool = self.here or self._workers(stack)
+            self.elsewhere = self._told(self.pool)
+            self.log.header(self.seed, self.pool.statuses)
+            for line in taken_lines(runnable(self.targets)) if self.tells_facts else ():
+                self.err.print(line)
+            note_not_running(self.tally, self.targets, self.pool)
+            screen = console.silent() if events.wanted() else self.err
+            progress = Progress(screen, self.tally, self.limits.max_time, most, self.patience)
+            self._progress = stack.enter_context(progress)
+            self.observers: Sequence[Observer] = (self._progress, self.log)
+            self._events = EventLog(self.tally) if events.wanted() else None
+            if self._events is not None:
+                self._events.started(self.seed, [each.id for each in self.targets], self.limits.max_time, most)
+                self.observers = (*self.observers, self._events)
+            self._runners = list[Runner]()
+            self._stack = stack.pop_all()
+        return self
+
+    def _told(self, pool: Pool) -> frozenset[str]:
+        """The targets that run on other machines alone; the pool says so, too, and gives them nothing."""
+        if self.engine is None or not isinstance(pool, WorkerPool):
+            return frozenset()
+        missing = {target.id: NotRun("it runs on no worker that takes part") for target in self.targets}
+        pool.statuses = {**missing, **pool.statuses}
+        idle = {name for name, status in pool.statuses.items() if isinstance(status, NotRun)}
+        elsewhere = {name: told for name, told in self.engine.told.items() if name in idle}
+        pool.statuses |= elsewhere
+        return frozenset(elsewhere)
+
+    def _workers(self, stack: ExitStack) -> WorkerPool:
+        workers = started(
+            [target for target in self.targets if not target.is_elsewhere],
+            self.jobs,
+            self.err,
+            self.case_limit,
+            longest=self.longest,
+            reasons=False,
+        )
+        self.workers = stack.enter_context(workers)
+        return self.workers
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, traceback)
+
+    def runner(self, targets: Sequence[Target], *, search: bool = True) -> Runner:
+        """A runner of some of its targets, whose turns its processes take, if it has any and shall `search`."""
+        executor = self.executor if search and self.executor.count else None
+        runner = Runner(
+            self.pool, targets, self.limits, self.book, executor.terms if executor else self.terms, self.observers,
+            executor=executor, records=self.log.lines, interruption=self.interruption, tally=self.tally,
+            over=self.over,
+        )  # fmt: skip
+        self._runners.append(runner)
+        return runner
+
+    def draw_no_more(self) -> None:
+        """Take the live line away for good: something else is drawn."""
+        self._progress.stop()
+
+    def stop(self) -> None:
+        """Draw no line any more, and kill the workers: what they have not finished is not waited for."""
+        self.draw_no_more()
+        self.workers.stop()
+
+    def explain(self, seconds: float | None, origin: Provenance | None, *, shrinks: bool = True) -> None:
+        """Try what was found again in new processes, then shrink and explain it, in so many seconds for each cause.
+        With an origin, a terminal shows each failure that is explained while others wait in short."""
+        from fuzz.campaign.explaining import explain_findings, note_histories
+
+        self.draw_no_more()
+        there = [bucket for bucket in self.book.seen if bucket.target in self.elsewhere and bucket.pending]
+        for bucket in there:
+            bucket.note = bucket.note or "seen on another machine, and not tried again here"
+        with Interruption("what is known of the findings is shown") as skip:
+            with self.err.status("trying what failed again, in new processes ..."):
+                note_histories(self.book, self._runners, self.targets, self.case_limit, skip)
+            if seconds is not None:
+                explain_findings(
+                    self.book, self.workers, self.targets, seconds, self.err, skip, origin, shrinks=shrinks
+                )
+            piles = dict[str, list[Bucket]]()
+            for bucket in there:
+                piles.setdefault(family_of(bucket), []).append(bucket)
+            for pile in piles.values():
+                if seconds is not None and shrinks and not skip.wanted:
+                    self.explain_there(pile, seconds, lambda: skip.wanted)
+
+    def explain_there(self, pile: Sequence[Bucket], seconds: float, over: Callable[[], bool]) -> None:
+        """Explain what failed on a worker with another processor there, in so many seconds for each cause."""
+        if self.engine is not None:
+            with self.err.status(f"explaining {pile[0].kernel} on a worker ..."):
+                self.engine.explain(self.book, pile, seconds, over)
+
+    def conclude(
+        self, elapsed: float, pairs: Mapping[str, PairCoverage] = MappingProxyType({}), **notes: Mapping[str, Any]
+    ) -> UndeclaredByOp:
+        """Record what was found, the notes by their kind, and the totals; what its kernels do not declare."""
+        self.draw_no_more()
+        self.log.findings(self.book)
+        if self._events is not None:
+            self._events.explained(self.book)
+        for kind, facts in notes.items():
+            self.log.note(kind, facts)
+        undeclared = undeclared_by_op(kernels_judged(self.targets, self.tally))
+        self.log.summary(self.tally, undeclared, elapsed, pairs)
+        return undeclared
+
+    @property
+    def unsaved(self) -> tuple[str, ...]:
+        """A line for each file that could not be written."""
+        return tuple(filter(None, (self.book.trouble, self.log.trouble)))
+
+    @property
+    def usual(self) -> str:
+        """Why a target judged nothing that does not say."""
+        if self.over():
+            return "the run stopped at its first failure"
+        return "the run was interrupted before its turn" if self.interruption.wanted else NO_CASE
+
+    def tell_troubles(self, outcome: UseOutcome | None = None) -> None:
+        """Print which workers were started again, and what went wrong with the use."""
+        outcome = outcome or UseOutcome({}, {}, errors=tuple(self.book.errors), unsaved=self.unsaved)
+        for line in (*restarted(self.workers, self.executor), *outcome.unsaved):
+            print_lines(self.err, [line], style="yellow")
+        for line in (*outcome.missing, *outcome.errors):
+            print_lines(self.err, [line], style="bold red")

@@ -1,0 +1,200 @@
+"""How far correct kernels stray from the exact result, rounded, and what a tolerance makes of that: from the oracle's
+conformance sets of ordinary rows; and what is told of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from fuzz.campaign.tolerance.plain import plain, usual
+from fuzz.report.console import PlainTable
+from oracles.doubledouble import F64, head
+from oracles.enclosure import Enclosure, Mask
+from oracles.op import Extents, Op
+from oracles.rounding import half_gap, round_to
+from oracles.summation import Any, Summation
+from oracles.truth import Truth
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """An element is right within `absolute + relative |expected|`."""
+
+    whose: str
+    absolute: float
+    relative: float
+
+    def allowed(self, expected: F64) -> F64:
+        """How far each element may be off."""
+        found: F64 = self.absolute + self.relative * np.abs(expected)
+        return found
+
+    def failing(self, got: F64, expected: F64) -> Mask:
+        """The elements that are not."""
+        with np.errstate(all="ignore"):
+            near = np.abs(got - expected) <= self.allowed(expected)
+        right: Mask = near | (got == expected) | (np.isnan(got) & np.isnan(expected))
+        return ~right
+
+
+TORCH: Mapping[str, Tolerance] = {
+    "f64": Tolerance("torch", 1e-7, 1e-7),
+    "f32": Tolerance("torch", 1e-5, 1.3e-6),
+    "f16": Tolerance("torch", 1e-5, 1e-3),
+    "bf16": Tolerance("torch", 1e-5, 1.6e-2),
+}
+"""The defaults of torch.testing.assert_close."""
+NUMPY = Tolerance("numpy", 1e-8, 1e-5)
+"""The defaults of numpy.allclose, of any dtype."""
+
+
+ROWS, SEED = 32, 1
+DTYPES = tuple(TORCH)
+OURS = "correct kernels"
+
+
+@dataclass(frozen=True)
+class Ruler:
+    """What one tolerance does to an output."""
+
+    whose: str
+    absolute: float
+    relative: float
+    lets_through: float
+    """An error of this share of the value passes, in half of the elements."""
+    refuses: int
+    """The elements of which it refuses some value that a correct kernel may return."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What the elements of one output need. Shares are of the exact value, rounded to the dtype."""
+
+    output: str
+    dtype: str
+    elements: int
+    typical: float
+    """The relative tolerance that half of the elements need, and `worst` the one that all do."""
+    worst: float
+    floor: float
+    """The smallest error that is seen where each element has its own limit, in half of the elements."""
+    rulers: tuple[Ruler, ...]
+    """The tightest pair of one absolute and one relative tolerance first, then those of others."""
+
+
+_IN_ANY_ORDER = Any()
+
+
+def needs(
+    op: Op, dtype: str, n: int, rows: int = ROWS, seed: int = SEED, order: Summation = _IN_ANY_ORDER,
+    extents: Extents = MappingProxyType({}),
+) -> Iterator[Needs]:  # fmt: skip
+    """Yield what each output of numbers needs, on normal rows of n elements, and of extents that are not the plain
+    ones. The kernels calculate in float32, or in float64 of float64, and add in any order unless one is given."""
+    truth = Truth(plain(op, dtype, rows, n, seed, extents=extents), confirms=False)
+    for name, enclosure in truth.enclosures(usual(op, dtype, order), structured=False).items():
+        judged = None if enclosure.places else _judged(enclosure)
+        if judged is not None:
+            yield _of_output(name, truth.problem.outputs[name], enclosure, judged)
+
+
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """The elements of an output whose expected values are numbers other than 0."""
+
+    expected: F64
+    """The exact value, rounded."""
+    stray: F64
+    """How far from that a correct kernel may be here."""
+    needed: F64
+    """The same, but at least as far as the next number where a kernel rounds on its way: with other inputs the exact
+    value lies near the middle between two."""
+
+
+def _judged(enclosure: Enclosure) -> _Judged | None:
+    with np.errstate(all="ignore"):
+        expected = round_to(head(enclosure.centre), enclosure.form)
+        low, high = enclosure.outer
+        stray = np.maximum(high - expected, expected - low)
+        ulp = 2 * half_gap(expected, enclosure.form, expected > 0)
+        needed = np.where(enclosure.below + enclosure.above > 0, np.maximum(stray, ulp), stray)
+    there = np.isfinite(needed) & (expected != 0)
+    if enclosure.unjudged is not None:
+        there &= ~enclosure.unjudged
+    return _Judged(expected[there], stray[there], needed[there]) if there.any() else None
+
+
+def _of_output(name: str, dtype: str, enclosure: Enclosure, judged: _Judged) -> Needs:
+    share = judged.needed / np.abs(judged.expected)
+    others = (TORCH.get(dtype), NUMPY)
+    tolerances = (tightest(judged.expected, judged.needed), *(each for each in others if each is not None))
+    return Needs(
+        name, dtype, share.size, float(np.median(share)), float(share.max()), float(np.median(enclosure.shares())),
+        tuple(_ruler(each, judged) for each in tolerances),
+    )  # fmt: skip
+
+
+def tightest(expected: F64, needed: F64) -> Tolerance:
+    """A pair that refuses no correct kernel: what the larger half of the values needs is relative, and what the smaller
+    ones need beyond that is absolute. Both are rounded up to two digits."""
+    size = np.abs(expected)
+    relative = _up(float((needed / size)[size >= np.median(size)].max()))
+    return Tolerance(OURS, _up(float(np.maximum(needed - relative * size, 0.0).max())), relative)
+
+
+def _up(value: float) -> float:
+    """The smallest number of two digits that is no less."""
+    if value == 0:
+        return 0.0
+    step = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return float(f"{math.ceil(value / step) * step:.1e}")
+
+
+def _ruler(tolerance: Tolerance, judged: _Judged) -> Ruler:
+    allowed = tolerance.allowed(judged.expected)
+    through = float(np.median(allowed / np.abs(judged.expected)))
+    refuses = int(np.count_nonzero(judged.stray > allowed))
+    return Ruler(tolerance.whose, tolerance.absolute, tolerance.relative, through, refuses)
+
+
+VERSION = 1
+_NAMES = {"torch": "torch.testing.assert_close", "numpy": "numpy.allclose", OURS: "what correct kernels need"}
+_USELESS = 0.5
+"""A tolerance that lets errors of half a value through tests nothing."""
+
+
+def record_text(op: str, dtype: str, n: int, rows: int, extents: Mapping[str, int], found: Sequence[Needs]) -> str:
+    """Return what `--json` prints."""
+    facts = {"op": op, "dtype": dtype, "n": n, "rows": rows, "extents": dict(extents)}
+    return json.dumps({"schema": VERSION, **facts, "outputs": [asdict(each) for each in found]}, indent=1)
+
+
+def tolerance_table(found: Needs) -> PlainTable:
+    """A line for each tolerance."""
+    columns = (f"{found.output}, {found.dtype}", "atol", "rtol", "lets through", "may refuse a correct kernel")
+    return PlainTable(columns, [_row(each, found) for each in found.rulers])
+
+
+def _row(each: Ruler, found: Needs) -> tuple[str, ...]:
+    refuses = f"at {each.refuses:,} of {found.elements:,} elements" if each.refuses else "nowhere"
+    return _NAMES[each.whose], f"{each.absolute:.2g}", f"{each.relative:.2g}", _share(each.lets_through), refuses
+
+
+def tolerance_lines(found: Needs) -> Iterator[str]:
+    """Yield what the table means, and what to type next."""
+    yield f"relative to the exact value, rounded: typical {_share(found.typical)}, worst {_share(found.worst)}"
+    yield f"each element by its own limit, as kernelfuzz judges: an error of {_share(found.floor)} is seen"
+    ours = next(each for each in found.rulers if each.whose == OURS)
+    if ours.lets_through >= _USELESS:
+        yield "no pair of atol and rtol is of use here: values that cancel are judged with ones that do not"
+    else:
+        yield f"next: assert_close(mine, right, atol={ours.absolute:g}, rtol={ours.relative:g}), for values like these"
+
+
+def _share(value: float) -> str:
+    return "0" if value == 0 else f"{100 * value:.2g}%" if value >= 1e-4 else f"{value:.2g}"

@@ -1,0 +1,266 @@
+"""What workers are built of: sources with their edits, a cache by content, compilers that can be stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.files import set_aside, write_whole
+from fuzz.core.base.kernel import Kernel
+
+NATIVE = Path(__file__).resolve().parents[1] / "transport" / "native"
+"""The folder of the worker's C sources and of `kernelfuzz.h`."""
+
+COPIES = "pack"
+"""The folder, beside what is being built, where a kernel's files are copied to at the paths that they have."""
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
+
+
+_ERROR = re.compile(r"error:|undefined reference|multiple definition|cannot find ", re.IGNORECASE)
+NOTE = "kernelfuzz: "
+"""So begins a line of ours among those of a compiler."""
+_OFFSET = re.compile(r":\(\.\S+?\)")
+"""Where a linker's error is in the code, which depends on flags."""
+_OBJECT = re.compile(r"\S*/cc\w{6}\.o\b:? ?")
+"""An object of the compiler's own."""
+
+
+_PATIENCE_S = 60.0
+"""Seconds to wait for another process that makes the same file: it may have been suspended."""
+
+
+class BuildError(UsageError):
+    """A kernel that does not compile or cannot be loaded. The message is complete: print it as it is."""
+
+    @property
+    def reason(self) -> str:
+        """The message in one line: of a compiler's, the first that is an error."""
+        first, *more = str(self).splitlines()
+        wrong = next((line.strip() for line in more if _ERROR.search(line)), "")
+        return f"it does not compile: {_OFFSET.sub('', wrong)}" if wrong else first
+
+    def noted(self, pattern: str, note: str) -> BuildError:
+        """The same with a line of ours at its end, where an error of the compiler's speaks of what matches."""
+        speaks = any(_ERROR.search(line) and re.search(pattern, line) for line in str(self).splitlines())
+        return BuildError(f"{str(self).rstrip()}\n{NOTE}{note}") if speaks else self
+
+
+class CacheError(UsageError):
+    """A cache that cannot be used: nothing can be built."""
+
+
+def cache_directory() -> Path:
+    """$KERNELFUZZ_CACHE, else $XDG_CACHE_HOME/kernelfuzz, else ~/.cache/kernelfuzz."""
+    own = os.environ.get("KERNELFUZZ_CACHE")
+    if own:
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernelfuzz"
+
+
+class Builder:
+    """Builds what workers are started from, into `cache`. Safe to use from many threads, and while other processes
+    use the same cache. What is in it is used only while it is what was put there.
+
+    To the file `programs` workers add what is compiled while they run.
+    """
+
+    def __init__(self, cache: Path | None = None, jobs: int | None = None, programs: str = "") -> None:
+        self.cache = cache or cache_directory()
+        self.programs = programs
+        self.notices: list[str] = []
+        """A line for each file of the cache that was damaged, and was made anew."""
+        self._compiling = threading.Semaphore(jobs or os.cpu_count() or 1)
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[str]] = set()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Kill every compiler, from any thread; builds that are waiting raise BuildError."""
+        with self._lock:
+            self._stopped = True
+            for compiler in self._running:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(compiler.pid, signal.SIGKILL)
+
+    def compiled(self, name: str, commands: Callable[[Path], Iterable[Sequence[str]]]) -> Path:
+        """The file of that name that `commands`, given a path to write to, compile; made unless the cache has it."""
+
+        path = self.cache / name
+        seal = path.with_name(f"{name}.sha256")
+
+        def make(output: Path) -> None:
+            with self._compiling:
+                for command in commands(output):
+                    self._compile(command, output.parent)
+            # The seal first: what is there without one was never finished.
+            write_whole(seal, hashlib.sha256(output.read_bytes()).hexdigest())
+
+        def is_whole() -> bool:
+            return seal.read_text(encoding="utf-8") == hashlib.sha256(path.read_bytes()).hexdigest()
+
+        return self._cached(path, make, is_whole)
+
+    def text(self, folder: str, name: str, text: str) -> Path:
+        """A file of that text in `folder` of the cache."""
+        path = self.cache / folder / name
+        return self._cached(
+            path,
+            lambda output: output.write_text(text, encoding="utf-8"),
+            lambda: path.read_bytes() == text.encode("utf-8"),
+        )
+
+    def _compile(self, command: Sequence[str], scratch: Path) -> None:
+        """Run a compiler. It leads a process group, so that a kill reaches what it has started. Where it names copies
+        of files in the folder `scratch`, people are told of those that they are copies of."""
+        with self._lock:
+            if self._stopped:
+                raise BuildError("the build was stopped")
+            pipe = subprocess.PIPE
+            compiler = subprocess.Popen(
+                command, stdout=pipe, stderr=pipe, text=True, errors="replace", start_new_session=True
+            )
+            self._running.add(compiler)
+        try:
+            _, said = compiler.communicate()
+        finally:
+            with self._lock:
+                self._running.discard(compiler)
+        if compiler.returncode != 0:
+            text = f"compiler failed with exit code {compiler.returncode}:\n$ {shlex.join(command)}\n{said}"
+            # What has another name every time, and is gone by now, would make two of one error.
+            raise BuildError(_OBJECT.sub("", text.replace(str(scratch / COPIES), "")).replace(f"{scratch}/", ""))
+
+    def _cached(self, path: Path, make: Callable[[Path], object], is_whole: Callable[[], bool]) -> Path:
+        """The file, made unless it is there. It appears by rename, so that nobody ever sees a half-written one."""
+        try:
+            if path.exists() and _holds(is_whole):
+                return path
+            with self._alone(path):
+                if path.exists():
+                    if _holds(is_whole):
+                        return path
+                    self.notices.append(f"{path}: damaged; it is kept as {set_aside(path).name}, and made anew")
+                with tempfile.TemporaryDirectory(dir=self.cache) as scratch:
+                    output = Path(scratch) / path.name
+                    make(output)
+                    output.replace(path)
+        except OSError as error:
+            why = error.strerror or error
+            raise CacheError(
+                f"cannot write the build cache {self.cache}: {why} (set KERNELFUZZ_CACHE, or --cache)"
+            ) from error
+        return path
+
+    @contextlib.contextmanager
+    def _alone(self, path: Path) -> Iterator[None]:
+        """Hold the lock of a file, so that no other thread or process makes it meanwhile.
+
+        It only saves time: equal sources give equal files, whoever makes them, and each appears by rename.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = path.with_name(f"{path.name}.lock")
+        deadline = time.monotonic() + _PATIENCE_S
+        with lock.open("w") as held:
+            while not _is_locked(held.fileno()) and not self._stopped and time.monotonic() < deadline:
+                time.sleep(0.01)
+            try:
+                yield
+            finally:
+                lock.unlink(missing_ok=True)
+                fcntl.flock(held, fcntl.LOCK_UN)  # closing it leaves it to a process that was forked meanwhile
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Whether the lock could be taken, at once."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _holds(is_whole: Callable[[], bool]) -> bool:
+    try:
+        return is_whole()
+    except (OSError, UnicodeDecodeError):  # a folder in place of the file, or no seal
+        return False
+
+
+def machine(arch: str) -> str:
+    """The flag by which our C knows the header of its architecture."""
+    return f'-DKF_MACHINE="{arch}.h"'
+
+
+def edited_sources(kernel: Kernel) -> dict[Path, str]:
+    """The texts of the kernel's sources with its edits. Raises BuildError unless each edit fits exactly once."""
+    texts = {path: text_of(kernel, path) for path in kernel.written}
+    for old, new in kernel.edits:
+        found = sum(text.count(old) for text in texts.values())
+        if found != 1:
+            where = " and ".join(map(str, texts))
+            raise BuildError(f"{kernel.name}: the edit {old!r} fits {found} times in {where}, not once")
+        texts = {path: text.replace(old, new) for path, text in texts.items()}
+    return texts
+
+
+def edited_source(kernel: Kernel) -> str:
+    """The text of its `source` alone. Raises BuildError."""
+    return edited_sources(kernel)[kernel.source]
+
+
+def text_of(kernel: Kernel, path: Path) -> str:
+    """The text of a file that the kernel is made of, as it was when it was first read. Raises BuildError."""
+    known = kernel.texts.get(path)
+    if known is not None:
+        return known
+    try:
+        return kernel.texts.setdefault(path, path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BuildError(f"{kernel.name}: cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BuildError(f"{kernel.name}: cannot read {path}: it is not UTF-8 text") from error
+
+
+def included_files(kernel: Kernel, source: Path, text: str, folders: Sequence[Path] = ()) -> dict[Path, str]:
+    """The files that a source of that text includes, and what they include; with texts. They are those that it names by
+    quotes in its own folder or the worker's, and those of the `folders`.
+
+    Conditions are ignored: a file too many costs a needless build, a file too few would run stale code.
+    """
+    texts: dict[Path, str] = {}
+    directory = plain_path(source.parent)
+    waiting = [(name, directory) for name in _INCLUDE.findall(text)]
+    while waiting:
+        (quoted, name), near = waiting.pop()
+        own = (near, directory) if quoted else ()
+        places = [plain_path(place / (quoted or name)) for place in (*own, *folders, *((NATIVE,) if quoted else ()))]
+        path = next((place for place in places if place in kernel.texts or place.is_file()), None)
+        if path is None or path in texts:
+            continue
+        texts[path] = text_of(kernel, path)
+        waiting += [(inner, path.parent) for inner in _INCLUDE.findall(texts[path])]
+    return texts
+
+
+def plain_path(path: Path) -> Path:
+    """The path from the root, without '..'. Links are not followed: what is beside a link is not beside its file."""
+    return Path(os.path.normpath(path.absolute()))
+
+
+def digest_of(parts: Iterable[object]) -> str:
+    """Return the digest of everything that decides what is built."""
+    return hashlib.sha256(json.dumps(list(parts)).encode()).hexdigest()

@@ -1,0 +1,454 @@
+"""The adapter of kernels in C and C++: one worker executable for each way of building them, real or emulated; what a
+worker says of itself, so that no target is taken for what it was asked to be; and the program of a failure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from fuzz.core.adapters import abi, linking, remote, toolchain
+from fuzz.core.adapters.build import (
+    NATIVE,
+    Builder,
+    BuildError,
+    digest_of,
+    edited_source,
+    edited_sources,
+    included_files,
+    machine,
+)
+from fuzz.core.adapters.c_build import Build, compiler_of, compilers_of, is_static, linker_of, own_headers, runtime_of
+from fuzz.core.adapters.c_kernel import CKernel, c_kernel, language_of
+from fuzz.core.adapters.export import Script, c_script
+from fuzz.core.adapters.isa import ISAS, Value
+from fuzz.core.adapters.linking import Library
+from fuzz.core.adapters.places import Place, places
+from fuzz.core.adapters.target import (
+    Adapter,
+    Attestation,
+    AttestationError,
+    Bystander,
+    Target,
+    TargetId,
+    Unavailable,
+    sandbox_of,
+)
+from fuzz.core.adapters.toolchain import Host, Tool, emulator_helper
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.transport.child import Child, CompiledWorker
+from fuzz.core.transport.frames import MISREADS
+from fuzz.core.transport.journal import Journal
+from fuzz.core.transport.process import MEMORY_LIMIT, Process
+from fuzz.core.transport.sandbox import Sandbox, started
+from oracles.ops import OPS
+
+
+@dataclass(frozen=True)
+class CAttestation(Attestation):
+    """What a worker observed about its processor, and what its compiler wrote into it."""
+
+    arch: str
+    processor: str
+    """Its maker and model."""
+    features: frozenset[str]
+    """The instruction sets that the processor has and the operating system enables."""
+    needs: frozenset[str]
+    """The instruction sets that the compiler was free to use in the kernel."""
+    lacks: frozenset[str]
+    """Those that it could not use there: what asks for them takes another way."""
+    settings: Mapping[str, Value]
+    """What it has of what instruction sets leave open, by the settings' words, read back from the hardware."""
+    emulator: str
+    """This is 'tcg' under QEMU's translator, 'none', or 'unknown'."""
+    compiler: str
+    """The compiler of the kernel's own object."""
+    flags: str
+    page: int
+    """The size of a page in bytes."""
+    flushes: bool
+    """Whether subnormals were flushed to zero when the worker started."""
+    misreads: bool
+    """Whether a masked load was seen to read the lanes that it leaves out."""
+    unloadable: str = ""
+    """Why a library that it loads cannot be called; '' where there is none, or it can."""
+    loaded: str = ""
+    """The name of the library that it loads, and how its digest begins."""
+
+    @classmethod
+    def said(cls, hello: str) -> CAttestation:
+        """What a worker says of itself when it starts: a line for each field, as `attest.c` writes it."""
+        lines = dict(line.split("=", 1) for line in hello.splitlines())
+        return cls(
+            arch=lines["arch"],
+            processor=lines["processor"],
+            features=frozenset(lines["features"].split()),
+            needs=frozenset(name for name, said in _pairs(lines["needs"]) if said[:1].isdigit()),
+            lacks=frozenset(name for name, said in _pairs(lines["needs"]) if said and not said[:1].isdigit()),
+            settings={word: int(value) if value.isdigit() else value for word, value in _pairs(lines["settings"])},
+            emulator=lines["emulator"],
+            compiler=lines["compiler"],
+            flags=lines["flags"],
+            digest=lines["digest"],
+            page=int(lines["page"]),
+            flushes=lines["flushes"] == "yes",
+            misreads=lines["masked_loads"] == "misread",
+            unloadable=lines.get("unloadable", ""),
+        )
+
+    @property
+    def words(self) -> str:
+        rows = (row for row in ISAS.values() if row.arch == self.arch and row.features & self.needs)
+        named = {setting.word: setting.trait for row in rows for setting in row.settings}
+        return self._words(f"{named[word]} {value}" for word, value in self.settings.items() if word in named)
+
+    @property
+    def kind(self) -> str:
+        return self._words(())
+
+    def _words(self, settings: Iterable[str]) -> str:
+        where = "on hardware" if self.emulator == "none" else "emulated"
+        uses = " ".join(sorted(self.needs)) or "baseline instructions"
+        code = [self.loaded] if self.loaded else [uses, *settings, self.compiler]
+        return ", ".join([f"{self.arch} {where}", *code])
+
+    @property
+    def surroundings(self) -> str:
+        emulated = "" if self.emulator == "none" else "emulated "
+        features = " ".join(sorted(self.features)) or "no vectors"
+        settings = (f"{word}={value}" for word, value in self.settings.items())
+        return f"{emulated}{self.arch} {self.processor} ({', '.join([features, *settings])}), {self.compiler}"
+
+    @property
+    def undecidable(self) -> str:
+        return MISREADS if self.misreads else ""
+
+
+def _pairs(line: str) -> Iterator[tuple[str, str]]:
+    """The words `name=value` of a line."""
+    for word in line.split():
+        name, _, value = word.partition("=")
+        yield name, value
+
+
+OPTS = ("O0", "O2")
+"""A real shipped SVE kernel was wrong at -O0 only."""
+WORKER_FLAGS = ("-O3", "-std=gnu11")
+_START_LIMIT_S = 30.0
+"""A worker takes milliseconds to start, an emulated one tenths of a second: this is for machines that are busy."""
+_BYSTANDER_LIMIT_S = 10.0
+"""What starts nothing is waited for twice: for the kernel's worker, and then for so many seconds."""
+
+
+class CAdapter(Adapter):
+    """Kernels in C."""
+
+    suffix = ".c"
+
+    def targets(self, kernel: Kernel, host: Host) -> Iterator[Target]:
+        known = c_kernel(kernel)
+        families = ISAS[known.isa].compilers or toolchain.families(host)
+        for place in places(known.isa, known.beside, host):
+            for family in families:
+                yield from (self._target(known, host, place, family, opt) for opt in OPTS)
+
+    def _target(self, kernel: CKernel, host: Host, place: Place, family: str, opt: str) -> Target:
+        row = ISAS[kernel.isa]
+        told = (("arch", place.arch),) if place.emulator is not None and row.arch is None else ()
+        return Target(
+            TargetId("c", kernel.name, place.name, (*told, *place.told), family, opt),
+            kernel, self, (("optimisation", f"-{opt}"), ("compiler", family), *place.traits),
+            place.case_limit, place.size_limit(opt),
+            arch=place.arch, emulator=place.emulator, own=place.own, settings=place.settings, host=host,
+            flags=(f"-{opt}", *row.flags.get(family, ()), *kernel.flags, *place.flags),
+        )  # fmt: skip
+
+    def unavailable(self, target: Target) -> str | None:
+        assert target.host is not None
+        features = ISAS[c_kernel(target.kernel).isa].features
+        if target.remote:
+            return remote.unavailable(target) or self._lacking(target)
+        if not target.emulated and target.arch != target.host.arch:
+            return f"needs a {target.arch} processor with {' '.join(sorted(features))}; QEMU does not have it"
+        missing = sorted(features - target.host.features)
+        if not target.emulated and missing:
+            return f"this processor has no {' '.join(missing)}{_meant(missing, target.host.features)}"
+        return self._lacking(target)
+
+    def _lacking(self, target: Target) -> str | None:
+        """The tools that are not installed, or the libraries that cannot be linked."""
+        lacking = "; ".join(tool.missing for tool in self.tools(target) if tool.missing is not None)
+        return lacking or _unlinkable(target)
+
+    def tools(self, target: Target) -> tuple[Tool, ...]:
+        emulators = [] if target.emulator is None else [toolchain.emulator(target.emulator, target.arch)]
+        return (*compilers_of(target), *emulators, *(target.own.tools if target.own is not None else ()))
+
+    def program(self, target: Target, builder: Builder) -> CProgram:
+        build, op = Build(target), OPS[target.kernel.op]
+        parts, parts_digest = _worker_parts(target, compiler_of(target), builder)
+        digest = build.digest(parts_digest)
+        hides = target.emulator.hides_preload if target.emulator is not None else ()
+        helper = emulator_helper(builder, target.host) if hides and target.host is not None else ""
+        try:
+            path = builder.compiled(f"worker-{digest[:32]}", lambda output: build.commands(output, digest, parts))
+        except BuildError as error:
+            entry = f"the entry is {abi.prototype(op)}; what it is given: kernelfuzz header {op.name}"
+            raise error.noted(rf"\bkf_{op.name}(_call)?\b", entry) from None
+        libraries = [each for each in c_kernel(target.kernel).libraries if isinstance(each, Path)]
+        beside = [path for each in libraries for path in each.absolute().parent.glob("*.so*")]  # what they may need
+        sandbox = sandbox_of(target.kernel, *libraries, *beside)
+        idle = None if target.own is None and target.emulator is None else partial(_idle, self, target, builder)
+        return CProgram(target, path, digest, helper, tuple(build.files), sandbox, idle)
+
+    def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
+        prefix = prefix_of(target)
+        there = "cat > repro && chmod +x repro && ./repro" if target.remote else "./repro"
+        run = shlex.join([Path(prefix[0]).name, *prefix[1:], there]) if prefix else there
+        run += " < repro" if target.remote else ""
+        how = [f"  {line}" for line in (*commands_of(target, name), run)]
+        about = [*about, "", "Compile and run; it exits with 1 where the kernel fails:", *how]
+        return c_script(code_of(target), script, about)
+
+    def definition(self, kernel: Kernel) -> str:
+        return f"kf_{kernel.op}"
+
+    def files(self, kernel: Kernel) -> Mapping[Path, str]:
+        known, found = c_kernel(kernel), dict[Path, str]()
+        for path, text in edited_sources(kernel).items():
+            found |= {each.resolve(): included for each, included in own_headers(known, path, text).items()}
+            found[path.resolve()] = text
+        libraries = [each for each in known.libraries if isinstance(each, Path)]
+        return {**found, **{each.resolve(): linking.library(each, known.binaries).digest for each in libraries}}
+
+
+def _meant(missing: Sequence[str], known: Collection[str]) -> str:
+    """The features that a row of instruction sets may mean, where Linux spells them otherwise."""
+    plain = {re.sub(r"\W|_", "", each): each for each in sorted(known)}
+    found = [plain[word] for each in missing if (word := re.sub(r"\W|_", "", each)) in plain]
+    return f"; Linux calls it {' '.join(found)}, and a row has features by those names" if found else ""
+
+
+def _unlinkable(target: Target) -> str | None:
+    """Why the libraries cannot be linked there. What is wrong with a file itself is said when it is built."""
+    kernel = c_kernel(target.kernel)
+    try:
+        return linking.unusable(
+            kernel.libraries, kernel.binaries, linker_of(target), target.arch, static=is_static(target)
+        )
+    except BuildError:
+        return None
+
+
+def prefix_of(target: Target) -> tuple[str, ...]:
+    """What to put before a program's path to run it."""
+    if target.own is not None and target.own.prefix:
+        return (*target.own.tools[0].command, *target.own.prefix[1:])
+    if target.emulator is None:
+        return ()
+    options = ISAS[c_kernel(target.kernel).isa].processor_with(target.settings, target.arch)
+    emulator = toolchain.emulator(target.emulator, target.arch)
+    root = () if is_static(target) else _root(target)
+    return (*emulator.command, *target.emulator.limits.get(target.arch, ()), *root, *options)
+
+
+def _root(target: Target) -> tuple[str, ...]:
+    """The options by which an emulator finds the libraries of another architecture's system."""
+    assert target.emulator is not None
+    assert target.host is not None
+    named = c_kernel(target.kernel).sysroot
+    if named is None and target.arch == target.host.arch:
+        return ()
+    found = named or linking.sysroot(compiler_of(target))
+    return () if found is None else (target.emulator.sysroot_option, str(found))
+
+
+def _worker_parts(target: Target, tool: Tool, builder: Builder) -> tuple[tuple[Path, Path], str]:
+    """The worker without a kernel, and its digest: an object for each compiler, and one for each of its ops."""
+    # What is done otherwise on an architecture is in a file of the same name in its folder, with what it has besides.
+    folders = NATIVE, NATIVE / target.arch
+    sources = {path.name: path for folder in folders for path in sorted(folder.glob("*.c"))}.values()
+    headers = sorted(NATIVE.glob("*.h"))
+    entry = abi.entry(OPS[target.kernel.op])
+    words = [*tool.command, *WORKER_FLAGS, machine(target.arch), *abi.dtype_flags()]
+    common = digest_of([words, tool.version, *(path.read_text() for path in [*sources, *headers])])
+    digest = digest_of([common, entry])
+
+    def call(output: Path) -> list[list[str]]:
+        source = output.with_name("entry.c")
+        source.write_text(entry, encoding="utf-8")
+        return [[*words, f"-I{NATIVE}", "-c", str(source), "-o", str(output)]]
+
+    parts = builder.compiled(
+        f"parts-{common[:32]}", lambda output: [[*words, "-r", "-nostdlib", *map(str, sources), "-o", str(output)]]
+    )
+    return (parts, builder.compiled(f"entry-{digest[:32]}", call)), digest
+
+
+def _idle(adapter: CAdapter, target: Target, builder: Builder) -> CProgram:
+    """What a worker is started from of a kernel that does nothing, where the target's is started. Raises BuildError."""
+    op = next(iter(OPS))
+    text = f'#include "{abi.HEADER}"\nint kf_{op}(const kf_{op}_call *call) {{ return call == 0; }}\n'
+    source = builder.text("idle", f"{op}.c", text)
+    kernel = CKernel("idle", op, source, c_kernel(target.kernel).isa)
+    flags = () if target.own is None else target.own.flags
+    return CAdapter.program(adapter, replace(target, kernel=kernel, flags=flags), builder)
+
+
+@dataclass(frozen=True)
+class CProgram:
+    """A worker executable with a C kernel linked in."""
+
+    target: Target
+    path: Path
+    digest: str
+    """The digest of sources, headers, flags and compiler; it is also compiled into the executable."""
+    helper: str = ""
+    """The library that the emulator is started with, if any. The kernel does not see it."""
+    libraries: tuple[Library, ...] = ()
+    """The kernel's own, by their files."""
+    sandbox: Sandbox | None = None
+    idle: Callable[[], CProgram] | None = None
+    """What a worker is started from that does nothing, where an emulator or a row of the pack's starts it."""
+    household = order = ""
+    compiled_here: ClassVar[bool] = True
+    """Whether the kernel is what was compiled, and so has only what its compiler could use."""
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        emulator = self.target.emulator
+        hidden = emulator.hides_preload if emulator is not None and self.helper else ()
+        return (*prefix_of(self.target), *hidden, str(self.path))
+
+    def process(self, limit: float, start_limit: float | None = None) -> Process:
+        start_limit = start_limit or _START_LIMIT_S
+        for each in self.libraries:
+            if each.shared and each.changed:
+                raise OSError(f"{each.path} is not what it was when the run began")
+        if self.target.remote:
+            return remote.process(self.target, self.path, limit, start_limit)
+        journal = Journal()
+        environment = {"LD_PRELOAD": self.helper} if self.helper else {}
+
+        def start(stdin: int, stdout: int, stderr: int) -> Child:
+            given = self.command, self.target.emulated, environment, journal.descriptor, self.sandbox
+            worker = partial(CompiledWorker, *given, stdin, stdout, stderr)
+            return worker() if self.sandbox is None else started(worker)
+
+        memory = None if self.target.own is not None and self.target.own.reserves else MEMORY_LIMIT
+        return Process(start, limit, memory, start_limit, journal, sandboxed=self.sandbox is not None)
+
+    def attested(self, hello: str) -> CAttestation:
+        found = CAttestation.said(hello)
+        own, absent = self.target.own, self._absent(found)
+        if own is not None and absent:
+            raise Unavailable(f"what {own.place} runs on has no {absent}")
+        wrong = list(self._wrong(found))
+        if wrong and self.target.remote:
+            raise Unavailable("; ".join(wrong))
+        if wrong:
+            raise AttestationError(f"{self.target.id}: {'; '.join(wrong)}")
+        lacking = " ".join(sorted(ISAS[c_kernel(self.target.kernel).isa].features & found.lacks))
+        if lacking and self.compiled_here:
+            raise Unavailable(
+                f"{found.compiler} could not use {lacking} with {found.flags}: this is the code without it"
+            )
+        return found
+
+    def bystander(self) -> Bystander | None:
+        if self.idle is None:
+            return None
+        program = self.idle()
+        process = program.process(_BYSTANDER_LIMIT_S, _BYSTANDER_LIMIT_S)
+        return Bystander(process, self.target.name.place, program.command)
+
+    def _absent(self, found: CAttestation) -> str:
+        """The features that its code has and its processor has not."""
+        return " ".join(sorted((ISAS[c_kernel(self.target.kernel).isa].features | found.needs) - found.features))
+
+    def _wrong(self, found: CAttestation) -> Iterator[str]:
+        """What the worker is and the target did not ask for."""
+        target = self.target
+        if found.arch != target.arch:
+            yield f"architecture {target.arch} was requested, the worker runs on {found.arch}"
+        for setting, value in target.settings:
+            if found.settings.get(setting.word) != value:
+                has = found.settings.get(setting.word, "none")
+                yield f"{setting.trait} {value} was requested, the worker has {has}"
+        if absent := self._absent(found):
+            yield f"{absent} was requested, the worker has {' '.join(sorted(found.features))}"
+        if target.emulator is not None and found.emulator not in target.emulator.attested:
+            yield "an emulator was requested, the worker runs on hardware"
+        if found.digest != self.digest:
+            yield f"code {self.digest[:16]} was requested, the worker runs {found.digest[:16]}"
+
+
+_BEGINS, _ENDS = "/* kernelfuzz.h begins */", "/* kernelfuzz.h ends */"
+"""The lines between which a program has the header that a kernel's sources include."""
+_INCLUDE_LINE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[^\n]*$', re.MULTILINE)
+
+
+def code_of(target: Target) -> str:
+    """All of the kernel, where it is one file of C with what that includes; else the header of its entry."""
+    kernel = c_kernel(target.kernel)
+    if _is_alone(kernel):
+        return _with_includes(kernel, edited_source(kernel))
+    header = abi.header(abi.named_ops(OPS[kernel.op], edited_sources(kernel).values()))
+    return f"{_BEGINS}\n{header}{_ENDS}"
+
+
+def commands_of(target: Target, name: str) -> list[str]:
+    """The commands that make `repro` of a program of that name. Where the kernel is not in it, its sources are compiled
+    where they are. Raises UsageError for one of several files that is edited, whose texts are nowhere."""
+    kernel, static = c_kernel(target.kernel), ["-static"] if is_static(target) else []
+    flags = [f"-std={kernel.standard_of('c')}", *target.flags]
+    if _is_alone(kernel):
+        return [_line(compiler_of(target), [*flags, *static, name, *runtime_of(target), "-o", "repro"])]
+    if kernel.edits:
+        raise UsageError(f"--script: {kernel.name} is an edited kernel of several files: use repro itself")
+    build, include = Build(target), [f"-I{each.absolute()}" for each in kernel.include]
+    lines = [f"sed -n '{_pattern(_BEGINS)},{_pattern(_ENDS)}p' {shlex.quote(name)} > {abi.HEADER}"]
+    lines.append(_line(compiler_of(target), [*flags, "-c", name, "-o", "repro.o"]))
+    objects = ["repro.o"]
+    for number, unit in enumerate(build.units):
+        objects.append(f"{number}-{unit.path.name}.o")
+        words = [*unit.words, *target.flags, "-I.", *include, "-c", str(unit.path.absolute()), "-o", objects[-1]]
+        lines.append(_line(unit.tool, words))
+    words = [*target.flags, *objects, *static, *build.linked, *runtime_of(target), "-o", "repro"]
+    return [*lines, _line(linker_of(target), words)]
+
+
+def _is_alone(kernel: CKernel) -> bool:
+    """True where one file of C, with what it includes, is all that the kernel is made of."""
+    return len(kernel.written) == 1 and language_of(kernel.source) == "c" and not (kernel.libraries or kernel.include)
+
+
+def _line(tool: Tool, words: Sequence[str]) -> str:
+    return shlex.join([Path(tool.command[0]).name, *tool.prefix, *words])
+
+
+def _pattern(line: str) -> str:
+    """The line as `sed` finds it."""
+    return f"/^{line.replace('/', '.').replace('*', '.')}$/"
+
+
+def _with_includes(kernel: CKernel, source: str) -> str:
+    """Every file that is included by quotes in place of its line; headers guard themselves against coming twice."""
+    texts = [text for path, text in included_files(kernel, kernel.source, source).items() if path.parent != NATIVE]
+    header = abi.header(abi.named_ops(OPS[kernel.op], [source, *texts]))
+
+    def whole(text: str, folder: Path) -> str:
+        def inlined(match: re.Match[str]) -> str:
+            path = folder / match[1]
+            if path.is_file():
+                return whole(path.read_text(), path.parent)
+            return header if match[1] == abi.HEADER else match[0]
+
+        return _INCLUDE_LINE.sub(inlined, text)
+
+    return whole(source, kernel.source.parent)

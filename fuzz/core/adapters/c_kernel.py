@@ -1,0 +1,151 @@
+"""Kernels in C and C++ as their authors declare them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from fuzz.core.adapters.isa import ISAS
+from fuzz.core.adapters.linking import Library
+from fuzz.core.adapters.places import OwnTarget
+from fuzz.core.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, one_of
+from fuzz.core.base.kernel import PLAIN, Kernel
+from oracles.formula.contract import Contract
+
+LANGUAGES: Mapping[str, str] = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++"}
+"""The language of a source, by its suffix."""
+STANDARDS: Mapping[str, str] = {"c": "gnu11", "c++": "gnu++17"}
+"""The standard of each language where a kernel names none."""
+_STANDARD = re.compile(r"(?:c|gnu|iso\d+:)(\+\+)?\w+")
+_NOWHERE = Path()
+"""The source of a kernel that names `sources` only."""
+
+
+class CompiledKernel(Kernel):
+    """A kernel of which a compiler makes a worker."""
+
+    @property
+    def compiled(self) -> CKernel:
+        """What is compiled of it."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class CKernel(CompiledKernel):
+    """A kernel written against `kernelfuzz.h`: in C, in C++, or as a library that a few lines of C call."""
+
+    name: str
+    op: str
+    source: Path = _NOWHERE
+    """The file that defines the entry; by default the first of `sources`."""
+    isa: str = "any"
+    """The instruction set that the source needs, as `core/adapters/isa.py` names it; 'any' is portable C; 'runtime'
+    picks one when it runs, so that it is tried on every architecture."""
+    contract: Contract = PLAIN
+    capabilities: Capabilities = CONTIGUOUS_F32
+    flags: tuple[str, ...] = ()
+    """The compiler flags that the kernel is shipped with; they follow those of the target."""
+    edits: tuple[tuple[str, str], ...] = ()
+    laws: tuple[str, ...] = ("rerun",)
+    summary: str = ""
+    keeps: tuple[str, ...] = ()
+    sources: tuple[Path, ...] = ()
+    """The files that are compiled, where there are several. What is called .c is C; .cc, .cpp and .cxx are C++."""
+    libraries: tuple[Path | str, ...] = ()
+    """What is linked behind the objects, in this order: archives and shared libraries by their paths, or "-lname". A
+    worker that is emulated is linked statically, with archives of its architecture."""
+    include: tuple[Path, ...] = ()
+    """The folders in which headers are looked up."""
+    standard: str = ""
+    """The standard of the language that it names, such as 'c++20' or 'c99'; else they are gnu11 and gnu++17."""
+    untrusted: bool = False
+    """Nobody vouches for it: its workers run in a sandbox."""
+    fetch: str = ""
+    beside: tuple[OwnTarget, ...] = ()
+    """Where else it runs, as the `targets.toml` of its pack says."""
+
+    def __post_init__(self) -> None:
+        for field in ("sources", "libraries", "include"):
+            if not isinstance(getattr(self, field), tuple):
+                raise DeclarationError(f"{field}: write a tuple, {field}=({getattr(self, field)!r},) - mind the comma")
+        for field in ("sources", "include"):
+            for path in getattr(self, field):
+                if not isinstance(path, Path):
+                    raise DeclarationError(f"{field}: write a path, Path(__file__).parent / {str(path)!r}")
+        if self.source == _NOWHERE and self.sources:
+            object.__setattr__(self, "source", self.sources[0])
+        super().__post_init__()
+        one_of("isa", self.isa, tuple(ISAS))
+        self._check_files()
+        if self.standard and not _STANDARD.fullmatch(self.standard):
+            raise DeclarationError(f"standard: {self.standard!r} is no standard of C or C++: write 'c11' or 'c++17'")
+
+    def _check_files(self) -> None:
+        if self.source == _NOWHERE:
+            raise DeclarationError(f"source: name the file that defines kf_{self.op}, or several with sources=(...)")
+        for path in self.written:
+            if path.suffix not in LANGUAGES:
+                raise DeclarationError(
+                    f"source: {path.name} is no file of C or C++, which are called {', '.join(LANGUAGES)}; "
+                    "what is compiled already is for libraries=(...), and a source calls it"
+                )
+        for each in self.libraries:
+            if not isinstance(each, Path) and not (isinstance(each, str) and re.fullmatch(r"-l\S+", each)):
+                raise DeclarationError(f'libraries: write a path, Path(__file__).parent / {str(each)!r}, or "-lname"')
+
+    @property
+    def kind(self) -> str:
+        return "c"
+
+    @property
+    def adapter(self) -> str:
+        return ISAS[self.isa].adapter
+
+    @property
+    def compiled(self) -> CKernel:
+        return self
+
+    @property
+    def loads(self) -> tuple[Path, ...]:
+        """The shared libraries that it loads by itself once it runs: what does is linked dynamically."""
+        return ()
+
+    @property
+    def sysroot(self) -> Path | None:
+        """The folder in which they find the libraries of their system, where that is another architecture's; None for
+        the compiler's."""
+        return None
+
+    @property
+    def written(self) -> tuple[Path, ...]:
+        return tuple(dict.fromkeys((self.source, *self.sources)))
+
+    @property
+    def paths(self) -> Iterator[tuple[str, Path]]:
+        yield "source", self.source
+        for field in ("sources", "libraries", "include"):
+            yield from ((field, path) for path in getattr(self, field) if isinstance(path, Path))
+
+    @cached_property
+    def binaries(self) -> dict[Path, Library]:
+        """Its libraries as they were when each was first read, as `texts` has its sources."""
+        return {}
+
+    def standard_of(self, language: str) -> str:
+        """The standard of that language in which it is written."""
+        named = "c++" if "++" in self.standard else "c"
+        return self.standard if self.standard and named == language else STANDARDS[language]
+
+
+def language_of(path: Path) -> str:
+    """The language of a source."""
+    return LANGUAGES[path.suffix]
+
+
+def c_kernel(kernel: Kernel) -> CKernel:
+    """What a compiler makes the worker of: the kernel, which is one in C or C++, or what calls it."""
+    assert isinstance(kernel, CompiledKernel)
+    return kernel.compiled

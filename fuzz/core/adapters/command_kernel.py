@@ -1,0 +1,77 @@
+"""Kernels in executables of their authors' own that speak the workers' protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+from fuzz.core.adapters.build import plain_path
+from fuzz.core.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError
+from fuzz.core.base.kernel import PLAIN, Kernel
+from oracles.formula.contract import Contract
+
+
+@dataclass(frozen=True)
+class CommandKernel(Kernel):
+    """An executable, in whatever language, that reads cases on stdin and answers on stdout: see
+    `fuzz/docs/worker-protocol.md`."""
+
+    name: str
+    op: str
+    program: Path | str
+    """The executable, or what its interpreter is given: a path, or one from the folder of the pack."""
+    interpreter: tuple[str, ...] = ()
+    """The words before the program, such as ("node",) or ("qemu-ppc64le",)."""
+    options: tuple[str, ...] = ()
+    """The words behind it."""
+    contract: Contract = PLAIN
+    capabilities: Capabilities = CONTIGUOUS_F32
+    edits: tuple[tuple[str, str], ...] = ()
+    laws: tuple[str, ...] = ("rerun",)
+    summary: str = ""
+    keeps: tuple[str, ...] = ()
+    untrusted: bool = False
+    """Nobody vouches for it: its workers run in a sandbox."""
+
+    shares_memory: ClassVar[bool] = False  # it is sent elements, and nothing says where they lie
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.program, Path | str):
+            raise DeclarationError(f"program: {self.program!r} is no path")
+        for field in ("interpreter", "options"):
+            words = getattr(self, field)
+            if not isinstance(words, tuple) or not all(isinstance(word, str) for word in words):
+                raise DeclarationError(f"{field}: write a tuple of words, {field}=({words!r},) - mind the comma")
+        object.__setattr__(self, "program", Path(self.program))
+        super().__post_init__()
+
+    def at(self, folder: Path) -> CommandKernel:
+        return replace(self, program=plain_path(folder / self.program))
+
+    @property
+    def kind(self) -> str:
+        return "command"
+
+    @property
+    def source(self) -> Path:  # type: ignore[override]
+        return Path(self.program)
+
+    @property
+    def written(self) -> tuple[Path, ...]:
+        return ()
+
+    @property
+    def blamed(self) -> str:
+        return f"the program {self.source.name}"
+
+    @property
+    def paths(self) -> Iterator[tuple[str, Path]]:
+        yield "program", self.source
+
+
+def command_kernel(kernel: Kernel) -> CommandKernel:
+    """The kernel, which is an executable."""
+    assert isinstance(kernel, CommandKernel)
+    return kernel

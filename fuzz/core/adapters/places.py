@@ -1,0 +1,194 @@
+"""Where compiled code is tried: on this processor, under emulators, and as the rows of a pack's `targets.toml` say."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fuzz.core.adapters.isa import ISAS, Emulator, Settings, architectures
+from fuzz.core.adapters.toolchain import Host, Tool
+from fuzz.core.base.dispatch import SizeLimit
+from fuzz.core.base.errors import UsageError
+
+FILE = "targets.toml"
+TAKEN = ("native", "qemu", "wasm", "interpret", "cpu", "cuda")
+"""The places that targets have without such a file."""
+_PLACE = re.compile(r"[a-z][a-z0-9+-]*")
+_KEYS = ("prefix", "flags", "package", "seconds", "arch", "settings")
+_SECONDS = 5.0
+
+
+class OwnTargetError(UsageError):
+    """A file of targets that says nothing sensible. The message names the file, the row and what is wrong."""
+
+
+@dataclass(frozen=True)
+class OwnTarget:
+    """How kernels in C and of libraries are run once more: under a program, with compiler flags, or both."""
+
+    place: str
+    """The place as targets' ids say it: 'valgrind' of c-mine@valgrind:gcc-O2."""
+    prefix: tuple[str, ...] = ()
+    """The program that starts the worker, and its arguments. The worker's command follows them."""
+    flags: tuple[str, ...] = ()
+    """The flags by which the kernel is compiled and linked, behind its own."""
+    package: str = ""
+    """The Debian package that has the program."""
+    seconds: float = _SECONDS
+    """The limit of a case."""
+    arch: str = ""
+    """The architecture of another machine, where the program runs the one command that it is given; '' where it starts
+    what is here."""
+    settings: Mapping[str, int | str] = field(default_factory=dict, hash=False)
+    """What that machine has of what instruction sets leave open, by the settings' words."""
+
+    @property
+    def remote(self) -> bool:
+        """Whether it is another machine, to which the worker is sent."""
+        return bool(self.arch)
+
+    @property
+    def reserves(self) -> bool:
+        """Whether a sanitizer reserves terabytes for its shadow, so that memory cannot be limited."""
+        return any(re.match(r"-fsanitize=.*(address|thread|memory)", flag) for flag in self.flags)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The program."""
+        return tuple(Tool(name, self.package, shutil.which(name)) for name in self.prefix[:1])
+
+
+def own_targets(folder: Path) -> tuple[OwnTarget, ...]:
+    """The rows of a pack's file; none where it has none. Raises OwnTargetError."""
+    path = folder / FILE
+    if not path.is_file():
+        return ()
+    try:
+        rows = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, RecursionError, ValueError) as error:  # TOMLDecodeError and UnicodeDecodeError among them
+        raise OwnTargetError(f"{path}: {error}") from error
+    return tuple(_row(folder, place, row, f"{path}: {place}") for place, row in rows.items())
+
+
+def _row(folder: Path, place: str, row: object, where: str) -> OwnTarget:
+    if not isinstance(row, Mapping):
+        raise OwnTargetError(f"{where}: each row is a table, [valgrind]")
+    if not _PLACE.fullmatch(place) or place in TAKEN:
+        raise OwnTargetError(f"{where}: a place is small letters, digits, + and -, and not {', '.join(TAKEN)}")
+    unknown = next((key for key in row if key not in _KEYS), None)
+    if unknown is not None:
+        raise OwnTargetError(f"{where}: {unknown} means nothing; a row has some of {', '.join(_KEYS)}")
+    prefix, flags = (_words(row, key, where) for key in ("prefix", "flags"))
+    if not prefix and not flags:
+        raise OwnTargetError(f'{where}: say how it differs: prefix = ["valgrind", "-q"], or flags = ["-O3"]')
+    package, seconds, arch = row.get("package", ""), row.get("seconds", _SECONDS), row.get("arch", "")
+    settings = row.get("settings", {})
+    if arch not in ("", *architectures()) or (arch and not prefix):
+        raise OwnTargetError(f"{where}: arch: it is that of another machine, {_one_of(architectures())}, with a prefix")
+    if not isinstance(settings, Mapping) or not all(isinstance(each, (int, str)) for each in settings.values()):
+        raise OwnTargetError(f"{where}: settings: write a table, {{ vl = 256 }}, not {settings!r}")
+    if settings and not arch:
+        raise OwnTargetError(f"{where}: settings: they are those of another machine, whose arch the row says")
+    if prefix and Path(prefix[0]).name == "ssh" and not arch:
+        raise OwnTargetError(f'{where}: ssh runs it on another machine: say which kind, arch = "aarch64"')
+    if not isinstance(package, str):
+        raise OwnTargetError(f"{where}: package: write the name of a Debian package, not {package!r}")
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
+        raise OwnTargetError(f"{where}: seconds: write a number above 0, not {seconds!r}")
+    if prefix and "/" in prefix[0]:  # a file of the pack's, wherever it is started from
+        prefix = (str((folder / prefix[0]).absolute()), *prefix[1:])
+    return OwnTarget(place, prefix, flags, package, float(seconds), arch, dict(settings))
+
+
+def _one_of(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _words(row: Mapping[str, object], key: str, where: str) -> tuple[str, ...]:
+    words = row.get(key, [])
+    if not isinstance(words, list) or not all(isinstance(word, str) and word and "\0" not in word for word in words):
+        raise OwnTargetError(f'{where}: {key}: write a list of words, ["valgrind", "-q"], not {words!r}')
+    return tuple(words)
+
+
+_CASE_LIMIT_S = 5.0
+_FEW = 1 << 9
+"""The elements of a case where every step of a kernel writes its vectors slowly: long rows show nothing there that they
+do not show when optimised."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where code is tried: architecture, emulator, what is set there, the row of the pack."""
+
+    arch: str
+    emulator: Emulator | None = None
+    settings: Settings = ()
+    own: OwnTarget | None = None
+    spills_slowly: bool = False
+    """Whether its emulator takes long for what was not optimised."""
+
+    @property
+    def name(self) -> str:
+        """The place as targets' ids say it."""
+        if self.own is not None:
+            return self.own.place
+        return "native" if self.emulator is None else self.emulator.place
+
+    @property
+    def told(self) -> tuple[tuple[str, str], ...]:
+        """The settings as targets' ids have them."""
+        return tuple((setting.word, str(value)) for setting, value in self.settings)
+
+    @property
+    def traits(self) -> tuple[tuple[str, str | int], ...]:
+        """What may be said of it when a kernel fails there."""
+        own: tuple[tuple[str, str], ...] = () if self.own is None else (("own target", self.own.place),)
+        return (
+            ("processor", f"{'native' if self.emulator is None else 'emulated'} {self.arch}"),
+            *((setting.trait, value) for setting, value in self.settings),
+            *own,
+        )
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags behind those of the kernel."""
+        return () if self.own is None else self.own.flags
+
+    @property
+    def case_limit(self) -> float:
+        """The limit of a case in seconds."""
+        return _CASE_LIMIT_S if self.own is None else self.own.seconds
+
+    def size_limit(self, opt: str) -> SizeLimit | None:
+        """What is not on the bare processor or not optimised is slow, and what is both takes several microseconds for
+        each row: it is spared the cases of very many."""
+        if self.spills_slowly and opt == "O0":
+            return SizeLimit(_FEW, _FEW)
+        if self.emulator is not None or self.own is not None:
+            return SizeLimit(1 << 20, 1 << (17 if opt == "O2" else 15))
+        return SizeLimit(1 << 22, 1 << 20, far=True) if opt == "O0" else None
+
+
+def places(isa: str, beside: Sequence[OwnTarget], host: Host) -> Iterator[Place]:
+    """Where code of an instruction set is tried, whether or not it can run there, and beside that."""
+    row = ISAS[isa]
+    elsewhere = [arch for arch in architectures() if arch != host.arch] if row.emulator is not None else []
+    for arch in (row.arch,) if row.arch is not None else (host.arch, *elsewhere):
+        native = arch == host.arch
+        if native or row.emulator is None:  # what has no emulator says elsewhere why it cannot run
+            here = host.settings if native else {}
+            plain = Place(arch, settings=tuple((each, here[each.word]) for each in row.settings if each.word in here))
+            yield plain
+            if native:
+                yield from (replace(plain, own=each) for each in beside if not each.remote)
+        if row.emulator is not None and (row.emulated_here or not native):
+            yield from (Place(arch, row.emulator, each, spills_slowly=row.spills_slowly) for each in row.combinations)
+    for each in beside:
+        if each.remote and row.arch in (None, each.arch):
+            known = tuple((it, each.settings[it.word]) for it in row.settings if it.word in each.settings)
+            yield Place(each.arch, settings=known, own=each)

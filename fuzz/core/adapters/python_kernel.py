@@ -1,0 +1,285 @@
+"""Kernels written in Python as their authors declare them; how Triton, torch and NumPy differ are rows."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from fuzz.core.adapters.prototyped_kernel import pairs
+from fuzz.core.adapters.signature import (
+    NOTHING_KNOWN,
+    Signature,
+    asks_tf32,
+    completed,
+    imported_beside,
+    misfits,
+    signature_in,
+)
+from fuzz.core.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, one_of
+from fuzz.core.base.dispatch import SMALL, SizeLimit
+from fuzz.core.base.kernel import PLAIN, Kernel
+from oracles.dtypes import DOUBLE
+from oracles.formula.contract import Contract
+from oracles.ops import OPS
+
+Device = Literal["interpret", "cpu", "cuda"]
+
+
+@dataclass(frozen=True)
+class DevicePlacement:
+    """Where kernels of a framework run."""
+
+    device: Device
+    mode: str
+    """How their code must be seen to run there: 'interpreted' or 'compiled' by Triton, or by 'torch' or 'numpy'."""
+    case_limit: float
+    """The limit of a case in seconds. The first call of a compiled kernel compiles it, and a whole frame is in flight
+    on a GPU."""
+    size_limit: SizeLimit | None = None
+    slow: bool = False
+
+
+@dataclass(frozen=True)
+class Framework:
+    """A library that kernels in Python are written with."""
+
+    packages: tuple[str, ...]
+    places: tuple[DevicePlacement, ...]
+    imports: tuple[str, ...]
+    """The modules that are imported before workers are forked."""
+    threads: bool = False
+    """Whether its kernels can be told how many threads to use."""
+    makers: Mapping[str, str] = field(default_factory=dict)
+    """What makes its arrays on each device, where they are not NumPy's or torch's: a function with its module."""
+    variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The environment variables that it needs on each device."""
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether its arrays are made of those in the memory of a case, and read again by DLPack."""
+        return not {"torch", "numpy"} & {*self.packages}
+
+
+_TORCH = ("torch", "triton.language")
+"""One server has both: torch takes most of the time of either."""
+
+FRAMEWORKS: dict[str, Framework] = {
+    "triton": Framework(
+        ("torch", "triton"),
+        # The interpreter needs milliseconds for each program.
+        (
+            DevicePlacement("interpret", "interpreted", 30.0, SMALL, slow=True),
+            DevicePlacement("cuda", "compiled", 120.0),
+        ),
+        _TORCH,
+    ),
+    "torch": Framework(
+        ("torch",),
+        (DevicePlacement("cpu", "torch", 60.0), DevicePlacement("cuda", "torch", 120.0)),
+        _TORCH,
+        threads=True,
+    ),
+    "numpy": Framework(("numpy",), (DevicePlacement("cpu", "numpy", 60.0),), ("numpy",)),
+    "jax": Framework(
+        ("jax",),
+        (DevicePlacement("cpu", "jax", 60.0), DevicePlacement("cuda", "jax", 120.0)),
+        ("numpy",),
+        makers={"cpu": "jax.numpy.array", "cuda": "fuzz.core.transport.python.foreign.jax_array"},
+        # It takes most of a GPU's memory otherwise.
+        variables={"cpu": {"JAX_PLATFORMS": "cpu"}, "cuda": {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}},
+    ),
+    "mlx": Framework(("mlx",), (DevicePlacement("cpu", "mlx", 60.0),), ("numpy",), makers={"cpu": "mlx.core.array"}),
+    "cupy": Framework(
+        ("cupy",), (DevicePlacement("cuda", "cupy", 120.0),), ("numpy",), makers={"cuda": "cupy.from_dlpack"}
+    ),
+    "dlpack": Framework(
+        (), (DevicePlacement("cpu", "dlpack", 60.0), DevicePlacement("cuda", "dlpack", 120.0)), ("numpy",)
+    ),
+}
+"""All of them. Of "dlpack" each kernel says itself what makes its arrays."""
+_LIBRARIES = frozenset(package for each in FRAMEWORKS.values() for package in each.packages)
+
+
+@dataclass(frozen=True)
+class PythonKernel(Kernel):
+    """A kernel written in Python, with Triton, torch or NumPy: a function of tensors in the file `source`.
+
+    The function is called as `entry(**inputs, **params, **outputs, **options)` with torch tensors, or NumPy arrays, of
+    exactly the case's shapes, dtypes and strides; NumPy has bf16 and the formats of 8 bits from ml_dtypes. Optional
+    tensors that the case does not have are not passed; the axis, and numbers that a case may do without, only where
+    there are parameters for them. It imports and reads what lies beside it, as at home. It either writes its outputs in
+    place, or, where it has no parameters of their names, returns them: one tensor, or a dict by name. To return another
+    tensor for an output that is a parameter ends the run, as a usage error.
+
+    It may itself raise ValueError or NotImplementedError, having written nothing, for what it does not take: by a
+    `raise` in its own file or one below its folder. What a library raises is a crash.
+    """
+
+    name: str
+    op: str
+    source: Path
+    framework: str
+    """The framework is 'triton', 'torch', 'numpy', 'jax', 'mlx' or 'cupy', or 'dlpack' with `arrays`."""
+    contract: Contract = PLAIN
+    capabilities: Capabilities = CONTIGUOUS_F32
+    entry: str = ""
+    """The name of the function; by default that of the op."""
+    shown: str = ""
+    """How the line in its source begins that reports name, such as "class Kernel", where `entry` only calls that."""
+    options: tuple[tuple[str, str | int | float | bool], ...] = ()
+    """More keyword arguments, such as (("mode", "multi_wave_cached"),)."""
+    arguments: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
+    """What its parameters are that have other names than the op's tensors and parameters, such as {"gamma":
+    "weight"}."""
+    devices: tuple[Device, ...] = ()
+    """The devices that it runs on; by default all that its framework does."""
+    slow: bool = False
+    """Whether it takes seconds now and then, as to compile for another dtype: a search gives it fewer cases."""
+    programs: tuple[str, ...] = ()
+    """What must be installed for it to run on a processor, such as the compiler that torch.compile calls."""
+    packages: tuple[str, ...] = ()
+    """The packages besides its framework's that it imports, such as ("keras",), as it imports them. Where one is not
+    installed it does not run; their versions are attested and reported."""
+    environment: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
+    """The environment variables that its worker has when its source is imported, such as {"KERAS_BACKEND": "torch"}.
+    The framework itself is imported before."""
+    arrays: str = ""
+    """What makes its arrays, where the framework is 'dlpack': a function, with its module, of an array of NumPy's,
+    or on a GPU of a tensor of torch's, such as "dask.array.from_array"."""
+    edits: tuple[tuple[str, str], ...] = ()
+    laws: tuple[str, ...] = ("rerun",)
+    summary: str = ""
+    keeps: tuple[str, ...] = ()
+    untrusted: bool = False
+    """Nobody vouches for it: its workers run in a sandbox."""
+
+    shares_memory: ClassVar[bool] = False  # torch has none of it
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "environment", _pairs(self.environment))
+        object.__setattr__(self, "arguments", pairs(self.arguments))
+        super().__post_init__()
+        for package in self.packages:
+            if not package.isidentifier():
+                raise DeclarationError(f"packages: {package!r} is no name that can be imported: leave out the version")
+        one_of("framework", self.framework, tuple(FRAMEWORKS))
+        if bool(self.arrays) != (self.framework == "dlpack"):
+            raise DeclarationError(
+                'arrays: name what makes its arrays of NumPy\'s, such as arrays="mlx.core.array"'
+                if not self.arrays
+                else f"arrays: those of {self.framework} are made already: it is for framework='dlpack'"
+            )
+        if self.arrays and not re.fullmatch(r"\w+(\.\w+)+", self.arrays):
+            raise DeclarationError(f"arrays: {self.arrays!r} is no function with its module, such as 'mlx.core.array'")
+        known = tuple(place.device for place in FRAMEWORKS[self.framework].places)
+        for device in self.devices:
+            one_of("devices", device, known)
+
+    def check_op(self) -> None:
+        super().check_op()
+        known = self.signature
+        op = OPS[self.op]
+        names = (*(each.name for each in op.operands), *op.params)
+        for own, meant in dict(self.arguments).items():
+            if meant not in names:
+                raise DeclarationError(f"arguments: {own}: {meant!r} is not one of {', '.join(names)}")
+            if not known.takes(meant):
+                raise DeclarationError(f"arguments: {self.function} has no parameter {own!r}")
+        for name, words in misfits(op, known, dict(self.options)) if known.lines else ():
+            raise DeclarationError(f"{self.source.name} line {known.lines[name or self.function]}: {words}")
+
+    @property
+    def kind(self) -> str:
+        return self.framework
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        return dict(self.environment)
+
+    @property
+    def imported(self) -> tuple[str, ...]:
+        """The packages that it needs and that say their versions: those that it names, and that of its arrays."""
+        own = FRAMEWORKS[self.framework]
+        arrays = own.packages if own.is_foreign else ()
+        return tuple(
+            dict.fromkeys((*arrays, *([self.arrays.partition(".")[0]] if self.arrays else []), *self.packages))
+        )
+
+    @property
+    def takes_threads(self) -> bool:
+        return FRAMEWORKS[self.framework].threads
+
+    @property
+    def never(self) -> tuple[str, ...]:
+        return ("autograd",) if self.framework == "torch" else ()  # no input requires a gradient
+
+    @cached_property
+    def able(self) -> Capabilities:
+        return completed(self.capabilities, OPS[self.op], self.signature, dict(self.options))
+
+    @property
+    def signature(self) -> Signature:
+        """The signature of its function, as its source says, with the op's names of what it calls otherwise."""
+        try:
+            text = self.source.read_text("utf-8", "replace")
+        except OSError:
+            return NOTHING_KNOWN
+        return signature_in(text, self.function).renamed(dict(self.arguments))
+
+    @cached_property
+    def modules(self) -> Mapping[str, str]:
+        """The Python files in its folder, which it may import, as they were when it was first started. Where its source
+        is a symbolic link, those beside the file that it leads to count too."""
+        found: dict[str, str] = {}
+        for folder in (self.source.resolve().parent, self.source.parent):
+            for path in sorted(folder.glob("*.py")):
+                with contextlib.suppress(OSError, UnicodeDecodeError):  # an editor's lock is a link to nowhere
+                    found[path.name] = path.read_text(encoding="utf-8")
+        return found
+
+    @cached_property
+    def siblings(self) -> tuple[str, ...]:
+        """The modules beside it that it, or one of these, imports as a program does whose folder is the first place to
+        look. What is called like a library is that: a folder may well have a `triton.py`."""
+        return imported_beside(self.source.parent, self.modules, {*self.packages, *_LIBRARIES})
+
+    @cached_property
+    def asks_tf32(self) -> bool:
+        if DOUBLE.name in self.capabilities.dtypes:  # TF32 is of f32, and a contract says it of any dtype
+            return False
+        try:
+            text = self.source.read_text("utf-8", "replace")
+        except OSError:
+            return False
+        return asks_tf32(text, self.function) or any(value == "tf32" for _, value in self.options)
+
+    @property
+    def function(self) -> str:
+        """The name of its function."""
+        return self.entry or self.op
+
+
+def _pairs(environment: object) -> tuple[tuple[str, str], ...]:
+    """The variables as pairs, which have a hash. Raises DeclarationError."""
+    example = '{"NAME": "value"}'
+    try:
+        pairs = tuple(sorted(dict(environment).items()))  # type: ignore[call-overload]
+    except (TypeError, ValueError) as error:
+        raise DeclarationError(f"environment: write {example}") from error
+    for name, value in pairs:
+        if not (isinstance(name, str) and isinstance(value, str)) or "\0" in name + value or not name or "=" in name:
+            raise DeclarationError(f"environment: {name!r} = {value!r}: names and values are strings: write {example}")
+        if name == "TRITON_INTERPRET":
+            raise DeclarationError("environment: TRITON_INTERPRET follows from the target: declare devices=")
+    return pairs
+
+
+def python_kernel(kernel: Kernel) -> PythonKernel:
+    """The kernel, which is one in Python."""
+    assert isinstance(kernel, PythonKernel)
+    return kernel

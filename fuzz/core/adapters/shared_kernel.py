@@ -1,0 +1,123 @@
+"""Kernels in shared libraries as their authors declare them: a symbol, and its prototype in C."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from fuzz.core.adapters.build import plain_path
+from fuzz.core.adapters.c_kernel import CKernel, CompiledKernel
+from fuzz.core.adapters.isa import ISAS
+from fuzz.core.adapters.places import OwnTarget
+from fuzz.core.adapters.prototyped_kernel import PrototypedKernel, pairs
+from fuzz.core.adapters.shim import shim
+from fuzz.core.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, Strides, one_of
+from fuzz.core.base.kernel import PLAIN
+from oracles.formula.contract import Contract
+
+
+@dataclass(frozen=True)
+class SharedKernel(PrototypedKernel, CompiledKernel):
+    """A function of a shared library. Its prototype says how it is called, and a few lines of C that are written from
+    that call it: once for each row, or once for all where it is told how many there are."""
+
+    name: str
+    op: str
+    library: Path | str
+    """The library: a path, or one from the folder of the pack."""
+    prototype: str
+    """The function as C declares it: "void softmax_f32(const float *x, float *y, int n)". Arguments whose names are
+    those of the op's tensors, dimensions and parameters are these."""
+    arguments: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
+    """What other arguments are, by their names: a tensor, a dimension, "rows" (their number, so that one call does
+    them all), "x.stride" (the elements from a row of x to the next), "x.bytes" (the same in bytes), "x.size" (all
+    elements of x), a parameter, or a number such as "1"."""
+    returns: str = ""
+    """What it returns: an output, or, of an integer, 'status' (all but 0 refuses the call) or 'nothing'."""
+    isa: str = "runtime"
+    """The instruction set that it needs, as `core/adapters/isa.py` names it: then it runs at each setting of that."""
+    contract: Contract = PLAIN
+    capabilities: Capabilities = CONTIGUOUS_F32
+    """Dtypes, layouts and tensors that the prototype settles need not be declared."""
+    before: tuple[Path | str, ...] = ()
+    """The libraries that are loaded before it, for what it lacks."""
+    sysroot: Path | None = None
+    """The folder in which a library of another architecture finds those of its system; by default the compiler's."""
+    edits: tuple[tuple[str, str], ...] = ()
+    laws: tuple[str, ...] = ("rerun",)
+    summary: str = ""
+    keeps: tuple[str, ...] = ()
+    untrusted: bool = False
+    """Nobody vouches for it: its workers run in a sandbox."""
+    fetch: str = ""
+    beside: tuple[OwnTarget, ...] = ()
+    """Where else it runs, as the `targets.toml` of its pack says."""
+
+    def __post_init__(self) -> None:
+        for field in ("library", "before"):
+            given = getattr(self, field) if field == "before" else (self.library,)
+            if not isinstance(given, tuple) or not all(isinstance(each, Path | str) for each in given):
+                raise DeclarationError(f"{field}: write a path, or a tuple of paths for before=(...,)")
+        object.__setattr__(self, "library", Path(self.library))
+        object.__setattr__(self, "before", tuple(Path(each) for each in self.before))
+        object.__setattr__(self, "arguments", pairs(self.arguments))
+        super().__post_init__()
+        one_of("isa", self.isa, tuple(name for name in ISAS if name != "any"))
+
+    def at(self, folder: Path) -> SharedKernel:
+        before = tuple(plain_path(folder / each) for each in self.before)
+        return replace(self, library=plain_path(folder / self.library), before=before)
+
+    @property
+    def kind(self) -> str:
+        return "shared"
+
+    @property
+    def source(self) -> Path:  # type: ignore[override]
+        return Path(self.library)
+
+    @property
+    def written(self) -> tuple[Path, ...]:
+        return ()
+
+    @property
+    def blamed(self) -> str:
+        return f"the library {self.source.name}"
+
+    @property
+    def paths(self) -> Iterator[tuple[str, Path]]:
+        yield "library", self.source
+        yield from (("before", Path(each)) for each in self.before)
+
+    @property
+    def told(self) -> Strides:
+        return self.binding.strides
+
+    @cached_property
+    def compiled(self) -> CKernel:
+        """The shim, beside the library as the compiler sees it."""
+        place = self.source.with_name(f"{self.name}.shim.c")
+        # No name without a folder: the loader looks for that among the system's.
+        library, *before = (plain_path(Path(each)) for each in (self.library, *self.before))
+        found = Shim(
+            self.name, self.op, place, self.isa, self.contract, self.able, edits=self.edits, untrusted=self.untrusted,
+            loads=(library, *before), sysroot=self.sysroot,
+        )  # fmt: skip
+        found.texts[place] = shim(self.binding, library, before)
+        return found
+
+
+@dataclass(frozen=True)
+class Shim(CKernel):
+    """The few lines of C that call a function of a library."""
+
+    loads: tuple[Path, ...] = ()
+    sysroot: Path | None = None
+
+
+def shared_kernel(kernel: object) -> SharedKernel:
+    """The kernel, which is in a shared library."""
+    assert isinstance(kernel, SharedKernel)
+    return kernel

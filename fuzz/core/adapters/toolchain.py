@@ -1,0 +1,229 @@
+"""What this machine has: its processor, compilers and emulators; which package provides what is missing; and the
+libraries of ours that workers are started with."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+
+from fuzz.core.adapters.build import NATIVE, Builder, BuildError, digest_of, machine
+from fuzz.core.adapters.isa import ISAS, Emulator, Value, architectures
+from fuzz.core.base.packages import how
+
+_RENAMED_ARCHES = {"ppc64le": "powerpc64le"}
+"""What compilers call architectures otherwise than Linux and QEMU do."""
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A family of compilers. In names {arch} stands for the architecture, in packages for its spelling with dashes."""
+
+    program: str
+    package: str
+    cross: str
+    """The program that makes code for another architecture."""
+    cross_package: str
+    cross_arguments: tuple[str, ...] = ()
+    links_with: str = ""
+    """The family whose cross compiler's libraries it needs there."""
+    optional: bool = False
+    """Whether it may be missing: then nothing is built with it and nothing is said."""
+    usual: bool = True
+    """Whether it builds what names no compiler."""
+    links_by: tuple[str, ...] = ()
+    """What its linker is told besides."""
+
+
+_WASI = Compiler(
+    "clang-19",
+    "clang-19",
+    "clang-19",
+    "clang-19",
+    ("--target=wasm32-wasi", "-D_WASI_EMULATED_SIGNAL"),
+    usual=False,
+    # A stack that is too small ends below address 0, and not in somebody's data.
+    links_by=("-Wl,--stack-first", "-Wl,-z,stack-size=8388608"),
+)
+COMPILERS: dict[str, Compiler] = {
+    "wasi": _WASI,
+    "gcc": Compiler("gcc", "gcc libc6-dev", "{arch}-linux-gnu-gcc", "gcc-{arch}-linux-gnu"),
+    "clang": Compiler(
+        "clang", "clang", "clang", "clang", ("--target={arch}-linux-gnu",), links_with="gcc", optional=True
+    ),
+    "clang19": Compiler(
+        "clang-19", "clang-19", "clang-19", "clang-19", ("--target={arch}-linux-gnu",), links_with="gcc", usual=False
+    ),
+}
+CPP_COMPILERS: dict[str, Compiler] = {
+    "wasi": replace(_WASI, program="clang++-19", cross="clang++-19"),
+    "gcc": Compiler("g++", "g++", "{arch}-linux-gnu-g++", "g++-{arch}-linux-gnu"),
+    "clang": Compiler(
+        "clang++", "clang", "clang++", "clang", ("--target={arch}-linux-gnu",), links_with="gcc", optional=True
+    ),
+    "clang19": Compiler(
+        "clang++-19",
+        "clang-19",
+        "clang++-19",
+        "clang-19",
+        ("--target={arch}-linux-gnu",),
+        links_with="gcc",
+        usual=False,
+    ),
+}
+"""The compilers of C++ of the same families."""
+USUAL = tuple(name for name, row in COMPILERS.items() if row.usual)
+"""The families that build what names no compiler."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program that a target needs: found at `path`, or to be had from the Debian or Ubuntu `package`."""
+
+    name: str
+    package: str
+    path: str | None
+    prefix: tuple[str, ...] = ()
+    """The arguments that always follow the path."""
+    optional: bool = False
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The program and its fixed arguments. Only for a tool that was found."""
+        assert self.path is not None, f"{self.name} is not installed"
+        return (self.path, *self.prefix)
+
+    @property
+    def version(self) -> str:
+        """First line of what `--version` prints; empty when the tool is missing."""
+        return _version(self.path) if self.path is not None else ""
+
+    @property
+    def missing(self) -> str | None:
+        """Why it cannot be used and how to get it, or None when it is there."""
+        if self.path is not None:
+            return None
+        if "/" in self.name:  # a file that somebody names, and no package has
+            wrong = f"is not executable: chmod +x {self.name}" if Path(self.name).exists() else "does not exist"
+            return f"{self.name} {wrong}"
+        return f"{self.name} is not installed{how(self.package)}"
+
+
+@dataclass(frozen=True)
+class Host:
+    """The processor this process runs on. `features` use the names of `CAttestation.features`."""
+
+    arch: str
+    features: frozenset[str]
+    settings: Mapping[str, Value] = field(default_factory=dict, hash=False)
+    """What it has of what its instruction sets leave open, by the settings' words."""
+
+
+def compiler(family: str, arch: str, host: Host, language: str = "c") -> Tool:
+    """The compiler of that family that produces code for `arch` on `host`, or the one that it cannot do without."""
+    row = (CPP_COMPILERS if language == "c++" else COMPILERS)[family]
+    if arch == host.arch:
+        return _find(row.program, row.package, optional=row.optional)
+    called = _RENAMED_ARCHES.get(arch, arch)
+    arguments = tuple(argument.format(arch=called) for argument in row.cross_arguments)
+    package = row.cross_package.format(arch=called.replace("_", "-"))
+    found = _find(row.cross.format(arch=called), package, arguments, row.optional)
+    if row.links_with and (linker := compiler(row.links_with, arch, host, language)).path is None:
+        # Both are to be had at once: who installs the one must not be told of the other then.
+        both = found.path is None and not found.optional
+        return replace(linker, package=f"{linker.package} {package}") if both else linker
+    return found
+
+
+def emulator(row: Emulator, arch: str) -> Tool:
+    """The emulator's program for `arch`: the first one that is installed."""
+    tools = [_find(name.format(arch=arch), row.package) for name in row.programs]
+    return next((tool for tool in tools if tool.path is not None), tools[0])
+
+
+def program(name: str, package: str = "") -> Tool:
+    """A program whose package has its name, such as g++, or another one."""
+    return _find(name, package or name)
+
+
+def families(host: Host) -> tuple[str, ...]:
+    """The usual families of compilers: gcc always, so that its absence shows; clang where it is installed."""
+    return tuple(
+        name for name in USUAL if not COMPILERS[name].optional or compiler(name, host.arch, host).path is not None
+    )
+
+
+def this_host() -> Host:
+    """The machine we are on. Raises RuntimeError on an architecture that has no C targets."""
+    arch = platform.machine()
+    if arch not in architectures():
+        raise RuntimeError(f"C kernels run on {' and '.join(architectures())}, not on {arch}")
+    features = _cpu_features()
+    there = (row for row in ISAS.values() if row.arch == arch and row.features <= features)
+    found = {setting.word: setting.here() for row in there for setting in row.settings}
+    return Host(arch, features, {word: value for word, value in found.items() if value is not None})
+
+
+def _find(name: str, package: str, prefix: tuple[str, ...] = (), optional: bool = False) -> Tool:
+    return Tool(name, package, shutil.which(name), prefix, optional)
+
+
+@lru_cache(maxsize=32)
+def _version(path: str) -> str:
+    answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    return (answer.stdout.splitlines() or ["unknown version"])[0]
+
+
+_RENAMED = {"asimd": "neon", "asimdhp": "fp16"}
+"""What Linux calls features of aarch64 otherwise than compilers do."""
+
+
+@lru_cache(maxsize=1)
+def _cpu_features() -> frozenset[str]:
+    """Return the flags of the first processor in /proc/cpuinfo, those of `_RENAMED` by the names of our rows."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            return frozenset(_RENAMED.get(flag, flag) for flag in value.split())
+    return frozenset()
+
+
+_FLAGS = ("-O2", "-std=gnu11", "-shared", "-fPIC")
+LINKED = ("-Wl,--no-as-needed", "-lm", "-ldl")
+"""Whose function it calls must be there, whatever the emulator needs by itself."""
+
+
+def fault_watcher(builder: Builder) -> str:
+    """The library by which a worker of Python kernels notes what they touch beyond their tensors: its path. '' where no
+    compiler makes it, as where none is installed; then a touch ends the worker."""
+    arch = platform.machine()
+    headers = [path for path in (NATIVE / "machine.h", NATIVE / f"{arch}.h") if path.is_file()]
+    return library(builder, NATIVE.parent / "python" / "faults.c", (machine(arch),), also=headers)
+
+
+def emulator_helper(builder: Builder, host: Host) -> str:
+    """The library that an emulator is started with, to be faster: its path. '' where it is of no use, or no compiler
+    makes it."""
+    if host.arch != "x86_64" or "avx" not in host.features:
+        return ""
+    return library(builder, Path(__file__).with_name("vzeroupper.c"), ("-mavx", "-fno-builtin"), LINKED)
+
+
+def library(
+    builder: Builder, source: Path, flags: Sequence[str] = (), linked: Sequence[str] = (), also: Sequence[Path] = ()
+) -> str:
+    """Return the path of the library built of `source`, kept where it was built before; '' where no compiler is."""
+    tool = next((found for name in COMPILERS if (found := program(name)).path is not None), None)
+    if tool is None:
+        return ""
+    texts = [path.read_text(encoding="utf-8") for path in (source, *also)]
+    digest = digest_of([tool.command, tool.version, _FLAGS, flags, linked, *texts])
+    words = [*tool.command, *_FLAGS, *flags, str(source), *linked]
+    try:
+        return str(builder.compiled(f"{source.stem}-{digest[:32]}.so", lambda output: [[*words, "-o", str(output)]]))
+    except BuildError:
+        return ""

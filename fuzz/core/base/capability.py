@@ -1,0 +1,351 @@
+"""What a kernel declares that it accepts, and which cases these are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Literal, NamedTuple, get_args
+
+from fuzz.core.base.case import THREADS, Case, Layout, Output, Tensor
+from fuzz.core.base.draw import Frame
+from fuzz.core.base.places import stray_places
+from fuzz.core.base.probe import PROBE
+from oracles.declared import AXIS
+from oracles.dtypes import FLOATS, ITEMSIZE
+from oracles.lazy import lazy
+from oracles.ops import OPS
+
+MAX_RANK = 6
+"""A tensor that a kernel is given has no higher rank; it is KF_MAX_RANK in kernelfuzz.h."""
+
+Strides = Literal["contiguous", "spaced", "pitched", "rows", "any"]
+
+_ANY = get_args(Strides).index("any")
+
+
+class Refusal(NamedTuple):
+    """Why a case is to be rejected."""
+
+    what: str
+    """What of it is invalid, such as 'dtype of x'."""
+    reason: str
+
+
+class DeclarationError(ValueError):
+    """A declaration that says something impossible. The message starts with the name of the field."""
+
+
+def one_of(field: str, value: object, known: tuple[str, ...]) -> None:
+    """Raise DeclarationError unless `value` is one of those."""
+    if value not in known:
+        close = get_close_matches(str(value), known, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise DeclarationError(f"{field}: {value!r} is not one of {', '.join(known)}{hint}")
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a kernel accepts. The generator gives it nothing else, except as deliberately invalid input."""
+
+    dtypes: tuple[str, ...] = ("f32",)
+    axis: Literal["last", "any"] = "last"
+    """Along which axis of the first input rows may lie."""
+    strides: Strides = "contiguous"
+    """'contiguous': C order without gaps; 'pitched': unit stride along the row, one distance between rows; 'spaced':
+    the same, where that is a row's length at least, as the leading dimensions of BLAS are; 'rows': unit stride along
+    the row, any strides between rows; 'any'. An axis of one element may have any stride, since nothing is ever reached
+    by it."""
+    aliases: tuple[tuple[str, str], ...] = ()
+    """These (output, input) pairs may be one and the same memory, such as (("y", "x"),) of rms_norm: in place."""
+    overlap: tuple[tuple[str, str], ...] = ()
+    """The memory of these (output, input) pairs may also overlap in part, as memmove takes it and memcpy does not."""
+    takes: tuple[str, ...] | None = None
+    """These optional tensors may be there, such as ("weight", "rstd") of rms_norm; others never are. None says what the
+    source does: of a Python kernel those that are parameters with a default, of a C kernel none."""
+    needs: tuple[str, ...] = ()
+    """These optional tensors must be there; of a Python kernel also those that are parameters without a default."""
+    mixed: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """The dtypes of tensors other than the first input, where they may differ from the default, as (name, dtypes): the
+    name of the first input stands for its dtype. By default each has the dtype that its `Operand` names."""
+    params: tuple[str, ...] | None = None
+    """These parameters that have a neutral value may have others. None says what the source does: a Python kernel takes
+    those that are parameters of its function, a C kernel none."""
+    stacked: tuple[str, ...] = ()
+    """These tensors may also have rank 2, as `Operand.stackable` says: row r of the first input takes their row r mod
+    rows."""
+    max: Mapping[str, int] = field(default_factory=dict)
+    """The largest extents, by dimension, such as {"n": 8192}."""
+    multiple_of: Mapping[str, int] = field(default_factory=dict)
+    """What extents must be multiples of, by dimension. A kernel that takes nothing but d = 64 says it with both:
+    `multiple_of={"d": 64}, max={"d": 64}`."""
+    empty: bool = True
+    """Tensors may have no elements: rows of length 0, or no rows."""
+    alignment: int = 1
+    """The address of every row's first element must be a multiple of so many bytes; 1 means any element-aligned one."""
+
+    outside: Literal["undefined", "rejects"] = "undefined"
+    """What happens with anything else: 'undefined', it is never tried; 'rejects', it is given to the kernel on purpose,
+    which must return KF_REJECTED."""
+    checks: tuple[str, ...] = ()
+    """The inputs of places that it looks through: a call in which one of their numbers is no place it rejects, whatever
+    happens with anything else. A kernel is given no such number in any other input."""
+
+    def __post_init__(self) -> None:
+        _check_dtypes("capabilities.dtypes", self.dtypes)
+        for pair in self.mixed:
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise DeclarationError(f"capabilities.mixed: write pairs, (('w', ('f32',)),), in place of {pair!r}")
+            _check_dtypes(f"capabilities.mixed: {pair[0]}", pair[1])
+        for dtype in self.dtypes:
+            one_of("capabilities.dtypes", dtype, FLOATS)
+        one_of("capabilities.axis", self.axis, ("last", "any"))
+        one_of("capabilities.strides", self.strides, get_args(Strides))
+        one_of("capabilities.outside", self.outside, ("undefined", "rejects"))
+        if self.alignment < 1 or self.alignment & (self.alignment - 1):
+            raise DeclarationError(f"capabilities.alignment: {self.alignment} is not a power of two")
+        _check_extents("max", self.max, least=0)
+        _check_extents("multiple_of", self.multiple_of, least=1)
+        for dim, step in self.multiple_of.items():
+            if 0 < self.max.get(dim, step) < step:
+                raise DeclarationError(f"capabilities.max: {dim}: no multiple of {step} is at most {self.max[dim]}")
+
+    def __hash__(self) -> int:
+        return hash(tuple(frozenset(v.items()) if isinstance(v, Mapping) else v for v in vars(self).values()))
+
+    @property
+    def rejects(self) -> bool:
+        """Whether it is given some invalid input on purpose."""
+        return self.outside == "rejects" or bool(self.checks)
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The formats that it names, of whichever tensors."""
+        named = {*self.dtypes, *(dtype for _, dtypes in self.mixed for dtype in dtypes)}
+        return tuple(dtype for dtype in FLOATS if dtype in named)
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """The optional tensors that may be there or must be."""
+        return (*(self.takes or ()), *self.needs)
+
+
+def _check_dtypes(field: str, given: object) -> None:
+    """Raise DeclarationError for what is no tuple, such as a string (each letter would be a dtype), or is empty."""
+    if not isinstance(given, tuple) or not given:
+        names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, list) else ()
+        raise DeclarationError(f"{field}: write a tuple, {names or ('f32',)}, in place of {given!r}")
+
+
+def _check_extents(field: str, given: object, least: int) -> None:
+    """Raise DeclarationError for what are no whole numbers by dimension."""
+    if not isinstance(given, Mapping) or not all(type(size) is int and size >= least for size in given.values()):
+        raise DeclarationError(f"capabilities.{field}: write numbers by dimension, {{'n': 64}}, in place of {given!r}")
+
+
+CONTIGUOUS_F32 = Capabilities()
+"""A kernel that declares nothing takes these."""
+
+
+@dataclass(frozen=True)
+class Capability:
+    """What kernels of one op and one declaration take: all that generation needs to know of them."""
+
+    op: str
+    able: Capabilities
+    shares_memory: bool = True
+    """Strides may be negative, one input may be another's memory, an output may overlap an input in part, and storages
+    may be sparse; torch has none of it."""
+    takes_threads: bool = False
+    """The kernel can be told how many threads to use: torch can."""
+    stray: tuple[str, ...] = ()
+    """Inputs of places that are drawn with numbers that are none, for kernels that promise to reject these."""
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @lazy
+    def _hash(self) -> int:
+        # Kept: it is asked for with every case, and capabilities have many fields.
+        return hash((self.op, self.able, self.shares_memory, self.takes_threads, self.stray))
+
+    @lazy
+    def _untaken(self) -> frozenset[str]:
+        """The optional tensors that are never there."""
+        return frozenset(OPS[self.op].optional) - {*self.able.optional}
+
+    @lazy
+    def empty(self) -> bool:
+        """Whether cases without elements are drawn. Of an op with places along a dimension there are none."""
+        return self.able.empty and not OPS[self.op].counted
+
+    @lazy
+    def _fixed(self) -> Mapping[str, float]:
+        """The parameters that have no other value than the neutral one."""
+        return {name: value for name, value in OPS[self.op].neutral.items() if name not in (self.able.params or ())}
+
+    def refusal(self, case: Case) -> str | None:
+        """Why `case` is outside the capabilities, in plain words, or None when it is within."""
+        foreign = self.foreign(case)
+        found = self.invalid(case) if foreign is None else None
+        return foreign if found is None else found.reason
+
+    def accepts(self, case: Case) -> bool:
+        """True when `case` is within the capabilities."""
+        return self.refusal(case) is None
+
+    def foreign(self, case: Case) -> str | None:
+        """Why `case` cannot even be tried: it says what the kernel has no way to hear of, and so cannot reject."""
+        if case.op != self.op:
+            return f"op {case.op}"
+        there = case.tensors.keys()
+        if not self._untaken.isdisjoint(there):
+            return f"{min(self._untaken & there)} is not taken"
+        for name in self.able.needs:
+            if name not in there:
+                return f"{name} is missing"
+        for name, value in self._fixed.items():
+            if case.params.get(name, value) != value:
+                return f"{name} {case.params[name]}"
+        if THREADS in case.params and not self.takes_threads:
+            return f"{case.params[THREADS]} threads"
+        if PROBE in case.params and self.shares_memory:  # a C kernel, whose worker makes calls in one way
+            return "a probe"
+        if not self.shares_memory and not case.apart:
+            return "tensors that share memory"
+        if not self.shares_memory and case.reaches_far:
+            return "a tensor larger than memory"
+        for name, tensor in case.tensors.items():
+            if len(tensor.layout.shape) > MAX_RANK:
+                return f"{name}: rank {len(tensor.layout.shape)}"
+            if not self.shares_memory and min(tensor.layout.strides, default=0) < 0:
+                return f"{name}: strides {tensor.layout.strides}"
+        strays = stray_places(case) if OPS[self.op].integers else {}
+        return next((f"{name}: {said}" for name, said in strays.items() if name not in self._borne), None)
+
+    @lazy
+    def _borne(self) -> frozenset[str]:
+        """The inputs that may have numbers that are no places: others would make it read elsewhere."""
+        return frozenset((*self.able.checks, *self.stray))
+
+    def is_dispatched(self, case: Case) -> bool:
+        """True when `case` is to be run: within the capabilities, or invalid input that is promised to be rejected.
+
+        Where a kernel takes empty tensors, nothing else about them is invalid: one that returns at once does no harm.
+        """
+        if self.foreign(case) is not None:
+            return False
+        found = self.invalid(case)
+        if found is None:
+            return True
+        rejects = self.able.outside == "rejects" or found == self._stray_refusal(case)
+        return rejects and not (self.able.empty and _is_empty(case))
+
+    def invalid(self, case: Case) -> Refusal | None:
+        """Why `case`, which is not foreign, is to be rejected."""
+        for output, source, relation in case.meetings():
+            if (output, source) not in (self.able.aliases if relation == "same" else self.able.overlap):
+                how = f"{output} {'in the memory of' if relation == 'same' else 'overlapping'} {source}"
+                return Refusal(how, how)
+        if not self.able.empty and _is_empty(case):
+            return Refusal("no elements", "no elements")
+        dtypes = {name: tensor.dtype for name, tensor in case.tensors.items()}
+        for name, tensor in case.tensors.items():
+            if tensor.dtype not in self.dtypes_of(name, dtypes):
+                return Refusal(f"dtype of {name}", f"{name}: dtype {tensor.dtype}")
+            found = self._layout_refusal(name, tensor)
+            if found is not None:
+                return found
+        main = OPS[self.op].main
+        shape = case.inputs[main].layout.shape
+        axis = int(case.params.get(AXIS, -1)) % max(len(shape), 1)
+        if self.able.axis == "last" and axis != len(shape) - 1:
+            return Refusal(f"axis of {main}", f"{main}: axis is not the last")
+        if shape and (self.able.max or self.able.multiple_of):
+            found = self._extent_refusal(Frame(case))
+            if found is not None:
+                return found
+        return self._stray_refusal(case)
+
+    def _stray_refusal(self, case: Case) -> Refusal | None:
+        strays = stray_places(case) if self.able.checks else {}
+        found = (
+            Refusal(f"place in {name}", f"{name}: {said}") for name, said in strays.items() if name not in self.stray
+        )
+        return next(found, None)
+
+    def _extent_refusal(self, frame: Frame) -> Refusal | None:
+        for dim, size in frame.sizes.items():
+            most, step = self.able.max.get(dim), self.step(dim)
+            if most is not None and size > most:
+                return Refusal(dim, f"{dim} = {size}, more than {most}")
+            if size % step:
+                return Refusal(dim, f"{dim} = {size}, no multiple of {step}")
+        return None
+
+    def takes(self, dim: str, size: int) -> bool:
+        """Whether a dimension may have that extent."""
+        op = OPS[self.op]
+        if op.fixed.get(dim, size) != size or op.whole({dim: size}) is None or (size == 0 and not self.empty):
+            return False
+        return size <= self.able.max.get(dim, size) and size % self.step(dim) == 0
+
+    def step(self, dim: str) -> int:
+        """What the extent of a dimension must be a multiple of."""
+        return self.able.multiple_of.get(dim, 1)
+
+    def dtypes_of(self, name: str, there: Mapping[str, str]) -> tuple[str, ...]:
+        """The dtypes that a tensor may have, where others have those that are `there`, by name: the first input, and
+        the one whose dtype this one has by default."""
+        main = self._main
+        if name == main:
+            return self.able.dtypes
+        mixed, usual = self._mixed.get(name), self._usual[name]
+        if mixed is not None:
+            return tuple(there[main] if dtype == main else dtype for dtype in mixed)
+        return (usual if usual in ITEMSIZE else there.get(usual) or there[main],)
+
+    @lazy
+    def _main(self) -> str:
+        return OPS[self.op].main
+
+    @lazy
+    def _usual(self) -> Mapping[str, str]:
+        return {operand.name: operand.dtype for operand in OPS[self.op].operands}
+
+    @lazy
+    def _mixed(self) -> Mapping[str, tuple[str, ...]]:
+        return dict(reversed(self.able.mixed))  # where a tensor is named twice, the first counts
+
+    @lazy
+    def _places(self) -> Mapping[str, tuple[int, int, int]]:
+        """The highest rank, the loosest layout and the alignment of rows that are taken, by tensor."""
+        op, able = OPS[self.op], self.able
+        loosest, found = get_args(Strides).index(able.strides), dict[str, tuple[int, int, int]]()
+        for name in self._usual:
+            flat = name in op.columns and name not in able.stacked
+            # A tensor without rows of its own has no pitch that a kernel could be told.
+            pitched = op.has_rows(name) or able.strides == "any"
+            alignment = able.alignment if op.has_rows(name) else 1
+            found[name] = 1 if flat else MAX_RANK, loosest if pitched else 0, alignment
+        return found
+
+    def _layout_refusal(self, name: str, tensor: Tensor | Output) -> Refusal | None:
+        layout, (rank, loosest, alignment) = tensor.layout, self._places[name]
+        if len(layout.shape) > rank:
+            return Refusal(f"rank of {name}", f"{name}: rank {len(layout.shape)}")
+        if loosest < _ANY and layout.looseness > loosest:
+            return Refusal(f"strides of {name}", f"{name}: strides {layout.strides}")
+        if alignment > 1 and not _rows_aligned(layout, ITEMSIZE[tensor.dtype], alignment):
+            return Refusal(f"alignment of {name}", f"{name}: rows not aligned to {alignment} bytes")
+        return None
+
+
+def _is_empty(case: Case) -> bool:
+    return any(tensor.layout.size == 0 for tensor in case.tensors.values())
+
+
+def _rows_aligned(layout: Layout, itemsize: int, alignment: int) -> bool:
+    outer = zip(layout.shape[:-1], layout.strides[:-1], strict=True)
+    pitches = [stride * itemsize for extent, stride in outer if extent > 1]
+    return layout.alignment(itemsize) % alignment == 0 and all(pitch % alignment == 0 for pitch in pitches)

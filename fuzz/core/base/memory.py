@@ -1,0 +1,85 @@
+"""Shared memory: how two tensors at one guard page lie to each other, and how to lay one over the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzz.core.base.case import CaseError, Layout
+
+
+def shift(source: Layout, output: Layout) -> int:
+    """Elements from the first element of an input to that of an output at the same guard page."""
+    return output.place[0] - output.lowest - (source.place[0] - source.lowest)
+
+
+def overlapping(source: Layout, output: Layout, distance: int) -> tuple[Layout, Layout]:
+    """An input and an output `distance` elements on, at the input's guard page.
+
+    The input moves away from the page where the output would lie beyond it. Raises CaseError where it lies exactly in
+    place of the input.
+    """
+    output = replace(output, guard=source.guard, offset=0)
+    start = source.place[0] - source.lowest + distance + output.lowest
+    offset = start if source.guard == "before" else -(start + output.extent)
+    if offset < 0:
+        source, offset = replace(source, offset=source.offset - offset), 0
+    output = replace(output, offset=offset)
+    if source.relation(output) == "same":
+        raise CaseError("outputs: exactly in place of the input, which is no overlap")
+    return source, output
+
+
+def meets(source: Layout, output: Layout) -> bool:
+    """True where some element of the output is at the place of one of the input, and not all of them one by one."""
+    if source.relation(output) != "overlap":
+        return False
+    return np.intersect1d(_places(source), _places(output) + shift(source, output)).size > 0
+
+
+def distances(source: Layout, output: Layout, axis: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return, for each element of an input that is at the place of one of an output, how many elements and how many
+    rows it comes after that one, row by row along an axis. Where several are at one place it is the first and the
+    last."""
+    read = _row_by_row(source, axis)
+    written = _row_by_row(output, axis) + shift(source, output)
+    place, first = np.unique(read, return_index=True)
+    last = read.size - 1 - np.unique(read[::-1], return_index=True)[1]
+    _, here, there = np.intersect1d(place, written, return_indices=True)
+    later, n = np.concatenate([first[here], last[here]]), source.shape[axis]
+    return later - np.tile(there, 2), later // n - np.tile(there // n, 2)
+
+
+def _row_by_row(layout: Layout, axis: int) -> NDArray[np.int64]:
+    """As of `_places`, row by row along an axis."""
+    return np.moveaxis(_places(layout).reshape(layout.shape), axis, -1).reshape(-1)
+
+
+def overlaps_itself(layout: Layout) -> bool:
+    """True where two elements are at one place."""
+    reach = 0
+    steps = sorted((abs(stride), extent) for extent, stride in zip(layout.shape, layout.strides, strict=True))
+    for stride, extent in steps if layout.size else ():
+        if extent > 1 and stride <= reach:  # as a rule they do; but strides of 2 and 3 may take turns
+            return np.unique(_places(layout)).size < layout.size
+        reach += (extent - 1) * stride
+    return False
+
+
+def contradicts_itself(layout: Layout, bits: bytes, itemsize: int) -> bool:
+    """True where two elements are at one place and have other bits: no memory holds such a tensor."""
+    if not overlaps_itself(layout):
+        return False
+    _, first, place = np.unique(_places(layout), return_index=True, return_inverse=True)
+    words = np.frombuffer(bits, f"<u{itemsize}")
+    return bool((words != words[first][place.reshape(-1)]).any())
+
+
+def _places(layout: Layout) -> NDArray[np.int64]:
+    """Offsets of all elements from the first one."""
+    offsets = np.zeros(1, np.int64)
+    for extent, stride in zip(layout.shape, layout.strides, strict=True):
+        offsets = (offsets[:, None] + np.arange(extent) * stride).reshape(-1)
+    return offsets

@@ -1,0 +1,109 @@
+"""Probes: other ways to make a call, which a right kernel cannot tell from the usual one.
+
+A case that has the param `PROBE` is called that way; the kernel is not told of it. What the call is made of follows
+from the case alone, so that whoever judges it knows it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzz.core.base.case import Case, Tensor
+from fuzz.core.base.dtypes import from_bits, numbers
+from fuzz.core.base.fill import FILL
+from oracles.dtypes import INTEGERS
+
+PROBE: Final = "_probe"
+"""The param that says by which probe a case is called. No parameter of an op can have that name."""
+WAS: Final = "_was"
+"""The param with the number that an element had before it was overwritten."""
+OVERWRITE, FRESH, CALLER, STREAM, GHOST = PROBES = ("overwrite", "fresh", "caller", "stream", "ghost")
+CALLS = 12
+"""The number of calls before the one that is judged, where there are some: a learning phase in the wild has 11."""
+MOST = len(PROBES) << 40
+"""No value of the param is larger."""
+
+
+def probed(case: Case, probe: str, element: int = 0) -> Case:
+    """Return the case called by a probe, where that is about the values with other ones. `element` is a number among
+    all elements of its inputs: `OVERWRITE` changes the first from there on that is not zero, which a kernel that does
+    not look at it would have been wrong about before; before `FRESH` that tensor has other ones."""
+    params = {**case.params, PROBE: element * len(PROBES) + PROBES.index(probe)}
+    called = replace(case, params=params)
+    name, place = place_of(called)
+    tensor = case.inputs[name]
+    if probe == GHOST:
+        return before(called)
+    if probe != OVERWRITE:
+        return called
+    values = numbers(tensor.bits, tensor.dtype, (-1,)).astype(np.float64)
+    place = (place + int(np.argmax(np.roll(values, -place) != 0))) % values.size
+    element += place - place_of(called)[1]
+    params[PROBE] = element * len(PROBES) + PROBES.index(probe)
+    was = numbers(tensor.bits, tensor.dtype, (-1,))[place]
+    number = int(was) if tensor.dtype in INTEGERS else float(was.astype(np.float64))
+    only = np.arange(tensor.layout.size) == place
+    return replace(case, params={**params, WAS: number}, inputs={**case.inputs, name: _altered(tensor, only)})
+
+
+def unprobed(case: Case) -> Case:
+    """Return the case called in the usual way, with what is filled then."""
+    return replace(case, params=without_probe(case.params))
+
+
+def without_probe(params: Mapping[str, float | int]) -> Mapping[str, float | int]:
+    """Return the other params."""
+    return {name: value for name, value in params.items() if name not in (PROBE, WAS, FILL)}
+
+
+def probe_of(case: Case) -> str:
+    """Return the probe by which the case is called; '' for the usual way."""
+    return PROBES[int(case.params[PROBE]) % len(PROBES)] if PROBE in case.params else ""
+
+
+def place_of(case: Case) -> tuple[str, int]:
+    """Return the input, and the number in it, of the element that the case is about."""
+    element = int(case.params[PROBE]) // len(PROBES) % max(case.elements, 1)
+    for name, tensor in case.inputs.items():
+        if element < tensor.layout.size:
+            return name, element
+        element -= tensor.layout.size
+    raise AssertionError("a probe of a case without elements")
+
+
+def before(case: Case) -> Case:
+    """Return the case with the values that its tensors have in the calls before: one element is another, or all of one
+    tensor are, or all. Where it can be none, such as the only place there is, it is what it was."""
+    name, place = place_of(case)
+    tensor = case.inputs[name]
+    if probe_of(case) == FRESH:
+        return replace(case, inputs={**case.inputs, name: _all_altered(tensor)})
+    if probe_of(case) != OVERWRITE:
+        return replace(case, inputs={each: _all_altered(one) for each, one in case.inputs.items()})
+    values = from_bits(tensor.bits, tensor.dtype, (-1,)).copy()
+    values[place] = case.params[WAS]
+    return replace(case, inputs={**case.inputs, name: replace(tensor, bits=values.tobytes())})
+
+
+def _all_altered(tensor: Tensor) -> Tensor:
+    return _altered(tensor, np.ones(tensor.layout.size, bool))
+
+
+def _altered(tensor: Tensor, where: NDArray[np.bool_]) -> Tensor:
+    """Halves, and 1 in place of what has none: of the same sign and of moderate size, as what the op takes. An integer
+    becomes another one that is there, or 0."""
+    values = from_bits(tensor.bits, tensor.dtype, (tensor.layout.size,))
+    if tensor.dtype in INTEGERS:
+        other = np.where(values == 0, values.max(initial=0), 0).astype(values.dtype)
+    else:
+        with np.errstate(all="ignore"):
+            numbers = values.astype(np.float64)
+            other = (numbers / 2).astype(values.dtype)
+            is_stuck = (other == values) | ~np.isfinite(numbers)
+        other = np.where(is_stuck, np.ones(1, values.dtype), other)
+    return replace(tensor, bits=np.where(where, other, values).astype(values.dtype).tobytes())

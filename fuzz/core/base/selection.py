@@ -1,0 +1,78 @@
+"""Choosing targets by name: globs and keyword expressions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+
+from fuzz.core.base.errors import UsageError
+
+Matcher = Callable[[str], bool]
+
+
+_SHORT = re.compile(r"^(\w+)@")
+_PLACE = re.compile(r"^(c\b.*@\w+)$")
+"""A target of C without what follows its place: compiler and options."""
+
+
+class SelectionError(UsageError):
+    """A selection that cannot be read or that selects nothing."""
+
+
+def globs(patterns: Iterable[str]) -> tuple[str, ...]:
+    """Split comma-separated globs. Target names hold commas too, so only a comma before another '@' separates.
+
+    'triton@interpret' is short for 'triton-*@interpret', and so for every kind; 'c-sve@qemu' for 'c-sve@qemu:*'.
+    """
+    parts = (part for pattern in patterns for part in re.split(r",(?=[^,]*@)", pattern) if part)
+    return tuple(_SHORT.sub(r"\1-*@", _PLACE.sub(r"\1:*", part)) for part in parts)
+
+
+def matches_any(name: str, patterns: Iterable[str]) -> bool:
+    """True when `name` matches one of the globs."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def keyword(expression: str) -> Matcher:
+    """A matcher for 'avx and not O0': words are substrings of the name; and, or, not and parentheses combine them."""
+    tokens = re.findall(r"\(|\)|[^\s()]+", expression)
+    matcher, rest = _either(tokens, expression)
+    if rest:
+        raise SelectionError(f"-k {expression!r}: cannot read {rest[0]!r} there")
+    return matcher
+
+
+def _either(tokens: list[str], whole: str) -> tuple[Matcher, list[str]]:
+    left, tokens = _both(tokens, whole)
+    while tokens and tokens[0] == "or":
+        right, tokens = _both(tokens[1:], whole)
+        left = _combine(any, left, right)
+    return left, tokens
+
+
+def _both(tokens: list[str], whole: str) -> tuple[Matcher, list[str]]:
+    left, tokens = _single(tokens, whole)
+    while tokens and tokens[0] == "and":
+        right, tokens = _single(tokens[1:], whole)
+        left = _combine(all, left, right)
+    return left, tokens
+
+
+def _single(tokens: list[str], whole: str) -> tuple[Matcher, list[str]]:
+    if not tokens or tokens[0] in ("and", "or", ")"):
+        raise SelectionError(f"-k {whole!r}: a word is missing {f'before {tokens[0]!r}' if tokens else 'at the end'}")
+    first, rest = tokens[0], tokens[1:]
+    if first == "not":
+        inner, rest = _single(rest, whole)
+        return (lambda name: not inner(name)), rest
+    if first == "(":
+        inner, rest = _either(rest, whole)
+        if not rest or rest[0] != ")":
+            raise SelectionError(f"-k {whole!r}: a closing parenthesis is missing")
+        return inner, rest[1:]
+    return (lambda name: first in name), rest
+
+
+def _combine(how: Callable[[Iterable[bool]], bool], left: Matcher, right: Matcher) -> Matcher:
+    return lambda name: how(part(name) for part in (left, right))

@@ -1,0 +1,159 @@
+"""Which case is to blame where a worker's process ended, hung or was left changed; every case gets an outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.execute.worker import ATTEMPTS, Conduct, Encoded, LostError, Worker
+from fuzz.core.transport import records
+from fuzz.core.transport.ending import Ending
+from fuzz.core.transport.frames import FrameError
+from fuzz.core.transport.steps import Steps
+
+_UNEXPLAINED = 5
+"""So often a target's worker may be killed or hang with nothing that shows it again before that is its kernel's doing.
+An operator, or a machine short of memory, ends one worker once or twice."""
+_AFTER_DEATH = "sent to the GPU together with a case that ended the process"
+_ATTRIBUTIONS = 3
+"""So often the case that changed the process is looked for; after that the last case of the frame stands for it."""
+
+
+class Blame:
+    """Runs cases on a worker, and again where that tells which of them is to blame."""
+
+    def __init__(self, worker: Worker, conduct: Conduct) -> None:
+        self._worker = worker
+        self._conduct = conduct
+        self._target = worker.target.id
+
+    def run(self, cases: Sequence[Encoded]) -> Steps[list[Outcome]]:
+        """One outcome per case, in order, whatever the kernel does. Raises FrameError, an internal error, where we sent
+        what is no case of its op."""
+        outcomes: list[Outcome] = []
+        try:
+            while len(outcomes) < len(cases):
+                start = len(outcomes)
+                ending = yield from self._worker.run(cases[start:], outcomes)
+                rest = cases[len(outcomes) :]
+                if len(outcomes) > start:
+                    yield from self._attribute_changes(cases[start : len(outcomes)], outcomes)
+                if ending is not None and (self._worker.target.batched or ending.unplaced) and len(rest) > 1:
+                    yield from self._find_culprits(rest, ending, outcomes)
+                elif ending is not None:
+                    outcomes.append((yield from self._judge_culprit(rest[0], ending)))
+        except LostError as error:
+            missing = Outcome(self._target, Status.NOT_RUN, detail=str(error))
+            outcomes += [missing] * (len(cases) - len(outcomes))
+        return outcomes
+
+    def _attribute_changes(self, cases: Sequence[Encoded], outcomes: list[Outcome]) -> Steps[None]:
+        """Where the process was found changed, go on in a new one, and say which of these cases changed it: a worker
+        looks at most of its process only after the last of them."""
+        changed = [place for place, each in enumerate(outcomes[-len(cases) :]) if _lasting(each)]
+        if not changed:
+            if any(each.changes for each in outcomes[-len(cases) :]):  # memory that was lost would be lost to the next
+                self._worker.renew()
+            return
+        self._worker.renew()
+        last = len(cases) - 1
+        if changed[0] < last or last == 0 or self._conduct.attributions == _ATTRIBUTIONS:
+            return
+        self._conduct.attributions += 1
+        again: list[Outcome] = []
+        yield from self._worker.run(cases, again, records.AUDIT_EACH)
+        self._worker.renew()
+        culprit = next((place for place, each in enumerate(again) if _lasting(each)), None)
+        found = outcomes[-1].changes
+        if culprit is None:
+            words = f"; after one of {len(cases)} calls, and not when they were made again"
+            changes = tuple(replace(each, words=each.words + words) for each in found)
+            outcomes[-1] = replace(outcomes[-1], changes=changes)
+        elif culprit != last:
+            outcomes[-1] = replace(outcomes[-1], changes=tuple(each for each in found if not each.lasts))
+            place = len(outcomes) - len(cases) + culprit
+            outcomes[place] = replace(outcomes[place], changes=again[culprit].changes)
+
+    def _find_culprits(self, cases: Sequence[Encoded], first: Ending, outcomes: list[Outcome]) -> Steps[None]:
+        """Run cases one by one of which nothing tells which ended the process: they were launched together, or answers
+        were lost with it."""
+        start, restarts = len(outcomes), self._conduct.restarts
+        for case in cases:
+            ending = yield from self._worker.run([case], outcomes)
+            if ending is not None:
+                outcomes.append((yield from self._judge_culprit(case, ending)))
+                if outcomes[-1].status is Status.DIED and self._conduct.searches:
+                    # Cases of one program are sent together, and often end it alike: each would cost two processes,
+                    # which take seconds on a GPU. A wrong hint of an address was never told of in 20 s.
+                    left = Outcome(self._target, Status.NOT_RUN, detail=_AFTER_DEATH)
+                    outcomes += [left] * (len(cases) - (len(outcomes) - start))
+                    return
+            else:
+                yield from self._attribute_changes([case], outcomes)
+        if any(outcome.status in (Status.DIED, Status.HUNG) for outcome in outcomes[start:]):
+            return
+        if first.early:
+            self._conduct.doubts += 1
+            return
+        self._conduct.restarts = restarts
+        if not self._is_excused(first):
+            detail = f"{first} (among {len(cases)} cases sent together; each of them alone returned)"
+            outcomes[start] = self._blamed(first, detail)
+
+    def _judge_culprit(self, culprit: Encoded, first: Ending) -> Steps[Outcome]:
+        """Run the case that had no answer again, alone, in a fresh process. Raises LostError.
+
+        A kernel that exhausts the memory is killed from outside too, every time: that is its outcome.
+        """
+        before, alone = self._worker.recent, list[Outcome]()
+        for _ in range(ATTEMPTS):
+            again = yield from self._worker.run([culprit], alone, patient=True)
+            if again is None or not again.from_outside:
+                break
+        if again is not None and again.refuses_frame:
+            raise FrameError(again.said)  # by a process whose kernel was not called yet
+        if again is not None:
+            limit = f"no answer within {self._worker.limit:g} s, and again alone in a fresh worker (see --case-limit)"
+            return self._blamed(again, limit if again.hung else str(again))
+        if first.early:
+            self._conduct.doubts += 1
+            return alone[0]
+        why = "alone in a fresh worker it returned"
+        if first.from_outside or first.hung:
+            if (yield from self._comes_again([*before, culprit], first)):
+                why += f", but not after the {len(before)} calls before it"
+            elif self._is_excused(first):
+                return alone[0]
+            else:
+                why += f"; this came {_UNEXPLAINED + 1} times"
+        return self._blamed(first, f"{first} ({why})")
+
+    def _comes_again(self, calls: Sequence[Encoded], first: Ending) -> Steps[bool]:
+        """Whether fresh processes that are given these calls end in that way too; where somebody may have killed it,
+        twice."""
+        for _ in range(1 if first.hung else 2):
+            self._worker.renew()
+            again = yield from self._worker.run(calls, [], patient=True)
+            if again is None or (again.hung, again.code) != (first.hung, first.code):
+                return False
+        return True
+
+    def _is_excused(self, ending: Ending) -> bool:
+        """Whether somebody else, or a busy machine, may have ended the process: it is counted, and not too often so."""
+        excused = (ending.from_outside or ending.hung) and self._conduct.restarts < _UNEXPLAINED
+        self._conduct.restarts += excused
+        return excused
+
+    def _blamed(self, ending: Ending, detail: str) -> Outcome:
+        """The outcome of the case that is to blame. A kernel whose cases hang again and again is given up: the others
+        would wait for it."""
+        self._conduct.hangs += ending.hung
+        if self._conduct.given_up:
+            self._worker.give_up(self._conduct.given_up)
+        return Outcome(self._target, Status.HUNG if ending.hung else Status.DIED, detail=detail)
+
+
+def _lasting(outcome: Outcome) -> bool:
+    """Whether the process is another one than before."""
+    return any(change.lasts for change in outcome.changes)

@@ -1,0 +1,299 @@
+"""The worker pool: one process for each target, and one thread that talks to them all."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, TypeVar
+
+from fuzz.core.adapters.build import Builder
+from fuzz.core.adapters.target import Attestation, NotRun, Target
+from fuzz.core.base.case import Case
+from fuzz.core.base.dispatch import Dispatch
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.execute.lane import Lane, TargetBatch, Wait
+from fuzz.core.execute.loop import Loop
+from fuzz.core.execute.sharing import Sharing
+from fuzz.core.execute.worker import Encoded
+from fuzz.core.transport.frames import encode_case
+
+_UNBOUNDED_LIMIT_S = 900.0
+_LOOK_S = 0.25
+"""Seconds between two looks at what is waited for: often enough for a live line, too rare to cost anything."""
+FRAME_BYTES = 4 << 20
+"""Cases are sent in frames of about this size, so that no worker holds a whole batch of large tensors."""
+
+
+@dataclass
+class Batch:
+    """Cases on their way through the workers."""
+
+    cases: tuple[Case, ...]
+    parts: list[TargetBatch] = field(default_factory=list, repr=False)
+    advance: Callable[[], None] = field(default=lambda: None, repr=False)
+    """Takes the batch some steps further, or waits for a moment."""
+
+    def outcomes(self) -> list[dict[str, Outcome]]:
+        """Wait for the batch. Per case, in order: the outcome of each target that it was dispatched to.
+
+        Raises FrameError, which is an internal error; whatever a kernel does is an outcome.
+        """
+        outcomes: list[dict[str, Outcome]] = [{} for _ in self.cases]
+        for part in self.parts:
+            while not part.done:
+                self.advance()
+            if part.error is not None:
+                raise part.error
+            for index, outcome in zip(part.indices, part.outcomes or (), strict=True):
+                outcomes[index][part.target] = outcome
+        return outcomes
+
+
+Watch = Callable[[Sequence[Wait]], Collection[str]]
+"""Told several times a second what is waited for; it returns the targets that shall not be waited for any longer."""
+
+
+def patient(waits: Sequence[Wait]) -> Collection[str]:
+    """Waits for everything."""
+    return ()
+
+
+class Pool(Protocol):
+    """Where cases run: worker processes, or this very process."""
+
+    @property
+    def statuses(self) -> Mapping[str, Attestation | NotRun]: ...
+
+    @property
+    def limits(self) -> Mapping[str, float]:
+        """The seconds that a case may take, by target; without those that no process of ours runs."""
+        ...
+
+    @property
+    def threads(self) -> int:
+        """The processor threads of a call that asks for no others; 0 where nobody knows."""
+        ...
+
+    watch: Watch
+    """Asked while a batch is waited for."""
+
+    def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch: ...
+
+    def renew(self) -> None: ...
+
+
+class WorkerPool:
+    """Builds, starts and feeds the workers of `targets`; a context manager.
+
+    `limit` is in seconds per case, by default that of each target; `second_run` runs every case twice with different
+    output poisons, instead of only where poison was left; `jobs` targets at most run at a time, by default one per
+    processor; `cache` is the folder of built workers, `cache_directory()` by default; with
+    `bounded`, only small cases are dispatched to slow targets; with `most_hangs`, a target is
+    given no more cases after so many that hung; no case may take more seconds than `longest`, but where kernels are
+    compiled now and then; without `at_once` workers that share processes are started with their first cases; what
+    is compiled while they run is added to the file `programs`.
+
+    A target that cannot run here has a NotRun in `statuses` and no outcomes, and so has one whose kernel cannot be
+    built or loaded, or whose worker is not what the target asks for. Entering raises CacheError.
+    """
+
+    threads = 1  # a worker asks OpenMP, linear algebra and torch for no more
+
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        *,
+        limit: float | None = None,
+        second_run: bool = False,
+        jobs: int | None = None,
+        cache: Path | None = None,
+        bounded: bool = True,
+        most_hangs: int | None = None,
+        longest: float | None = None,
+        at_once: bool = True,
+        programs: str = "",
+    ) -> None:
+        self.watch: Watch = patient
+        self.statuses: dict[str, Attestation | NotRun] = {}
+        self._targets = tuple(targets)
+        self._second_run = second_run
+        self._bounded = bounded
+        self._builder = Builder(cache, jobs, programs)
+        self._loop = Loop(jobs or os.cpu_count() or 1)
+        self._submitted = 0
+        self._looked = 0.0
+        self._at_once, sharing = at_once, Sharing()
+        self._lanes = [
+            Lane(target, self._limit(target, limit, longest), self._loop, most_hangs, sharing)
+            for target in self._targets
+            if target.unavailable() is None
+        ]
+
+    def _limit(self, target: Target, limit: float | None, longest: float | None) -> float:
+        """Return the seconds a case may take. A slow target that any case is dispatched to needs its time."""
+        if limit is None:
+            limit = target.case_limit if self._bounded or target.size_limit is None else _UNBOUNDED_LIMIT_S
+        bounds = longest is not None and not (target.batched or target.kernel.slow)
+        return min(limit, longest) if longest is not None and bounds else limit
+
+    @property
+    def limits(self) -> Mapping[str, float]:
+        return {lane.target.id: lane.limit for lane in self._lanes}
+
+    @property
+    def restarts(self) -> Mapping[str, int]:
+        """Workers that were replaced although their kernel did nothing wrong, by target; without the zeros."""
+        counted = {lane.target.id: lane.restarts for lane in self._lanes}
+        return {target: count for target, count in counted.items() if count > 0}
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """What was damaged in the cache of built workers, and was made anew."""
+        return self._builder.notices
+
+    @property
+    def busy_s(self) -> Mapping[str, float]:
+        """Seconds that each target's worker has been at work."""
+        return {lane.target.id: lane.busy_s for lane in self._lanes}
+
+    @property
+    def pids(self) -> Mapping[str, int]:
+        """Process of each live worker."""
+        found = {lane.target.id: lane.pid for lane in self._lanes}
+        return {target: pid for target, pid in found.items() if pid is not None}
+
+    def __enter__(self) -> WorkerPool:
+        # A thread each: compilers are waited for, and libraries that are imported. From then on there is one thread.
+        starters = ThreadPoolExecutor(max(1, len(self._lanes)))
+        try:
+            starting = {
+                lane.target.id: starters.submit(lane.start, self._builder, at_once=self._at_once)
+                for lane in self._lanes
+            }
+            for target in self._targets:
+                reason = target.unavailable()
+                self.statuses[target.id] = (
+                    awaited(starting[target.id], self._look) if reason is None else NotRun(reason)
+                )
+        except BaseException:
+            self.stop()
+            starters.shutdown(cancel_futures=True)
+            self._close()
+            raise
+        starters.shutdown()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch:
+        """Dispatch each case to every live target that accepts it; to those in `without` only the cases whose indices
+        are in `for_all`. Returns at once; see `Batch.outcomes`.
+
+        How much is held in memory is up to the caller: wait for one batch before submitting many.
+        """
+        batch = Batch(tuple(cases), advance=self._advance)
+        self._looked = time.monotonic()
+        self._submitted += 1
+        encoded = [Encoded(case, encode_case(case, self._second_run), []) for case in cases]
+        accepted: dict[Dispatch, tuple[list[int], list[list[Encoded]]]] = {}
+        for lane in self._lanes:
+            status = self.statuses[lane.target.id]
+            rests = lane.target.id in without
+            if isinstance(status, NotRun) or (rests and not for_all):
+                continue
+            dispatch = Dispatch(lane.target.kernel.capability, lane.target.size_limit if self._bounded else None)
+            if dispatch not in accepted:
+                indices = [index for index, case in enumerate(cases) if dispatch.accepts(case)]
+                accepted[dispatch] = indices, _split([encoded[index] for index in indices])
+            indices, frames = accepted[dispatch]
+            if status.wrong_dtypes or rests:
+                kept = [index for index in indices if not rests or index in for_all]
+                kept = self._without_faults(batch, lane.target.id, status, kept)
+                indices, frames = kept, _split([encoded[index] for index in kept])
+            if indices:
+                part = TargetBatch(lane.target.id, indices)
+                batch.parts.append(part)
+                lane.submit(self._submitted, part, frames)
+        return batch
+
+    def stop(self) -> None:
+        """Kill every worker and compiler, and wait for none of them. What they have not finished becomes NOT_RUN."""
+        self._builder.stop()
+        for lane in self._lanes:
+            lane.stop()
+
+    def renew(self) -> None:
+        """Give every target a new process: what is submitted next are its first calls."""
+        while self._loop.turn(_LOOK_S):
+            self._look_around()
+        for lane in self._lanes:
+            lane.renew()
+
+    def _advance(self) -> None:
+        self._loop.turn(_LOOK_S)
+        self._look_around()
+
+    def _look_around(self) -> None:
+        """Look, where the last look was long ago."""
+        if time.monotonic() - self._looked >= _LOOK_S:
+            self._look()
+            self._looked = time.monotonic()
+
+    def _look(self) -> None:
+        """Show `watch` what is waited for, and break off what it wants no more. What was submitted up to now counts as
+        what is waited for: of a kernel that hangs, more is on its way."""
+        waits = {lane: wait for lane in self._lanes if (wait := lane.wait()) is not None}
+        unwanted = self.watch(list(waits.values()))
+        for lane, wait in waits.items():
+            if wait.target in unwanted:
+                lane.cut(self._submitted, wait.broken_off)
+
+    def _without_faults(self, batch: Batch, target: str, status: Attestation, indices: Sequence[int]) -> list[int]:
+        """Those of the cases that need no dtype that is wrong there. The others are NOT_RUN, and say why."""
+        wrong: dict[int, Outcome] = {}
+        for dtype, why in status.wrong_dtypes.items():
+            concerned = [index for index in indices if dtype in batch.cases[index].dtypes]
+            wrong |= dict.fromkeys(concerned, Outcome(target, Status.NOT_RUN, detail=why))
+        if wrong:
+            batch.parts.append(TargetBatch(target, list(wrong), list(wrong.values())))
+        return [index for index in indices if index not in wrong]
+
+    def _close(self) -> None:
+        self.stop()
+        for lane in self._lanes:
+            lane.close()
+
+
+_T = TypeVar("_T")
+
+
+def awaited(future: Future[_T], look: Callable[[], None]) -> _T:
+    """The result, with a look around several times a second until it is there."""
+    while True:
+        try:
+            return future.result(_LOOK_S)
+        except TimeoutError:
+            if future.done():
+                return future.result()
+            look()
+
+
+def _split(cases: Sequence[Encoded]) -> list[list[Encoded]]:
+    """Cut into frames of about FRAME_BYTES."""
+    frames: list[list[Encoded]] = []
+    size = FRAME_BYTES
+    for case in cases:
+        if size + len(case.data) > FRAME_BYTES:
+            frames.append([])
+            size = 0
+        frames[-1].append(case)
+        size += len(case.data)
+    return frames

@@ -1,0 +1,54 @@
+"""Processes that several workers use in turn: on a GPU each has a context, which takes a second and half a gigabyte."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from fuzz.core.adapters.target import Program, Target
+from fuzz.core.transport.process import Process
+
+
+class Lender(Protocol):
+    """A worker that may have a process to give away."""
+
+    def lend(self) -> Process | None:
+        """Give away its process, if it has one that is idle."""
+        ...
+
+
+class Sharing:
+    """The workers of one pool, by the households of their programs. A process is its last user's until another one of
+    the household needs one."""
+
+    def __init__(self) -> None:
+        self._workers: dict[str, dict[Lender, None]] = defaultdict(dict)
+        self._starting = threading.Lock()
+
+    @contextmanager
+    def in_turn(self, target: Target) -> Iterator[None]:
+        """Inside, no other target that shares processes is started: it takes over that of the one before."""
+        if not target.shares:
+            yield
+            return
+        with self._starting:
+            yield
+
+    def join(self, worker: Lender, program: Program) -> None:
+        """Let others take over the processes of a worker. The one that started last is asked first."""
+        if program.household:
+            members = self._workers[program.household]
+            members.pop(worker, None)
+            members[worker] = None
+
+    def leave(self, worker: Lender, program: Program) -> None:
+        """Forget a worker."""
+        self._workers.get(program.household, {}).pop(worker, None)
+
+    def taken_over(self, worker: Lender, program: Program) -> Process | None:
+        """The idle process of another worker of the household, if there is one."""
+        others = [each for each in self._workers.get(program.household, ()) if each is not worker]
+        return next((found for each in reversed(others) if (found := each.lend()) is not None), None)

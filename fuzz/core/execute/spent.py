@@ -1,0 +1,32 @@
+"""The time of processors that explaining takes. On a busy machine other processes take most of what a clock shows: a
+rule that is found in ten seconds alone is found beside a whole test suite, too."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from fuzz.core.transport.taken import workers_time
+
+MOST_TIMES = 10
+"""What waits, in a sleep or for another machine, uses no processor here: no second of this time is more than so many of
+a clock's. Chosen, not measured."""
+
+
+def processors_time() -> float:
+    """Return the seconds of processors that this process and its workers have taken."""
+    return time.process_time() + workers_time()
+
+
+@dataclass(frozen=True)
+class Spent:
+    """A clock that begins now. It counts seconds of processors, those of kernels that run here and of workers, as far
+    as a clock does not say fewer: threads that run at once use more."""
+
+    _began: float = field(default_factory=time.monotonic)
+    _used: float = field(default_factory=processors_time)
+
+    def __call__(self) -> float:
+        """Return the seconds since it began."""
+        passed = time.monotonic() - self._began
+        return min(passed, max(processors_time() - self._used, passed / MOST_TIMES))

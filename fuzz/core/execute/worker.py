@@ -1,0 +1,343 @@
+"""A worker: one process at a time of one target, started, attested, given cases and ended."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from fuzz.core.adapters.build import BuildError
+from fuzz.core.adapters.target import Attestation, AttestationError, Program, Target, Unavailable
+from fuzz.core.base.case import Case
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.execute.sharing import Sharing
+from fuzz.core.transport import records
+from fuzz.core.transport.ending import EndedError, Ending
+from fuzz.core.transport.frames import AnswerError, Answers, CountError, Response, longest_answer, outcome_of
+from fuzz.core.transport.process import Process
+from fuzz.core.transport.steps import Steps
+
+_PATIENCE_S = 1.0
+"""A case is not taken for hung before so many seconds: what a machine that is busy, or a first call, may take."""
+_UNUSUAL = 100.0
+"""Nor before it took so many times what a case of its target takes. Those of a search differ in size by far more, but
+the largest do not take a second."""
+ATTEMPTS = 3
+"""A worker that is killed from outside is tried this many times."""
+_RECENT_CASES, _RECENT_BYTES = 256, 1 << 20
+"""The most calls before a death, and the most bytes of their cases, that are kept to be made again. Kernels that die
+now and then count calls, or fill something up: the planted ones do it within 100."""
+
+
+class Encoded(NamedTuple):
+    """A case on its way to workers."""
+
+    case: Case
+    data: bytes
+    """It in the protocol."""
+    answers: Answers
+    """What targets have answered to it."""
+
+
+class LostError(Exception):
+    """The worker cannot be started again, or is no longer wanted. The message says why."""
+
+
+@dataclass
+class Conduct:
+    """What is known of a target's conduct, whichever worker it has."""
+
+    most_hangs: int | None = None
+    """After so many cases that hung it is given no more; None where nothing else waits for it."""
+    hangs: int = 0
+    restarts: int = 0
+    """processes replaced after a death from outside, or a hang, that nothing showed again."""
+    killed_early: int = 0
+    """Processes that somebody killed before they had said what they are: no case was lost."""
+    attributions: int = 0
+    calls: int = 0
+    """Cases that were answered."""
+    busy_s: float = 0.0
+    """The seconds that they took."""
+    doubts: int = 0
+    """Cases that were taken for hung early, and returned alone."""
+
+    def patience(self, limit: float) -> float:
+        """Return the seconds after which a case is taken for hung until that is confirmed. Each time that this was
+        wrong they double."""
+        usual = self.busy_s / self.calls if self.calls else 0.0
+        return min(limit, max(_PATIENCE_S, _UNUSUAL * usual) * 2.0**self.doubts)
+
+    @property
+    def searches(self) -> bool:
+        """Whether it is given ever more cases, for which others wait, so that a few need not run."""
+        return self.most_hangs is not None
+
+    @property
+    def given_up(self) -> str:
+        """Why it is given no more cases; '' where it is."""
+        hangs_too_often = self.most_hangs is not None and self.hangs >= self.most_hangs
+        return f"not run again after {self.hangs} cases that hung" if hangs_too_often else ""
+
+
+class _Recent:
+    """The latest cases that a process has run."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        """How many it has run in all."""
+        self._cases: deque[Encoded] = deque()
+        self._bytes = 0
+
+    @property
+    def cases(self) -> tuple[Encoded, ...]:
+        return tuple(self._cases)
+
+    def add(self, cases: Sequence[Encoded]) -> None:
+        self.calls += len(cases)
+        self._cases.extend(cases)
+        self._bytes += sum(len(each.data) for each in cases)
+        while len(self._cases) > _RECENT_CASES or self._bytes > _RECENT_BYTES:
+            self._bytes -= len(self._cases.popleft().data)
+
+
+class Worker:
+    """The process of one target, and another one where that ended.
+
+    `limit` is in seconds per case. Where programs share a process, it is that of the worker that used it last.
+    """
+
+    def __init__(
+        self, target: Target, program: Program, limit: float, conduct: Conduct, sharing: Sharing | None = None
+    ) -> None:
+        self.target = target
+        self.limit = limit
+        self._conduct = conduct
+        self._program = program
+        self._process: Process | None = None
+        self._sharing = sharing or Sharing()
+        self._former: Process | None = None
+        """The one that its latest calls were made in, which may be another worker's now."""
+        self._at_work = False
+        self._has_guests = False
+        """Whether other kernels have run in its process."""
+        self._wants_fresh = False
+        self._is_apart = False
+        """Whether it shares no process: it cannot be loaded where others have been."""
+        self._lost: str | None = None
+        self._recent = _Recent()
+        self._running: tuple[Sequence[Encoded], list[Outcome], int] = (), [], 0
+        """The cases that were sent, the list to which their outcomes are added, and its length before."""
+
+    @property
+    def pid(self) -> int | None:
+        """The process id, while there is a process."""
+        process = self._process
+        return process.pid if process is not None else None
+
+    @property
+    def case(self) -> Case | None:
+        """The case that runs now; None while a process starts."""
+        cases, outcomes, before = self._running
+        process = self._process
+        at = max(len(outcomes) - before, 0 if process is None else process.begun - 1)
+        return cases[at].case if 0 <= at < len(cases) else None
+
+    @property
+    def recent(self) -> Sequence[Encoded]:
+        """What the process has run last, or had when it ended."""
+        return self._recent.cases
+
+    def start(self) -> Steps[Attestation]:
+        """Start the process and check what it is. Raises LostError, whose cause says whether the kernel is at fault."""
+        if self._lost is not None:
+            raise LostError(self._lost)
+        self._at_work = True
+        try:
+            hello = yield from self._hello()
+        except OSError as error:
+            self._process = None
+            raise self._given_up(f"the worker cannot be started: {error}") from error
+        except EndedError as error:
+            lost, cause = yield from self._unready(error)
+            raise lost from cause
+        finally:
+            self._at_work = False
+        if not self._is_apart:
+            self._sharing.join(self, self._program)
+        return (yield from self._attested(hello))
+
+    def _unready(self, error: EndedError) -> Steps[tuple[LostError, Exception]]:
+        """What is raised if a process ended before it said what it is, and its cause: the error if the kernel is
+        at fault."""
+        process, self._process, ending = self._process, None, error.ending
+        said = str(error)
+        if ending.hung and process is not None:
+            said = f"it is not ready after {process.start_limit:g} s{f': {ending.said}' if ending.said else ''}"
+        hindrance = "" if ending.cut or self._lost is not None else (yield from self._hindrance())
+        lost = self._given_up(hindrance or f"the worker cannot be started: {said}\n{ending.trace}".strip())
+        return lost, ConnectionError(str(error)) if ending.cut or hindrance else error
+
+    def _hindrance(self) -> Steps[str]:
+        """Why no worker at all can be started as this one is; '' where one can."""
+        try:
+            bystander = self._program.bystander()
+        except (BuildError, OSError):
+            return ""
+        if bystander is None:
+            return ""
+        self._process = bystander.process
+        if self._lost is not None:  # stopped before there was a process to kill
+            bystander.process.kill()
+        found = yield from bystander.hindrance()
+        self._process = None
+        return "" if self._lost is not None else found
+
+    def _attested(self, hello: str) -> Steps[Attestation]:
+        """Check what it says it is. Where others have been in its process it is asked again in one of its own."""
+        try:
+            return self._program.attested(hello)
+        except (Unavailable, BuildError, AttestationError) as error:
+            had_guests = self._has_guests
+            self.renew()
+            if had_guests:  # they may have registered or patched what it does, too
+                self._is_apart = True
+                self._sharing.leave(self, self._program)
+                return (yield from self.start())
+            raise self._given_up(str(error)) from error
+        except (LookupError, ValueError, TypeError, RecursionError) as error:  # whatever it says, and in what JSON
+            self.renew()
+            wrong = AttestationError(f"its worker says of itself what cannot be read: {error!r}")
+            raise self._given_up(str(wrong)) from wrong
+
+    def run(
+        self, cases: Sequence[Encoded], outcomes: list[Outcome], audits: int = records.AUDIT_LAST,
+        *, patient: bool = False,
+    ) -> Steps[Ending | None]:  # fmt: skip
+        """Run `cases`, and add what comes of each to `outcomes`, until they are done (None) or the process ends. A
+        `patient` one waits for each as long as it may take. Raises LostError."""
+        if self._process is None:
+            yield from self.start()
+        assert self._process is not None
+        if self._process is not self._former:
+            self._former, self._recent = self._process, _Recent()
+        self._running = cases, outcomes, len(outcomes)
+        self._at_work = True
+        hurried = not (patient or self.target.batched or self.target.kernel.slow)  # these compile now and then
+        self._process.patience = self._conduct.patience(self.limit) if hurried else self.limit
+        try:
+            yield from self._exchange(self._process, cases, outcomes, audits)
+        except EndedError as error:
+            self._process, self._wants_fresh = None, True
+            if error.ending.cut:
+                raise self._given_up(str(error.ending)) from error
+            return error.ending
+        finally:
+            self._running = (), [], 0
+            self._at_work = False
+        return None
+
+    def lend(self) -> Process | None:
+        """Give its process away, unless it is at work; for the next case it takes one over, or starts one."""
+        if self._at_work:
+            return None
+        process, self._process = self._process, None
+        return process
+
+    def renew(self) -> None:
+        """End the process; the next case is the first call of a new one."""
+        self._wants_fresh = True
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+    def give_up(self, reason: str) -> None:
+        """Run no more cases."""
+        self._lost = self._lost or reason
+
+    def stop(self, reason: str = "the run was stopped") -> None:
+        """End the process for good. What runs then is lost, for that reason."""
+        self._lost = reason
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def close(self) -> None:
+        """End the process and release what it holds."""
+        self.stop()
+        self._sharing.leave(self, self._program)
+        if self._process is not None:
+            self._process.close()
+
+    def _given_up(self, reason: str) -> LostError:
+        self.give_up(reason)
+        return LostError(self._lost)
+
+    def _hello(self) -> Steps[str]:
+        """Take over a process, unless a fresh one is wanted, or start one; another one when somebody kills it before it
+        speaks."""
+        found = None if self._wants_fresh or self._is_apart else self._sharing.taken_over(self, self._program)
+        if found is not None:
+            try:
+                self._process, self._has_guests = found, True
+                return (yield from found.load(self._program.order, self.limit))
+            except EndedError:  # it ended while nobody used it, or cannot load this: nobody is blamed for that
+                self._process = None
+        self._wants_fresh = self._has_guests = False
+        for attempt in range(ATTEMPTS):
+            try:
+                self._process = self._program.process(self.limit)
+                if self._lost is not None:  # stopped before there was a process to kill
+                    self._process.kill()
+                return (yield from self._process.hello())
+            except EndedError as error:
+                if self._lost is not None or not error.ending.from_outside or attempt == ATTEMPTS - 1:
+                    raise
+                self._conduct.killed_early += 1
+        raise AssertionError("unreachable")
+
+    def _exchange(
+        self, process: Process, cases: Sequence[Encoded], outcomes: list[Outcome], audits: int
+    ) -> Steps[None]:
+        since = time.monotonic()
+
+        def take(responses: Sequence[Response]) -> None:
+            nonlocal since
+            before = len(outcomes)
+            self._conduct.busy_s += time.monotonic() - since
+            self._conduct.calls += len(responses)
+            since = time.monotonic()
+            try:
+                for response in responses:
+                    earlier = self._has_guests or self._recent.calls or len(outcomes) > before
+                    if response.status == records.NO_MEMORY and earlier:
+                        process.refuse("earlier calls left no memory for this case")
+                    outcomes.append(self._outcome(response, cases[response.position], process))
+            finally:
+                if len(outcomes) > before:
+                    first = responses[0].position
+                    self._recent.add(cases[first : first + len(outcomes) - before])
+
+        def longest(position: int) -> int:
+            return longest_answer(cases[position].case)
+
+        yield from process.exchange([each.data for each in cases], take, audits, longest)
+
+    def _outcome(self, response: Response, case: Encoded, process: Process) -> Outcome:
+        """What the response says; a change that the kernel declares to keep is none. Raises EndedError."""
+        try:
+            outcome = outcome_of(response, case.case, self.target.id, case.answers)
+        except CountError as error:
+            if not process.foreign:  # our workers count right: this one was written over
+                process.refuse_answer(str(error))
+            return Outcome(self.target.id, Status.WRONG_SHAPE, detail=str(error))
+        except AnswerError as error:
+            process.refuse_answer(str(error))
+        if outcome.status is Status.OURS and self.target.kernel.untrusted:
+            process.refuse_answer(outcome.detail)  # nobody can tell who said that
+        kept = self.target.kernel.keeps
+        if not outcome.changes or not kept:
+            return outcome
+        return replace(outcome, changes=tuple(change for change in outcome.changes if change.kind not in kept))

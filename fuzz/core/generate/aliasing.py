@@ -1,0 +1,123 @@
+"""Cases whose tensors share memory: one buffer given as two inputs, an output that overlaps an input in part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from fuzz.core.base.capability import Capability
+from fuzz.core.base.case import Case, CaseError, Layout, contiguous
+from fuzz.core.base.draw import Draw, Placement
+from fuzz.core.base.feature import Feature
+from fuzz.core.base.memory import shift
+from fuzz.core.base.stream import Dice
+from fuzz.core.generate.capabilities import may_share
+from fuzz.core.generate.realise import draw_of, layout_of, realise
+from oracles.op import Op
+from oracles.ops import OPS
+
+ONE_IN = 12
+"""One drawn case in this many is aliased."""
+
+
+@dataclass(frozen=True)
+class _Sharing:
+    """A way in which two tensors can share memory."""
+
+    name: str
+    other: str
+    kind: str
+    """The kind is 'overlap' where an output overlaps an input, and 'shared' where two inputs share memory."""
+
+    @property
+    def label(self) -> tuple[str, str, str]:
+        """Such as 'y', 'over' and 'x', or 'residual', 'is' and 'x'."""
+        return self.name, "is" if self.kind == "shared" else "over", self.other
+
+
+def aliased(case: Case, capability: Capability, dice: Dice) -> Case:
+    """The case with shared memory, where the kernel takes that or promises to reject it; any other as it is.
+
+    Only what shares memory counts as visited.
+    """
+    ways = list(_sharings(case))
+    shared = _with_shared_memory(case, dice.pick(ways), dice.below(2**32), dice.below(2**32)) if ways else None
+    return shared if shared is not None and capability.is_dispatched(shared) else case
+
+
+def aliased_as(case: Case, label: tuple[str | int, ...], turn: int) -> Case:
+    """The case with the memory shared that `label` names, each turn in another way; as it is where that cannot be."""
+    way = next((way for way in _sharings(case) if way.label == label), None)
+    return (_with_shared_memory(case, way, turn, turn) if way is not None else None) or case
+
+
+def memory_labels(capability: Capability) -> Iterator[tuple[str, str, str]]:
+    """The ways in which cases within what a kernel takes can share memory."""
+    op = OPS[capability.op]
+    if not capability.shares_memory:
+        return
+    for output, source in op.aliases:
+        if (output, source) in capability.able.overlap and may_share(capability, output, source):
+            yield _Sharing(output, source, "overlap").label
+    for name in _addable(op):
+        if may_share(capability, name, op.main):
+            yield _Sharing(name, op.main, "shared").label
+
+
+def _addable(op: Op) -> Iterator[str]:
+    """Inputs that the first may be given as a second time."""
+    return (operand.name for operand in op.inputs if operand.name in op.alike and operand.name != op.main)
+
+
+def _with_shared_memory(case: Case, way: _Sharing, how: int, far: int) -> Case | None:
+    draw = draw_of(case)
+    changed = _shared(draw, way) if way.kind == "shared" else _overlapping(draw, way, how, far)
+    try:
+        made = realise(replace(changed, origin=replace(case.origin, labels=((Feature("memory"), way.label),))))
+    except CaseError:  # two outputs would meet
+        return None
+    if way.kind == "overlap" and (way.name, way.other, "overlap") not in made.meetings():
+        return None  # too small to have something in common and something not
+    return made
+
+
+def _sharings(case: Case) -> Iterator[_Sharing]:
+    op = OPS[case.op]
+    for output, source in op.aliases:
+        if output not in case.outputs or source not in case.inputs or case.outputs[output].alias is not None:
+            continue
+        tensor = case.inputs[source]
+        if tensor.dtype == case.outputs[output].dtype and tensor.layout.size > 0 and 0 not in tensor.layout.strides:
+            yield _Sharing(output, source, "overlap")
+    aliased = {output.alias for output in case.outputs.values()}
+    for name in _addable(op):
+        if name in case.inputs and name not in aliased and case.inputs[name].dtype == case.inputs[op.main].dtype:
+            yield _Sharing(name, op.main, "shared")
+
+
+def _shared(draw: Draw, way: _Sharing) -> Draw:
+    """Equal rows do not round at random to one another: only the worst case is sound."""
+    return replace(draw.with_parts(replace(draw.part(way.name), alias=way.other)), structured=True)
+
+
+def _overlapping(draw: Draw, way: _Sharing, how: int, far: int) -> Draw:
+    """The output some elements before or after the input: one, a row, or any number that leaves something in common."""
+    source = draw.part(way.other)
+    reach = layout_of(draw, source).extent
+    step = min((1, max(draw.n, 1), 1 + far % reach)[how % 3], max(reach - 1, 1))
+    source = replace(source, place=replace(source.place, offset=max(source.place.offset, step)))
+    moved = layout_of(draw, source)
+    over = _moved_by(moved, step if how // 3 % 2 else -step, how // 6)
+    output = replace(
+        draw.part(way.name),
+        place=Placement(guard=over.guard, offset=over.offset, strides=over.strides),
+        alias=way.other,
+        shift=(shift(moved, over), 0),
+    )
+    return draw.with_parts(source, output)
+
+
+def _moved_by(layout: Layout, shift: int, turn: int) -> Layout:
+    """The same strides, or C order without gaps, at another offset from the same guard page."""
+    dense = contiguous(layout.shape, layout.guard, layout.offset + shift)
+    return dense if turn % 2 else replace(layout, offset=layout.offset + shift)

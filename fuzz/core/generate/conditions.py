@@ -1,0 +1,133 @@
+"""Conditions: what a bug may need of a case, coarser than coverage labels, from which they follow; and which of them
+held together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from fuzz.core.base.feature import Feature, Label, label_words
+from fuzz.core.generate.capabilities import anything
+from fuzz.core.generate.coverage import RELATIONS
+from fuzz.core.generate.sketch import ROWS, N
+from fuzz.core.generate.space import space_of
+from oracles.ops import remembered
+
+Condition = Label
+"""A coarser feature, such as the remainder of n over 8, and one of its answers, such as '3'."""
+Pair = tuple[Condition, Condition]
+
+_SIZES = ((1, 1), (2, 16), (17, 64), (65, 256), (257, 1023), (1024, 4095), (4096, None))
+_ROWS = ((1, 1), (2, 4), (5, 16), (17, 64), (65, None))
+_MODULI: Mapping[int, tuple[int, ...]] = {8: tuple(range(8)), 64: (0, 1, 31, 32, 33, 63)}
+"""The remainders of n that count: all of short vectors, those at the edges of long ones."""
+_EVEN = 16
+"""Addresses that this divides let kernels take vectors."""
+SAME = "that of the first input"
+"""What a dtype is where it is no other."""
+SHAPE = frozenset(("n", "rows", "row remainder", "next to a power", "axis", "rank", "extents"))
+"""The kinds that a case's shape decides."""
+
+
+def of_label(label: tuple[Feature, Any]) -> tuple[Condition, ...]:
+    """The conditions that hold where a case has that coverage label; none for one that is only its own."""
+    kind, value = label
+    if kind.kind in ("n", "rows", "extent"):
+        return tuple(_of_extent(kind, value))
+    if kind.kind == "axis":
+        axis, rank = value
+        where = "last" if axis == rank - 1 else "first" if axis == 0 else "between"
+        return (kind, where), (Feature("rank"), str(rank))
+    if kind.kind == "dtype" and kind.subject:
+        own, _, main = value
+        return ((kind, SAME if own == main else own),)
+    if kind.kind == "alignment":
+        even = "a" if value % _EVEN == 0 else "no"
+        return ((Feature("address", kind.subject), f"{even} multiple of {_EVEN}"),)
+    is_own = kind.kind in ("tail", "remainder", "tile", "memory", "big", "target")
+    return () if is_own or (kind.kind == "recipe" and isinstance(value, tuple)) else (label,)
+
+
+def _of_extent(kind: Feature, extent: int) -> Iterator[Condition]:
+    if extent == 0:
+        return  # nothing else is so of a case without elements
+    classes = _SIZES if kind == N else _ROWS
+    low, high = next(each for each in classes if each[1] is None or extent <= each[1])
+    yield kind, str(low) if low == high else f"{low} to {high}" if high is not None else f"{low} or more"
+    if kind == N:
+        left = ((m, extent % m) for m, wanted in _MODULI.items() if extent % m in wanted)
+        yield from ((Feature("row remainder", operand=m), str(residue)) for m, residue in left)
+        far = next((far for far in (0, 1, -1) if extent > 4 and (extent - far).bit_count() == 1), None)
+        if far is not None:
+            yield Feature("next to a power"), f"{far:+d}" if far else "0"
+
+
+class Conditions:
+    """What can be so of a case of one op, each condition a bit."""
+
+    def __init__(self, op: str) -> None:
+        sizes = [(N, n) for n in range(1, _SIZES[-1][0] + 1)] + [(ROWS, rows) for rows, _ in _ROWS]
+        of_space = ((kind, value) for kind, values in space_of([anything(op)]).items() for value in values)
+        labels = (*sizes, *((Feature("extents"), relation) for relation in RELATIONS), *of_space)
+        self.all: Sequence[Condition] = tuple(dict.fromkeys(each for label in labels for each in of_label(label)))
+        self.bits: Mapping[Condition, int] = {condition: 1 << place for place, condition in enumerate(self.all)}
+        self._of_label: dict[Label, int] = {}
+
+    def holding(self, labels: Iterable[Label]) -> int:
+        """The bits of all conditions that hold for a case with these labels."""
+        found, known = 0, self._of_label
+        for label in labels:
+            bits = known.get(label)
+            if bits is None:
+                bits = known[label] = sum(self.bits.get(condition, 0) for condition in of_label(label))
+            found |= bits
+        return found
+
+
+@remembered(64)
+def conditions_of(op: str) -> Conditions:
+    """Those of an op."""
+    return Conditions(op)
+
+
+class Together:
+    """Which conditions held together: for each of them, by its bit, the bits of all that ever held beside it."""
+
+    def __init__(self, beside: Mapping[int, int] | None = None) -> None:
+        self.beside: dict[int, int] = dict(beside or {})
+
+    def see(self, holding: int) -> None:
+        """One case, of which these conditions hold."""
+        left = holding
+        while left:
+            lowest = left & -left
+            self.beside[lowest] = self.beside.get(lowest, 0) | holding
+            left ^= lowest
+
+    def add(self, later: Together) -> None:
+        """What was seen later."""
+        for bit, others in later.beside.items():
+            self.beside[bit] = self.beside.get(bit, 0) | others
+
+    def has(self, one: int, other: int) -> bool:
+        """Whether two conditions, by their bits, held together."""
+        return bool(self.beside.get(one, 0) & other)
+
+    def record(self, op: str) -> dict[str, Any]:
+        """As JSON, with the names of all conditions: another version may have others, or in another order."""
+        named = list(map(label_words, conditions_of(op).all))
+        return {"conditions": named, "beside": {str(bit.bit_length() - 1): f"{o:x}" for bit, o in self.beside.items()}}
+
+    @classmethod
+    def of_record(cls, op: str, record: Mapping[str, Any]) -> Together:
+        """What it says of conditions that there still are. Raises ValueError for what `record` does not make."""
+        try:
+            known = {label_words(condition): bit for condition, bit in conditions_of(op).bits.items()}
+            own = [known.get((kind, value), 0) for kind, value in record["conditions"]]
+            beside = {own[int(place)]: int(others, 16) for place, others in record["beside"].items()}
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"no record of conditions of {op}") from error
+        named = {
+            bit: sum(its for place, its in enumerate(own) if others >> place & 1) for bit, others in beside.items()
+        }
+        return cls({bit: others for bit, others in named.items() if bit})

@@ -1,0 +1,279 @@
+"""The extents of several dimensions: of each with a name, with tails, in relation to one another, and within what the
+formula has to calculate."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from fuzz.core.base.capability import MAX_RANK, Capability
+from fuzz.core.base.draw import spread_over
+from fuzz.core.base.feature import Feature
+from fuzz.core.base.stream import Dice, Stream
+from fuzz.core.generate.coverage import STEP, TILES
+from fuzz.core.generate.sketch import ENOUGH_ROWS, ROWS, USUAL_CASE, N, Sketch, fitting, fitting_n
+from oracles.formula.made import few, follows, long, short
+from oracles.op import Extents, Op
+from oracles.operand import OUTER
+from oracles.ops import OPS, remembered
+
+USUAL_WORK = 1 << 15
+"""Most cases have no step of more terms, see `Op.work`: the oracle takes a few milliseconds for these."""
+SMALL_WORK = 1 << 13
+"""Every second one has no step of more: an op of many dimensions would fill what room there is in each case."""
+CHEAP_WORK = 1 << 17
+"""What is made of other cases, relatives and probes, has no more: there are many of them."""
+LARGE_WORK = 1 << 20
+"""The terms of the largest step of the others: 0.1 to 0.3 s of the oracle."""
+MOST_WORK = 1 << 22
+"""The same of cases with tiles in all dimensions."""
+_LARGE_ONE_IN = 32
+_FREE_ONE_IN = 2
+"""The other cases keep the length of the rows that they were drawn with."""
+_BLOCKS = (4, 8, *TILES)
+"""The numbers of elements that kernels take at once along a dimension."""
+_LARGEST = 300
+"""No extent is drawn larger, but that of the rows, and those of `fuzz.core.generate.tiles`."""
+_WINDOWS = 32
+"""A case has room for so many windows, where one of many channels has nearly as many terms as other cases."""
+_EMPTY_ONE_IN = 48
+_PUBLISHED_ONE_IN = 4
+"""One free case in this many has extents of published models, where its op knows any; of those with whole tiles, every
+second."""
+_BATCHES = (1, 2, 3, 4, 6)
+FEW_BATCHES = (1, 1, 1, 2)
+"""The same of cases with whole tiles: it is not these that they are about."""
+
+
+@lru_cache(maxsize=64)
+def ranks_of(op: Op) -> Sequence[int]:
+    """The ranks that the first input may have."""
+    named = max(len(set(each.axes) - {OUTER}) for each in op.operands)
+    most = min(MAX_RANK - named, 4 if len(op.inner) == 1 else 3) if OUTER in op.inputs[0].axes else 0
+    return range(len(op.inner), len(op.inner) + most + 1)
+
+
+def usual_rank(op: Op) -> int:
+    """The rank of a first input that has two axes beside that of its rows, or one more than named ones, where its op
+    has such."""
+    return min(max(3, len(op.inner) + 1), ranks_of(op)[-1])
+
+
+@remembered(4096)
+def some_extents(capability: Capability, dim: str) -> Sequence[int]:
+    """Extents that a dimension may have: all of one element and more up to some tiles."""
+    return [size for size in range(1, 4 * max(STEP, capability.step(dim)) + 1) if capability.takes(dim, size)]
+
+
+@remembered(4096)
+def common(capability: Capability, dims: tuple[str, str]) -> Sequence[int]:
+    """Extents of several elements that two dimensions may have both, the smallest first."""
+    one, other = dims
+    return [size for size in some_extents(capability, one) if size > 1 and capability.takes(other, size)]
+
+
+def shaped(sketch: Sketch, dice: Dice, wish: Mapping[Feature, Any], *, free: bool, even: int = 1) -> Sketch:
+    """The sketch with an extent for each named dimension; of rows alone it has perhaps a published length.
+
+    `free`: its shape is nobody's wish. What is wished for stands, as far as all of it is not too much. `even`: a number
+    that divides the extents, where that is not too much.
+    """
+    op = OPS[sketch.capability.op]
+    if has_rows_alone(op):
+        return _published(sketch, dice) if free and op.shapes and dice.one_in(_PUBLISHED_ONE_IN) else sketch
+    most = LARGE_WORK if dice.one_in(_LARGE_ONE_IN) else dice.pick((SMALL_WORK, USUAL_WORK))
+    if free and dice.one_in(_FREE_ONE_IN):
+        sketch = replace(sketch, n=fitting_n(sketch.capability, _any(dice, _LARGEST)))
+    extents = Decisions(fitted(sketch), dice, most)
+    wished = {dim: wish[each] for dim in op.named if (each := Feature("extent", dim)) in wish}
+    if free:
+        if op.shapes and dice.one_in(_PUBLISHED_ONE_IN):
+            extents.publish()
+            extents.cut([op.row])
+        extents.keep({op.row: sketch.n, **extents.known})
+    elif ROWS in wish:
+        extents.keep({**wished, **extents.drawn})
+    elif sketch.outer or sketch.extents:
+        extents.keep({**extents.drawn, **wished})
+    else:
+        extents.keep({**wished, **({op.row: sketch.n} if N in wish else {})})
+        extents.cut(extents.drawn)
+    extents.draw(even)
+    return extents.sketch
+
+
+def _published(sketch: Sketch, dice: Dice) -> Sketch:
+    """The sketch with rows of a length that its op publishes."""
+    op = OPS[sketch.capability.op]
+    n = fitting_n(sketch.capability, dice.pick(op.shapes).get(op.row, sketch.n))
+    return replace(sketch, n=n, rows=min(sketch.rows, max(ENOUGH_ROWS, USUAL_CASE // max(n, 1))))
+
+
+def has_room(sketch: Sketch, wished: Extents) -> bool:
+    """Whether these extents beside those of the sketch are not too much; of rows alone, which have no others, they are
+    not."""
+    extents = Decisions(fitted(sketch), Dice(Stream(0)), USUAL_WORK)
+    return not wished or extents.op.work({**extents.drawn, **wished}) <= USUAL_WORK
+
+
+def fitted(sketch: Sketch) -> Sketch:
+    """The sketch with a rank that the op has, its row along the last axis where that is its place."""
+    op = OPS[sketch.capability.op]
+    ranks = ranks_of(op)
+    rank = min(max(sketch.rank, ranks[0]), ranks[-1])
+    outer, rows = sketch.outer, 1 if rank == 1 else sketch.rows
+    if not outer or len(outer) != rank - 1:
+        outer = spread_over(rows, rank - 1)
+    axis = min(sketch.axis, rank - 1) if op.turns else rank - 1
+    return replace(sketch, rank=rank, axis=axis, outer=outer)
+
+
+def possible(sketch: Sketch) -> Sketch:
+    """The sketch with so much shorter extents, where some are fixed, that the largest step has not too many terms, and
+    with so much longer ones that none is shorter than it must be, and that none of those that its op makes of them is
+    without elements, or no whole number."""
+    op = OPS[sketch.capability.op]
+    if not op.made and not op.least and (not op.fixed or has_rows_alone(op)):
+        return sketch
+    extents = Decisions(fitted(sketch), Dice(Stream(0)), 0)
+    extents.keep(extents.drawn)
+    for one, other in op.square:
+        extents.keep({other: extents.known[one]})
+    free = [dim for dim in extents.known if dim not in op.fixed]
+    while op.fixed and op.work(extents.known) > MOST_WORK:
+        longest = max(free, key=lambda dim: extents.known[dim], default="")
+        if extents.known.get(longest, 1) <= 1:
+            break
+        before = extents.known[longest]
+        extents.keep({longest: before // 2})
+        if extents.known[longest] >= before:  # a kernel takes no shorter ones
+            break
+    for _ in range(_LARGEST):  # a kernel may take no longer ones
+        longer = short(op.made, extents.known) | few(op.least, op.made, extents.known)
+        if not longer:
+            break
+        if shorter := long(op.made, extents.known) - op.fixed.keys():
+            known = dict(extents.known)
+            extents.keep({dim: known[dim] // 2 for dim in shorter})
+            if extents.known != known:  # a kernel takes shorter ones
+                continue
+        extents.keep({dim: extents.known[dim] + 1 for dim in longer})
+    return extents.sketch
+
+
+def has_rows_alone(op: Op) -> bool:
+    """Whether there is one extent to decide on, beside the number of rows, and a sketch has both."""
+    return op.turns and not op.further
+
+
+class Decisions:
+    """The extents of one sketch, decided one after the other."""
+
+    def __init__(self, sketch: Sketch, dice: Dice, most: int) -> None:
+        """`most`: the terms that the largest step may have."""
+        self.op, self._dice, self._base = OPS[sketch.capability.op], dice, sketch
+        least = self.op.work(self.op.fixed) if self.op.fixed else 0
+        self._most = max(most, min(LARGE_WORK, _WINDOWS * least))
+        self._batch = list(sketch.outer[: sketch.rank - len(self.op.inner)])
+        """Those of the axes without a name."""
+        self.known: dict[str, int] = {}
+        """What is decided, by dimension."""
+
+    @property
+    def drawn(self) -> Extents:
+        """Those that the sketch has."""
+        base, op = self._base, self.op
+        return {OUTER: math.prod(self._batch), **op.sizes((*base.outer, base.n), base.rank - 1), **base.extents}
+
+    @property
+    def sketch(self) -> Sketch:
+        """The sketch with what is decided."""
+        outer = (*self._batch, *(self.known[dim] for dim in self.op.inner[:-1]))
+        further = {dim: self.known[dim] for dim in self.op.further}
+        return replace(self._base, n=self.known[self.op.row], rows=math.prod(outer), outer=outer, extents=further)
+
+    def keep(self, extents: Extents) -> None:
+        """Decide on these, or the nearest that the kernel takes."""
+        capability = self._base.capability
+        if OUTER in extents and extents[OUTER] != math.prod(self._batch):
+            self._batch = [*spread_over(extents[OUTER], len(self._batch))]
+        self.known |= {dim: size if dim == OUTER else fitting(capability, dim, size) for dim, size in extents.items()}
+
+    def room(self, dim: str, others: Iterable[str] = ()) -> int:
+        """The largest extent with which no step has too many terms; a share of it where others need room too."""
+        if self.op.made:
+            return self._room_of_made(dim, {*others})
+        found, known = self._most, {**self.op.fixed, **self.known}
+        for step in (step for step in self.op.steps if dim in step):
+            left = self._most // math.prod(max(1, known.get(each, 1)) for each in step - {dim})
+            found = min(found, round(left ** (1 / (1 + len(step & {*others})))))
+        return max(1, found)
+
+    def _room_of_made(self, dim: str, others: Set[str]) -> int:
+        """The same where extents of dimensions follow from others."""
+        known, sizes = {**self.op.fixed, **self.known}, range(1, _LARGEST + 1)
+        most: int = bisect_right(sizes, self._most, key=lambda size: self.op.work({**known, dim: size}))
+        sharing = max(len(follows(self.op.made, step) & others - {dim}) for step in self.op.steps)
+        return max(1, round(math.pow(most, 1.0 / (1 + sharing))))
+
+    def publish(self) -> None:
+        """Decide on what published models have, as far as there is room: in two respects, such as heads and groups."""
+        for shape in (self._dice.pick(self.op.shapes) for _ in range(2)):
+            if self.known.keys().isdisjoint(shape) and self.op.work({**self.known, **shape}) <= self._most:
+                self.keep(shape)
+
+    def cut(self, dims: Iterable[str]) -> None:
+        """Decide on these as the sketch has them, but on no more than there is room for; what is decided stands."""
+        for dim in (dim for dim in dims if dim not in self.known):
+            size = min(self.drawn[dim], self.room(dim))
+            if dim == OUTER and size < self.drawn[dim]:
+                self._batch = [1] * len(self._batch)
+            self.keep({dim: size})
+
+    def draw(self, even: int = 1, batches: Sequence[int] = _BATCHES) -> None:
+        """Decide on all others: first on those that kernels take tiles of, each as likely before the others."""
+        left = rotated([dim for dim in self.op.tiled if dim not in self.known and dim != OUTER], self._dice)
+        for place, dim in enumerate(left):
+            room = self.room(dim, () if self._dice.one_in(3) else left[place + 1 :])
+            size = self._extent(room)
+            self.keep({dim: -(-size // even) * even if -(-size // even) * even <= room else size})
+        for dim in (dim for dim in self.op.named if dim not in self.known):
+            room = self.room(dim)
+            few = batches is FEW_BATCHES or not self._dice.one_in(4)
+            self.keep({dim: min(room, self._dice.pick(batches)) if few else self._extent(room)})
+        for axis in range(len(self._batch)) if OUTER not in self.known else ():
+            self.known[OUTER] = math.prod(self._batch[:axis])
+            self._batch[axis] = min(self.room(OUTER) // max(1, self.known[OUTER]), self._dice.pick(batches))
+
+    def _extent(self, room: int) -> int:
+        """An extent: now and then in relation to one of those that are decided, or 0."""
+        dice = self._dice
+        if self._base.capability.empty and dice.one_in(_EMPTY_ONE_IN):
+            return 0
+        if self.known and dice.one_in(4):
+            other = dice.pick(list(self.known.values()))
+            found = dice.pick((other, other, other + 1, other - 1, 2 * other, other // 2))
+        else:
+            found = _any(dice, min(room, _LARGEST))
+        return max(1, min(found, room, _LARGEST))
+
+
+def rotated(dims: Sequence[str], dice: Dice) -> Sequence[str]:
+    start = dice.below(max(1, len(dims)))
+    return *dims[start:], *dims[:start]
+
+
+def _any(dice: Dice, most: int) -> int:
+    """A number up to a largest one: small, around a multiple of a tile, or anything."""
+    kind = dice.below(4)
+    blocks = [block for block in _BLOCKS if block + 1 <= most]
+    if kind == 0 or (kind == 1 and not blocks):
+        return 1 + dice.below(min(most, 8))
+    if kind == 1:
+        block = dice.pick(blocks)
+        return min(most, block * (1 + dice.below(min(4, most // block))) + dice.pick((-1, 0, 1)))
+    return 1 + dice.below(min(most, 70) if kind == 2 else most)

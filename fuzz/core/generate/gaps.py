@@ -1,0 +1,165 @@
+"""The corners of one capability as bits of a number, and which coverage gaps a turn of the search goes for.
+
+What a shard has visited is one number: small enough to be handed on with every turn, and quick to ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from math import gcd
+
+from fuzz.core.base.capability import Capability
+from fuzz.core.base.feature import Answer, Feature, Label
+from fuzz.core.generate.coverage import length_labels
+from fuzz.core.generate.sketch import N
+from fuzz.core.generate.space import space_of
+from oracles.ops import remembered
+
+PARTS = 64
+"""The gaps of every kind are dealt out to so many parts, and each turn begins with the next part: what shards fill side
+by side is not the same."""
+
+
+ALONE = Feature("memory")
+"""The kind that is filled only where it is the first to be asked for."""
+ASKED = 14
+"""The number of gaps asked for at a time: what more fill besides is not worth the time that it takes."""
+_ALONE_EVERY = 5
+"""It comes first at one place in twice this many."""
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """One kind of labels: its values are neighbouring bits."""
+
+    name: Feature
+    values: tuple[Answer, ...]
+    first: int
+    step: int
+    """Steps of so many values come to each of them."""
+
+    @property
+    def mask(self) -> int:
+        """One for each value; they begin at the lowest bit."""
+        return (1 << len(self.values)) - 1
+
+    def next_to(self, waiting: int, place: int) -> Label:
+        """The first value at or after a place whose bit is set, of which there is one."""
+        at = place * self.step % len(self.values)
+        later = waiting >> at
+        found = at + _lowest(later) if later else _lowest(waiting)
+        return self.name, self.values[found]
+
+
+def _step(name: str, size: int) -> int:
+    """A step of its own for each kind, so that equal places of two kinds do not always meet."""
+    return next(step for step in count(7 + sum(name.encode()) % 32) if gcd(step, size) == 1)
+
+
+def _lowest(bits: int) -> int:
+    return (bits & -bits).bit_length() - 1
+
+
+class Corners:
+    """What cases for one capability can visit, each label a bit."""
+
+    def __init__(self, capability: Capability) -> None:
+        self._kinds: list[_Kind] = []
+        self._bits: dict[Label, int] = {}
+        for name, values in space_of([capability]).items():
+            self._kinds.append(_Kind(name, values, len(self._bits), _step(name.label(), len(values))))
+            for value in values:
+                self._bits[name, value] = 1 << len(self._bits)
+        self.size = len(self._bits)
+        self.everything = (1 << self.size) - 1
+        self._of_lengths: dict[int, int] = {}
+
+    def seen(self, labels: Iterable[Label]) -> int:
+        """The bits of these labels; what is no label of this capability has none."""
+        found = 0
+        for label in labels:
+            found |= self._bits.get(label, 0)
+        return found
+
+    def of_length(self, n: int) -> int:
+        """The bits that rows of n elements visit by their length."""
+        bits = self._of_lengths.get(n)
+        if bits is None:
+            bits = self._of_lengths[n] = self.seen(length_labels(n))
+        return bits
+
+    @cached_property
+    def _parts(self) -> Sequence[int]:
+        """The bits of each part."""
+        parts = [0] * PARTS
+        for kind in self._kinds:
+            for index in range(len(kind.values)):
+                parts[index * PARTS // max(len(kind.values), PARTS) % PARTS] |= 1 << (kind.first + index)
+        return parts
+
+    def gaps(self, visited: int, turn: int) -> Gaps:
+        """What is left for a turn."""
+        return Gaps(self, self.everything & ~visited, self._parts[turn % PARTS])
+
+    def wanted(self, waiting: int, place: int) -> list[Label]:
+        """A gap of every kind that has any, others at each place; first that of the kind with most.
+
+        At every second place another kind comes first: one that cannot be filled must not keep the others waiting.
+        After it comes the row length, which only the first to ask for it decides. What goes with no other kind comes
+        first more often.
+        """
+        pair, odd = divmod(place, 2)
+        left = [(kind, bits) for kind in self._kinds if (bits := waiting >> kind.first & kind.mask)]
+        if not left:
+            return []
+        turned = pair % len(left)  # among kinds of as many gaps, each is asked before the others in turn
+        order = sorted(left[turned:] + left[:turned], key=lambda each: -each[1].bit_count())
+        if not odd:
+            return [kind.next_to(bits, pair) for kind, bits in order[:ASKED]]
+        rounds, rest = divmod(pair, _ALONE_EVERY)
+        alone = [each for each in left if each[0].name == ALONE] if rest == 0 else []
+        turns, first = (rounds, left.index(alone[0])) if alone else divmod(pair - rounds, len(left))
+        order.remove(left[first])
+        order.sort(key=lambda each: each[0].name != N)
+        later = [kind.next_to(bits, pair + len(kind.values) // 2) for kind, bits in order[: ASKED - 1]]
+        return [left[first][0].next_to(left[first][1], turns), *later]
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """The coverage gaps of one capability that are left for one turn."""
+
+    corners: Corners
+    waiting: int
+    """Those that no case of the shard has visited."""
+    part: int
+    """Those that this turn begins with."""
+
+    def __bool__(self) -> bool:
+        return bool(self.waiting)
+
+    def without(self, visited: int) -> Gaps:
+        """What is left after that."""
+        return Gaps(self.corners, self.waiting & ~visited, self.part)
+
+    def wanted(self, place: int) -> list[Label]:
+        """A gap of every kind that has any."""
+        return self.corners.wanted(self.waiting, place)
+
+    def wants(self, label: Label) -> bool:
+        """Whether it is one of them."""
+        return bool(self.waiting & self.corners.seen([label]))
+
+    def filled(self, n: int) -> tuple[int, int]:
+        """The gaps that a row of n elements fills by its length: those of this turn's part, and all."""
+        bits = self.corners.of_length(n) & self.waiting
+        return (bits & self.part).bit_count(), bits.bit_count()
+
+
+@remembered(256)
+def corners_of(capability: Capability) -> Corners:
+    """What cases for that capability can visit."""
+    return Corners(capability)

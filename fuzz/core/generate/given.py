@@ -1,0 +1,206 @@
+"""Literal values, and recipes that start from them: the given values bit by bit, others of about their size, or plainer
+ones, by which a failure shows what it needs of its values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzz.core.base.draw import GIVEN, Given
+from fuzz.core.base.dtypes import NUMPY_DTYPE, from_bits, quantise
+from fuzz.core.base.stream import Reals, Stream
+from oracles.dtypes import form
+from oracles.formula.contract import Contract
+
+Values = NDArray[np.generic]
+
+
+def given_rows(values: Values) -> Given:
+    """What holds these values, whose last axis is the row."""
+    dtype = next(name for name, numpy in NUMPY_DTYPE.items() if numpy == values.dtype)
+    n = values.shape[-1] if values.ndim else 1
+    return Given(dtype, n, np.ascontiguousarray(values).tobytes())
+
+
+def rows_of(given: Given) -> Values:
+    """(rows, n) given values."""
+    return from_bits(given.bits, given.dtype, (given.rows, given.n))
+
+
+def repeated_or_cut(given: Given, rows: int, n: int, *, columns: bool = False) -> Values:
+    """Return `rows` rows and `n` columns of the given ones, over and over where there are fewer.
+
+    One row of `columns` is the last one: of a stack whose rows differ, often in that the first one is plain. More rows
+    than one that is given are multiples of it: rows that are all alike would tell nothing.
+    """
+    values = rows_of(given)
+    if not rows * n:
+        return np.zeros((rows, n), values.dtype)
+    if not values.size:  # of a case without elements
+        return np.ones((rows, n), values.dtype)
+    if columns and rows == 1:
+        values = values[-1:]
+    if values.shape == (rows, n):
+        return values
+    tiled = values[np.ix_(np.arange(rows) % len(values), np.arange(n) % given.n)]
+    with np.errstate(all="ignore"):  # as of a signalling NaN
+        return tiled.astype(np.float64) * np.arange(1.0, 1 + rows)[:, None] if columns and len(values) == 1 else tiled
+
+
+def made_of(recipe: str, values: Values, dtype: str, stream: Stream) -> Values:
+    """Values of that recipe in place of the given ones, for a case whose first input has that dtype."""
+    if recipe == GIVEN:
+        return values
+    with np.errstate(all="ignore"):
+        wide = values.astype(np.float64)
+    finite = np.abs(wide[np.isfinite(wide)])
+    level = float(finite.max(initial=0.0)) or 1.0
+    return _LIKE_GIVEN[recipe](wide.shape, level, dtype, stream)
+
+
+def stored(values: Values, dtype: str) -> Values:
+    """The values in a dtype: bit by bit where it is theirs."""
+    if values.dtype == NUMPY_DTYPE[dtype]:
+        return values
+    with np.errstate(invalid="ignore"):
+        return quantise(values.astype(np.float64), dtype)
+
+
+Like = Callable[[tuple[int, ...], float, str, Stream], Reals]
+
+
+def _normal(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
+    return stream.normal(int(np.prod(shape))).reshape(shape) * level
+
+
+def _steps(dtype: str, usual: int) -> int:
+    """A power of two by which ordinary values may grow, or shrink: in narrow formats one that squares just bear."""
+    return min(usual, form(dtype).emax * 2 // 5)
+
+
+def _scaled(power: int) -> Like:
+    """Normal values times 2^power, or as far as the dtype goes."""
+
+    def scaled(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
+        steps = _steps(dtype, abs(power))
+        values: Reals = np.ldexp(_normal(shape, level, dtype, stream), steps if power > 0 else -steps)
+        return values
+
+    return scaled
+
+
+def _ending(last: Callable[[float], float]) -> Like:
+    """Normal values, the last one of each row another."""
+
+    def ending(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
+        values = _normal(shape, level, dtype, stream)
+        values[:, -1:] = last(level)
+        return values
+
+    return ending
+
+
+def _large_last_row(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
+    """Normal values, those of the last row far larger: without them a sum over many rows hides that it is left out."""
+    values = _normal(shape, level, dtype, stream)
+    values[-1:] = np.ldexp(values[-1:], _steps(dtype, 16))
+    return values
+
+
+def _shifted(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
+    """Normal values beside a mean that is large: of others the mean is about 0, so that what it is hardly shows."""
+    return level + _normal(shape, level, dtype, stream) / 8.0
+
+
+NANS = "NaN"
+"""The recipe beside which nothing shows that only changes values."""
+LAST_ROW = "last row"
+"""The recipe that shows best what an output that has no rows lacks."""
+RANDOM = ("normal", "large", "tiny")
+"""The recipes below whose rounding errors are random."""
+_LIKE_GIVEN: Mapping[str, Like] = {
+    "ones": lambda shape, level, dtype, stream: np.full(shape, level),
+    "integers": lambda shape, level, dtype, stream: np.resize(np.arange(1.0, 8.0), shape) * level,
+    "normal": _normal,
+    "shifted": _shifted,
+    "large": _scaled(30),
+    "tiny": _scaled(-30),
+    "zeros": lambda shape, level, dtype, stream: np.zeros(shape),
+    "one NaN": _ending(lambda level: np.nan),
+    "one infinity": _ending(lambda level: np.inf),
+    "spike": _ending(lambda level: level * 256.0),
+    LAST_ROW: _large_last_row,
+    NANS: lambda shape, level, dtype, stream: np.full(shape, np.nan),
+}
+"""Recipes for values of about the size of the given ones."""
+VALUES = (GIVEN, *(name for name in _LIKE_GIVEN if name != NANS))
+"""All recipes that start from given values."""
+_NO_NUMBER = ("one NaN", "one infinity")
+UNEVEN = ("normal", "large", "tiny", "one NaN", "one infinity", "spike")
+"""Recipes for values of which no two neighbours are alike, so that one that is written over shows."""
+
+
+def judged_values(contract: Contract, recipes: Sequence[str] = VALUES) -> tuple[str, ...]:
+    """Return the recipes by which a kernel of the contract can be told right or wrong: with an element in each row that
+    is no number it passes whatever it does, where such elements are not judged."""
+    return tuple(each for each in recipes if contract.nonfinite != "unspecified" or each not in _NO_NUMBER)
+
+
+Plainer = Callable[[Reals], Reals]
+_OUTLIER = 16.0
+"""An element of this many times the median magnitude, or of one part in so many of it, is one that a row is about."""
+
+
+def _levels(values: Reals) -> Reals:
+    """One power of two per row, of about its root mean square."""
+    finite = np.where(np.isfinite(values), values, 0.0)
+    largest = np.abs(finite).max(axis=-1, keepdims=True, initial=0.0)
+    scale = np.where(largest > 0, largest, 1.0)  # squares of the largest numbers overflow
+    roots = scale * np.sqrt(np.mean(np.square(finite / scale), axis=-1, keepdims=True)) if values.size else scale
+    return np.broadcast_to(_power(roots), values.shape).copy()
+
+
+def _outliers(values: Reals) -> Reals:
+    """Ones, but for what is zero, not finite, or far larger or smaller than the rest."""
+    finite = np.abs(values[np.isfinite(values)])
+    middle = float(np.median(finite)) if finite.size else 1.0
+    ordinary = np.isfinite(values) & (np.abs(values) < _OUTLIER * middle) & (np.abs(values) > middle / _OUTLIER)
+    return np.where(ordinary, 1.0, _power(values))
+
+
+def _power(values: Reals) -> Reals:
+    """The power of two below each number; zeros, infinities and NaN as they are."""
+    ordinary = np.isfinite(values) & (values != 0)
+    exponents = np.frexp(np.where(ordinary, values, 1.0))[1] - 1
+    return np.where(ordinary, np.copysign(np.ldexp(1.0, exponents), values), values)
+
+
+def _short(values: Reals) -> Reals:
+    """Four bits of mantissa."""
+    ordinary = np.isfinite(values)
+    fractions, exponents = np.frexp(np.where(ordinary, values, 0.0))
+    return np.where(ordinary, np.ldexp(np.rint(fractions * 16.0) / 16.0, exponents), values)
+
+
+PLAIN: Mapping[str, Plainer] = {
+    "ones": np.ones_like,
+    "integers": lambda values: np.resize(np.arange(1.0, 8.0), values.shape),
+    "levels": _levels,
+    "outliers": _outliers,
+    "powers": _power,
+    "short": _short,
+}
+"""Ways to make values plain, the plainest first."""
+DRAWN = "drawn"
+"""This kind leaves values as they were drawn."""
+KINDS = (*PLAIN, DRAWN)
+
+
+def plain(kind: str, values: Values, dtype: str) -> Values:
+    """The values made plain, in their own dtype; the last axis is the row."""
+    if kind == DRAWN:
+        return values
+    with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are ordinary values here
+        return quantise(PLAIN[kind](values.astype(np.float64)), dtype)

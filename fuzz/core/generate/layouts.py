@@ -1,0 +1,121 @@
+"""Layouts: the named classes of strides, as pure functions of a shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from fuzz.core.base.case import Guard, Layout, contiguous
+
+
+@dataclass(frozen=True)
+class LayoutClass:
+    """A named way to lay out a tensor whose rows run along one axis."""
+
+    name: str
+    summary: str
+
+
+CONTIGUOUS = LayoutClass("contiguous", "C order without gaps")
+PITCHED = LayoutClass("pitched", "rows further apart than they are long")
+PADDED = LayoutClass("padded", "a gap after every axis, so that no two of them collapse into one")
+COLUMN_STEP = LayoutClass("column_step", "every second or third element along the row")
+TRANSPOSED = LayoutClass("transposed", "the row axis is not the fastest in memory")
+REVERSED = LayoutClass("reversed", "the row, the outermost axis, or both run backwards in memory")
+EXPANDED = LayoutClass("expanded", "all rows are one and the same memory (stride 0)")
+BROADCAST = LayoutClass(
+    "broadcast", "all slices along one axis are one and the same memory (stride 0), as one matrix for a whole batch is"
+)
+EXPANDED_ROW = LayoutClass("expanded_row", "all elements of a row are one and the same memory (stride 0)")
+EXPANDED_ALL = LayoutClass(
+    "expanded_all", "all elements are one and the same memory, as the gradient of a plain sum is"
+)
+
+LAYOUT_CLASSES: Mapping[str, LayoutClass] = {
+    layout.name: layout
+    for layout in (
+        CONTIGUOUS, PITCHED, PADDED, COLUMN_STEP, TRANSPOSED, REVERSED, EXPANDED, EXPANDED_ROW, EXPANDED_ALL, BROADCAST,
+    )
+}  # fmt: skip
+OVERLAPPING = frozenset({EXPANDED.name, EXPANDED_ROW.name, EXPANDED_ALL.name, BROADCAST.name})
+"""The classes in which elements share memory; they are for inputs only."""
+
+
+def classes_of(rank: int) -> tuple[str, ...]:
+    """Return the names of the classes that tensors of that rank can be told apart by: where there is one axis beside
+    that of the rows, one matrix for all is one row for all."""
+    return tuple(name for name in LAYOUT_CLASSES if rank > 2 or name != BROADCAST.name)
+
+
+def lay_out(name: str, shape: tuple[int, ...], axis: int, spread: int, guard: Guard, offset: int) -> Layout:
+    """A layout of class `name` for rows along `axis`.
+
+    `spread` (1 or more) says how far: the elements of each gap for 'pitched' and 'padded'; for 'column_step' the step
+    minus one, between 1 and 2; for 'reversed' which axes, and for 'broadcast' which one. Other classes ignore it.
+    """
+    others = [a for a in reversed(range(len(shape))) if a != axis]
+    if name == "pitched":
+        strides = _nest(shape, [axis, *others], gaps=[spread])
+    elif name == "padded":
+        strides = _nest(shape, [axis, *others], gaps=[spread + level for level in range(len(shape))])
+    elif name == "column_step":
+        strides = _nest(shape, [axis, *others], step=1 + (spread - 1) % 2 + 1)
+    elif name == "transposed":
+        strides = _nest(shape, [*others, axis])
+    elif name == "reversed":
+        strides = _reverse(_nest(shape, [axis, *others]), axis, others, spread)
+    elif name == "expanded":
+        strides = [0] * len(shape)
+        strides[axis] = 1
+    elif name == "broadcast":
+        several = [each for each in others if shape[each] > 1] or others or [axis]
+        shared = several[-1 if spread % 3 else 0]
+        strides = _nest(shape, [axis, *(each for each in others if each != shared)])
+        strides[shared] = 0
+    elif name == "expanded_row":
+        strides = _nest(shape, others)
+        strides[axis] = 0
+    elif name == "expanded_all":
+        strides = [0] * len(shape)
+    else:
+        strides = _nest(shape, list(reversed(range(len(shape)))))
+    return Layout(shape, tuple(strides), guard, offset)
+
+
+def _reverse(strides: list[int], axis: int, others: list[int], spread: int) -> list[int]:
+    """The row axis backwards, or the outermost one, or both, by turns of `spread`."""
+    outermost = others[-1:] or [axis]
+    for chosen in ([axis], outermost, [*{axis, *outermost}])[spread % 3]:
+        strides[chosen] = -strides[chosen]
+    return strides
+
+
+def _nest(shape: tuple[int, ...], order: list[int], step: int = 1, gaps: Sequence[int] = ()) -> list[int]:
+    """Strides that nest the axes in `order`, fastest first, with `gaps[level]` elements after each run of a level."""
+    strides = [0] * len(shape)
+    reach = step
+    for level, axis in enumerate(order):
+        strides[axis] = reach
+        reach = reach * max(shape[axis], 1) + (gaps[level] if level < len(gaps) else 0)
+    return strides
+
+
+def layout_class(layout: Layout, axis: int) -> str:
+    """The name of the class that a layout belongs to."""
+    steps = [(e, s, a == axis) for a, (e, s) in enumerate(zip(layout.shape, layout.strides, strict=True)) if e > 1]
+    along = next((stride for _, stride, is_row in steps if is_row), 1)
+    across = [(extent, stride) for extent, stride, is_row in steps if not is_row]
+    if along == 0 or any(stride == 0 for _, stride in across):
+        if along:
+            return "broadcast" if any(stride for _, stride in across) else "expanded"
+        return "expanded_all" if across and not any(stride for _, stride in across) else "expanded_row"
+    if any(stride < 0 for _, stride, _ in steps):
+        return "reversed"
+    dense = contiguous(layout.shape).strides
+    if all(s == d for e, s, d in zip(layout.shape, layout.strides, dense, strict=True) if e > 1):
+        return "contiguous"
+    if along > 1:
+        return "transposed" if any(stride < along for _, stride in across) else "column_step"
+    collapses = all(outer[1] == inner[0] * inner[1] for outer, inner in pairwise(across))
+    return "pitched" if collapses else "padded"

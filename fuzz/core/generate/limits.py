@@ -1,0 +1,160 @@
+"""Extents at which kernels stop being right: next to powers of two that a buffer, a block or an index has, and the
+numbers of their own source. Each is visited once by a search, soon, in a case that is as small as can be beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import replace
+from itertools import product
+
+from fuzz.core.base.capability import Capability
+from fuzz.core.base.case import Case
+from fuzz.core.base.draw import Draw
+from fuzz.core.base.feature import Feature
+from fuzz.core.base.stream import Dice, Stream
+from fuzz.core.generate.dims import CHEAP_WORK, FEW_BATCHES, SMALL_WORK, USUAL_WORK, Decisions, fitted, has_rows_alone
+from fuzz.core.generate.menus import menu_of
+from fuzz.core.generate.plan import plan
+from fuzz.core.generate.realise import cases_of, laid
+from fuzz.core.generate.sketch import first_recipes, fitting, simplest
+from oracles.dtypes import ITEMSIZE, SINGLE
+from oracles.formula.algorithm import traced
+from oracles.op import Op
+from oracles.operand import OUTER
+from oracles.ops import OPS, remembered
+
+_FIRST, _LIMITS = 4097, (8193, 4096, 4095)
+"""What is wrong from some length on is mostly wrong at the first one."""
+_ROWS = 1025
+"""More than a block has threads, and than bf16 counts: the first extent of what is counted, in a case of few elements
+else."""
+_FAR = 65537
+"""What is wrong there takes the oracle seconds, and what is right a few hundredths of one."""
+_BOTH = 257
+"""Two extents that are no limits themselves, and whose product is more than 16 bits count."""
+_LATE = 64
+"""The number of turns that come before those with such extents, and with many of what is counted: kernels are called
+for each of these, or interpreted."""
+_MANY = 1024
+"""The largest number of a source that something counted has."""
+IN_TURN = 3
+"""One turn has so many such cases, until none is left."""
+_STEPS = 128
+"""Where no such extent is taken, one at most so much longer is."""
+
+_OF_SIZES = "uniform"
+"""The recipe of every second one: its rows are small or large, where normal ones are all alike."""
+
+Limit = tuple[tuple[str, int], ...]
+"""Dimensions, and the extents that they have: one, or two together."""
+
+
+class Limits:
+    """Those of one capability, for kernels with these numbers in their sources."""
+
+    def __init__(self, capability: Capability, numbers: Sequence[int] = ()) -> None:
+        self._capability = capability
+        self._soon = tuple(dict.fromkeys(_soon(capability, numbers)))
+        self._late = tuple(dict.fromkeys(_late(capability)))
+
+    def draw(self, rank: int, place: int, dice: Dice) -> Draw | None:
+        """The draw of that place of a turn, where so many turns for the capability came before; None where none is
+        left."""
+        limits, turns = (self._late, rank - _LATE) if rank >= _LATE else (self._soon, rank)
+        at = turns * IN_TURN + place
+        return _drawn(self._capability, dice, limits[at]) if place in range(IN_TURN) and at < len(limits) else None
+
+
+def far_cases(capability: Capability, seed: int) -> list[Case]:
+    """One case with each of the longest extents, and of the largest products of two."""
+    op, dice = OPS[capability.op], Dice(Stream(seed).child("far"))
+    limits = [*_taken(capability, [_FAR], [*_lengths(op), *_soon_counted(op)]), *_together(capability)]
+    return cases_of([laid(_drawn(capability, dice, limit), 0, 1 + at) for at, limit in enumerate(limits)])
+
+
+def _soon(capability: Capability, numbers: Sequence[int]) -> Iterator[Limit]:
+    """The most telling first."""
+    op = OPS[capability.op]
+    lengths = _lengths(op)
+    yield from _taken(capability, [_FIRST], lengths)
+    yield from _taken(capability, [_ROWS], _soon_counted(op))
+    yield from _own(capability, numbers)
+    yield from _taken(capability, _LIMITS, lengths)
+    yield from _own(capability, [number + more for more in (1, -1) for number in numbers])
+
+
+def _own(capability: Capability, numbers: Sequence[int]) -> Iterator[Limit]:
+    op = OPS[capability.op]
+    yield from _taken(capability, numbers, _lengths(op), steps=1)
+    yield from _taken(capability, [number for number in numbers if number <= _MANY], _counted(op), steps=1)
+
+
+def _late(capability: Capability) -> Iterator[Limit]:
+    """Rows alone have their own there: see `THRESHOLDS` of `generate/sketch.py`, and `generate/big.py`."""
+    op = OPS[capability.op]
+    if not has_rows_alone(op):
+        yield from _taken(capability, [_FAR], _lengths(op))
+        yield from _taken(capability, [_FIRST, _FAR], _counted(op))
+    yield from _together(capability)
+
+
+def _together(capability: Capability) -> Iterator[Limit]:
+    """Yield what is counted together with the length of rows."""
+    op = OPS[capability.op]
+    for dim in _counted(op) if op.row in _lengths(op) else ():
+        both = tuple(pair for limit in _taken(capability, [_BOTH], [dim, op.row]) for pair in limit)
+        if len(both) == 2 and op.work(dict(both)) <= CHEAP_WORK:
+            yield both
+
+
+def _lengths(op: Op) -> Sequence[str]:
+    """The dimensions along which rows or sums lie; none where the oracle calculates one element after the other."""
+    if _scanned(op):
+        return ()
+    last = {each.axes[-1] for each in op.operands if each.axes}
+    return [dim for dim in op.tiled if dim != OUTER and (dim in last or op.dimensions[dim].reduced)]
+
+
+def _counted(op: Op) -> Sequence[str]:
+    """All others."""
+    lengths = _lengths(op)
+    return [dim for dim in ([OUTER] * (OUTER in op.inputs[0].axes) + [*op.named]) if dim not in lengths]
+
+
+def _soon_counted(op: Op) -> Sequence[str]:
+    """Those of them along which the oracle calculates all elements at once."""
+    return [dim for dim in _counted(op) if dim not in _scanned(op)]
+
+
+@remembered(256)
+def _scanned(op: Op) -> Set[str]:
+    whole = traced(op, [*op.params, *(each.name for each in op.operands)])
+    return {node.label for node in whole.nodes if node.kind == "scan"}
+
+
+def _taken(capability: Capability, sizes: Iterable[int], dims: Sequence[str], steps: int = _STEPS) -> Sequence[Limit]:
+    """The extents themselves, or the nearest that the kernel takes; none where none is near, or the oracle would take
+    long."""
+    op, found = OPS[capability.op], list[Limit]()
+    for size, dim in product(sizes, dims):
+        near = (fitting(capability, dim, size + more) for more in range(steps))
+        taken = next((each for each in near if capability.takes(dim, each)), None)
+        if taken is not None and op.work({dim: taken}) <= CHEAP_WORK:
+            found.append(((dim, taken),))
+    return found
+
+
+def _drawn(capability: Capability, dice: Dice, limit: Limit) -> Draw:
+    """A plain case with these extents, and few elements along all other dimensions. One that is long has the widest
+    dtype: of a narrow one the oracle may have to look at each element alone."""
+    op, long = OPS[capability.op], math.prod(size for _, size in limit) > _LIMITS[0]
+    rank, recipes = len(op.inner) + (OUTER in op.inputs[0].axes), first_recipes(op.name)
+    plain = next((each for each in menu_of(op.inputs[0]).often if each in recipes), recipes[0])
+    plain = _OF_SIZES if _OF_SIZES in recipes and dice.one_in(2) else plain
+    base = replace(simplest(capability, dice), rank=rank, axis=rank - 1, recipe=plain)
+    extents = Decisions(fitted(base), dice, USUAL_WORK if {dim for dim, _ in limit} & {*_lengths(op)} else SMALL_WORK)
+    extents.keep(dict(limit))
+    extents.draw(batches=FEW_BATCHES)
+    widest = max(capability.able.dtypes, key=lambda dtype: (dtype == SINGLE.name, ITEMSIZE[dtype]))
+    return plan(extents.sketch, {Feature("dtype", op.main): widest} if long else {}, dice)

@@ -1,0 +1,251 @@
+"""What the values of an input always are among examples, such as those of a lower triangular matrix: one table says how
+that is seen, and how values that are drawn are made so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzz.core.base.dtypes import quantise
+from fuzz.core.base.stream import Reals
+from oracles.dtypes import FORMATS
+from oracles.op import Op
+from oracles.operand import Kept
+from oracles.ops import remembered
+
+Numbers = tuple[float, ...]
+Values = NDArray[np.generic]
+_LEAST = 3
+"""A smaller matrix looks triangular, or symmetric, by chance."""
+_MANY = 8
+"""Rows of fewer elements are in order by chance: one in 40,000 of eight."""
+_ENOUGH = 16
+"""Fewer elements than this are of some numbers alone, or of one sign, by chance."""
+_FEW = 3
+"""The most different numbers that stand for kinds, as 0 and 1 of a mask do."""
+
+
+@dataclass(frozen=True)
+class Property:
+    """What values may always be."""
+
+    words: str
+    """What they are then; with places for its numbers."""
+    holds: Callable[[Reals, Numbers, float], bool]
+    """Whether values are so, which have that unit roundoff."""
+    made: Callable[[Reals, Numbers], Reals]
+    """Values that are so, of any others."""
+    shows: Callable[[Reals], bool]
+    """Whether it is no accident that these are so."""
+    numbers: Callable[[Reals], Numbers] = lambda values: ()
+    """The numbers that are part of it, given all values that there are."""
+    group: str = ""
+    """Values have one property of a group: the first one."""
+    is_square: bool = False
+    """Whether it is one of matrices, which are square where those of the examples are."""
+    is_range: bool = False
+    """Whether it is one of magnitude or sign, which a reference hardly ever promises: that is told, and not kept."""
+
+
+def _lower(values: Reals) -> Reals:
+    return np.tril(values)
+
+
+def _diagonal(values: Reals) -> Reals:
+    return np.where(np.eye(*values.shape[-2:]) == 1.0, values, 0.0)
+
+
+def _symmetric(values: Reals) -> Reals:
+    n, found = min(values.shape[-2:]), values.copy()
+    block = values[..., :n, :n]
+    found[..., :n, :n] = np.where(np.tri(n, dtype=bool), block, np.swapaxes(block, -1, -2))
+    return found
+
+
+def _hot(values: Reals) -> Reals:
+    places = np.argmax(np.nan_to_num(values), -1)
+    return np.where(np.arange(values.shape[-1]) == places[..., None], 1.0, 0.0)
+
+
+def _shares(values: Reals) -> Reals:
+    sizes = np.abs(np.where(np.isfinite(values), values, 1.0))
+    sizes = sizes / np.maximum(sizes.max(-1, keepdims=True), np.finfo(np.float64).tiny)
+    sizes = np.where(sizes.sum(-1, keepdims=True) > 0.0, sizes, 1.0)
+    found: Reals = sizes / sizes.sum(-1, keepdims=True)
+    return found
+
+
+def _among(values: Reals, numbers: Numbers) -> Reals:
+    """The number in the place of its sign, or of its third of the line."""
+    limits = [0.0] if len(numbers) == 2 else [-0.5, 0.5]
+    return np.take(numbers, np.searchsorted(limits, np.nan_to_num(values), side="right"))
+
+
+def _whole(values: Reals, numbers: Numbers) -> Reals:
+    low, high = numbers
+    return low + np.mod(np.floor(np.where(np.isfinite(values), values, 0.0)), high - low + 1.0)
+
+
+def _within_one(values: Reals) -> Reals:
+    sizes = np.abs(np.where(np.isfinite(values), values, 0.5))
+    return np.where(sizes > 1.0, sizes - np.floor(sizes), sizes)
+
+
+def _is(made: Callable[[Reals], Reals]) -> Callable[[Reals, Numbers, float], bool]:
+    return lambda values, numbers, u: np.array_equal(made(values), values, equal_nan=True)
+
+
+def _by(made: Callable[[Reals], Reals]) -> Callable[[Reals, Numbers], Reals]:
+    return lambda values, numbers: made(values)
+
+
+def _is_matrix(values: Reals) -> bool:
+    return values.ndim > 1 and min(values.shape[-2:]) >= _LEAST
+
+
+def _matrix(words: str, made: Callable[[Reals], Reals], shows: Callable[[Reals], bool]) -> Property:
+    return Property(
+        words, lambda values, numbers, u: values.ndim > 1 and np.array_equal(made(values), values, equal_nan=True),
+        _by(made),
+        lambda values: _is_matrix(values) and shows(values), group="order", is_square=True,
+    )  # fmt: skip
+
+
+def _varies(values: Reals) -> bool:
+    return bool(np.unique(values[np.triu(np.ones(values.shape[-2:], bool), 1) & np.ones_like(values, bool)]).size > 1)
+
+
+def _in_order(values: Reals) -> bool:
+    return values.shape[-1] >= _MANY and bool((values[..., :1] != values[..., -1:]).any())
+
+
+def _is_many(values: Reals) -> bool:
+    return values.size >= _ENOUGH and np.unique(values).size > _FEW
+
+
+def _ones(upper: int) -> Callable[[Reals], Reals]:
+    """1 on one side of the diagonal, 0 on the other."""
+
+    def made(values: Reals) -> Reals:
+        below = np.tri(*values.shape[-2:])
+        return np.broadcast_to(1.0 - below if upper else below, values.shape)
+
+    return made
+
+
+PROPERTIES: Mapping[str, Property] = {
+    "causal": _matrix("1 up to the diagonal and 0 above", _ones(0), lambda values: True),
+    "future": _matrix("0 up to the diagonal and 1 above", _ones(1), lambda values: True),
+    "diagonal": _matrix("diagonal", _diagonal, lambda values: bool(values.any())),
+    "lower": _matrix("lower triangular", _lower, lambda values: bool(np.tril(values, -1).any())),
+    "upper": _matrix("upper triangular", np.triu, lambda values: bool(np.triu(values, 1).any())),
+    "symmetric": Property(
+        "symmetric",
+        lambda values, numbers, u: values.ndim > 1 and values.shape[-1] == values.shape[-2]
+        and np.array_equal(_symmetric(values), values, equal_nan=True),
+        _by(_symmetric), lambda values: _is_matrix(values) and _varies(values), group="order", is_square=True,
+    ),
+    "one_hot": Property(
+        "one-hot along each row", _is(_hot), _by(_hot),
+        lambda values: values.shape[-1] > 1 and values.size >= 4 * values.shape[-1], group="order",
+    ),
+    "shares": Property(
+        "not negative, and adds up to 1 along each row",
+        lambda values, numbers, u: bool((values >= 0).all() and (np.abs(values.sum(-1) - 1.0) <= 4.0 * u).all()),
+        _by(_shares), lambda values: values.shape[-1] > 1 and values.size >= 2 * values.shape[-1], group="order",
+    ),
+    "ascending": Property(
+        "in ascending order along each row", lambda values, numbers, u: not (np.diff(values) < 0).any(),
+        _by(lambda values: np.sort(values, -1)), _in_order, group="order",
+    ),
+    "descending": Property(
+        "in descending order along each row", lambda values, numbers, u: not (np.diff(values) > 0).any(),
+        _by(lambda values: -np.sort(-values, -1)), _in_order, group="order",
+    ),
+    "among": Property(
+        "{}", lambda values, numbers, u: bool(np.isin(values, numbers).all()), _among,
+        lambda values: values.size >= _ENOUGH and 1 < np.unique(values).size <= _FEW,
+        lambda values: tuple(np.unique(values).tolist()), group="numbers",
+    ),
+    "whole": Property(
+        "whole numbers from {} to {}",
+        lambda values, numbers, u: bool(((values == np.floor(values)) & (values >= numbers[0])
+                                         & (values <= numbers[1])).all()),
+        _whole, _is_many, lambda values: (float(values.min()), float(values.max())), group="numbers",
+    ),
+    "unit": Property(
+        "from 0 to 1", lambda values, numbers, u: bool(((values >= 0) & (values <= 1)).all()), _by(_within_one),
+        _is_many, group="numbers", is_range=True,
+    ),
+    "not_negative": Property(
+        "never negative", lambda values, numbers, u: not (values < 0).any(), _by(np.abs),
+        _is_many, group="numbers", is_range=True,
+    ),
+}  # fmt: skip
+"""What is looked for, the narrowest first. Another row needs nothing else."""
+_WITHOUT_NUMBERS = ("causal", "future", "one_hot", "shares")
+"""These say which numbers there are."""
+
+
+def observed(samples: Sequence[Values], u: float) -> Kept:
+    """Return what the values of a tensor always are, given several draws of it, whose unit roundoff is `u`."""
+    wide = [np.asarray(each, dtype=np.float64) for each in samples]
+    if not wide or any(not each.ndim or not each.size or not np.isfinite(each).all() for each in wide):
+        return ()
+    found, groups = dict[str, Numbers](), set[str]()
+    every = np.concatenate([each.reshape(-1) for each in wide])
+    flags = samples[0].dtype.kind in "biu"  # of which the dtype says which numbers there are
+    for name, each in PROPERTIES.items():
+        if each.group in groups or (each.group == "numbers" and (flags or not {*_WITHOUT_NUMBERS}.isdisjoint(found))):
+            continue
+        numbers = each.numbers(every)
+        if all(each.shows(one) and each.holds(one, numbers, u) for one in wide):
+            found[name] = numbers
+            groups.add(each.group)
+    return tuple(found.items())
+
+
+def made_so(kept: Kept, values: Values, dtype: str) -> Values:
+    """Return values of a dtype as they always are; those that are so already, bit by bit."""
+    if holds(kept, values, dtype):
+        return values
+    with np.errstate(all="ignore"):
+        wide = before = values.astype(np.float64)
+        for name, numbers in reversed(kept):  # what is in order stays so
+            wide = PROPERTIES[name].made(wide, numbers)
+    made = quantise(wide, dtype) if dtype in FORMATS else wide.astype(values.dtype)
+    return np.where((wide == before) | (np.isnan(wide) & np.isnan(before)), values, made)
+
+
+def holds(kept: Kept, values: Values, dtype: str) -> bool:
+    """Whether values of a dtype are as they always are."""
+    if not values.size:
+        return True
+    with np.errstate(all="ignore"):
+        wide, u = values.astype(np.float64), FORMATS[dtype].u if dtype in FORMATS else 0.0
+        return all(PROPERTIES[name].holds(wide, numbers, u) for name, numbers in kept)
+
+
+@remembered(64)
+def kept_by(op: Op) -> Mapping[str, Kept]:
+    """Return what the values of an op's inputs are made to be."""
+    return structural(op.kept)
+
+
+def structural(seen: Mapping[str, Kept]) -> Mapping[str, Kept]:
+    """Return what is kept of what tensors always are: all but magnitude and sign."""
+    found = {name: tuple(each for each in some if not PROPERTIES[each[0]].is_range) for name, some in seen.items()}
+    return {name: some for name, some in found.items() if some}
+
+
+def words_of(kept: Mapping[str, Kept]) -> str:
+    """Return what tensors always are, such as 'a lower triangular; b from 0 to 1'; '' of none."""
+    return "; ".join(f"{name} {' and '.join(_words(*each) for each in some)}" for name, some in kept.items() if some)
+
+
+def _words(name: str, numbers: Numbers) -> str:
+    told = [f"{each:g}" for each in numbers]
+    return PROPERTIES[name].words.format(*([" or ".join(told)] if name == "among" else told))

@@ -1,0 +1,178 @@
+"""The search of one op: 64 shards that take turns, and the cases of a turn, which follow from its place alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import count
+
+from fuzz.core.base.capability import Capability
+from fuzz.core.base.case import BIG
+from fuzz.core.base.draw import Draw
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.kernel import Kernel, capabilities_of
+from fuzz.core.base.numbers import in_turn
+from fuzz.core.base.stream import Stream
+from fuzz.core.generate.big import Due, big_case, series
+from fuzz.core.generate.capabilities import anything
+from fuzz.core.generate.menus import check_menus
+from fuzz.core.generate.realise import cases_of, laid
+from fuzz.core.generate.relatives import mate
+from fuzz.core.generate.turn import BATCH, PLACES, Made, Turn, TurnMaker
+from oracles.declared import OpError
+from oracles.ops import OPS
+
+SHARDS = 64
+"""A search has so many shards, whatever the number of processes that take their turns."""
+
+
+_MATES = 1 << 16
+"""The numbers of mates are the multiples of PLACES that no case of a turn has: so many for each turn, from this on."""
+_EACH = 32
+"""The numbers of mates that each case of a turn has."""
+
+
+Proposal = tuple[Draw, Capability, int]
+"""A draw for a capability, and its place in a turn."""
+
+
+class Search:
+    """The search of one op: what its turns are for, and their cases.
+
+    The same op, seed, declarations of kernels and numbers in their sources give the same cases, whichever kernels
+    really run and whatever was judged. Cases are within what the kernels of that op take; without any, within all that
+    the op allows. An op whose inputs cannot be drawn is a UsageError.
+    """
+
+    def __init__(self, op: str, seed: int, kernels: Iterable[Kernel] = (), *, sequences: bool = True) -> None:
+        try:
+            check_menus(OPS[op])
+        except OpError as error:
+            raise UsageError(str(error)) from error
+        self.op, self.seed, self.sequences = op, seed, sequences
+        self._kernels = [kernel for kernel in kernels if kernel.op == op]
+        self.capabilities = capabilities_of(self._kernels, op) or (anything(op),)
+        """Equal ones once, in the order of the kernels."""
+        self._makers: dict[int, TurnMaker] = {}
+
+    def turns(self, chosen: Collection[Capability] | None = None) -> Iterator[Turn]:
+        """Without an end: turn 0 of each shard, turn 1 of each, ..., but only those for one of the `chosen`."""
+        wanted = self.capabilities if chosen is None else [each for each in self.capabilities if each in chosen]
+        if not wanted:
+            raise UsageError(f"op {self.op}: none of the chosen kernels is of the search")
+        every = (Turn(shard, number) for number in count() for shard in range(SHARDS))
+        return (turn for turn in every if self.capability(turn) in wanted)
+
+    def capability(self, turn: Turn) -> Capability:
+        """What the turn is for."""
+        return self.capabilities[(turn.number + turn.shard) % len(self.capabilities)]
+
+    def cases(self, turn: Turn, state: bytes) -> tuple[list[Made], bytes]:
+        """The own cases of a turn, and the next state of its shard for its capability; b'' is the first."""
+        maker = self._maker((turn.number + turn.shard) % len(self.capabilities))
+        stream = Stream(0).child(f"{self.seed}:{self.op}:{turn.shard}:{turn.number}")
+        return maker.cases(turn, stream, self._rank(turn), state)
+
+    def relatives(self, proposed: Sequence[Proposal], turn: Turn) -> list[Made | None]:
+        """Draws that a guide proposes as the cases at those places of a turn; None for one that its capability
+        refuses."""
+        cases = cases_of([laid(draw, turn.shard, turn.first - 1 + place) for draw, _, place in proposed])
+        return [
+            Made(case, draw, capability) if capability.refusal(case) is None else None
+            for case, (draw, capability, _) in zip(cases, proposed, strict=True)
+        ]
+
+    def with_mates(self, made: Sequence[Made], turn: Turn, count: int) -> list[Made]:
+        """The cases of a turn, each followed by so many that kernels which are compiled for each length run by the same
+        program; fewer where its capability refuses some."""
+        found = list[Made]()
+        for index, each in enumerate(made):
+            found.append(each)
+            found += [mate for mate in _mates(each, turn, index, range(count)) if mate is not None]
+        return found
+
+    def case(self, shard: int, number: int) -> Made | None:
+        """The own case of that shard and number; None where there is none: a guide's relative has such a number."""
+        turn, place = Turn(shard, number // PLACES), number % PLACES
+        if not place and turn.number >= _MATES:
+            return self._mate(Turn(shard, turn.number // _MATES - 1), *divmod(turn.number % _MATES, _EACH))
+        if not (0 <= shard < SHARDS and turn.number >= 0 and 1 <= place <= BATCH):
+            return None
+        state, made = b"", list[Made]()
+        for earlier in range(turn.number % len(self.capabilities), turn.number + 1, len(self.capabilities)):
+            made, state = self.cases(Turn(shard, earlier), state)
+        return made[place - 1]
+
+    def _mate(self, turn: Turn, index: int, number: int) -> Made | None:
+        own = self.case(turn.shard, turn.first + index)
+        return None if own is None else _mates(own, turn, index, range(number, number + 1))[0]
+
+    @cached_property
+    def big_series(self) -> tuple[Due, ...]:
+        """The big cases, and after how many turns each is due. They are the same for every seed."""
+        return tuple(series(self.op))
+
+    def big(self, number: int, chosen: Collection[Capability] | None = None) -> Made | None:
+        """The big case of that number, from 1; None where there is none, or none of the `chosen` takes it."""
+        for due in self.big_series:
+            if due.number == number:
+                case = big_case(due.big, self.op, due.optional)
+                takers = [each for each in self.capabilities if chosen is None or each in chosen]
+                turn_runner = next((each for each in takers if each.refusal(case) is None), None)
+                placed = replace(case, origin=replace(case.origin, shard=BIG, number=number))
+                return Made(placed, None, turn_runner) if turn_runner is not None else None
+        return None
+
+    def _maker(self, place: int) -> TurnMaker:
+        """Return the maker of the capability at that place, made when it is asked for: each takes tens of
+        milliseconds."""
+        if place not in self._makers:
+            ahead = -(-SHARDS // len(self.capabilities))
+            capability = self.capabilities[place]
+            sources = [kernel.numbers for kernel in self._kernels if kernel.capability == capability]
+            self._makers[place] = TurnMaker(capability, place * ahead, self.sequences, in_turn(sources))
+        return self._makers[place]
+
+    def _rank(self, turn: Turn) -> int:
+        """How many turns for the same capability come before it."""
+        kinds = len(self.capabilities)
+        index = (turn.number + turn.shard) % kinds
+        whole, rest = divmod(turn.number, kinds)  # so many turns of all shards have SHARDS turns for each capability
+        before = sum(_in_round(SHARDS, (index - number) % kinds, kinds) for number in range(rest))
+        return whole * SHARDS + before + _in_round(turn.shard, (index - turn.number) % kinds, kinds)
+
+
+def _mates(made: Made, turn: Turn, index: int, numbers: Sequence[int]) -> list[Made | None]:
+    """The mates of those numbers of the case of a turn with that index; None for one that its capability refuses."""
+    if made.draw is None:
+        return [None for _ in numbers]
+    draws = [mate(made.draw, made.capability, number) for number in numbers]
+    first = (turn.number + 1) * _MATES + index * _EACH
+    cases = cases_of([laid(d, turn.shard, (first + n) * PLACES) for d, n in zip(draws, numbers, strict=True)])
+    return [
+        Made(case, draw, made.capability) if made.capability.refusal(case) is None else None
+        for case, draw in zip(cases, draws, strict=True)
+    ]
+
+
+def _in_round(shards: int, first: int, kinds: int) -> int:
+    """How many of the first shards have a turn of a kind, which begins at the shard `first`."""
+    return max(0, -(-(shards - first) // kinds))
+
+
+def batches(
+    search: Search, chosen: Collection[Capability] | None = None, *, big_first: bool = False
+) -> Iterator[list[Made]]:
+    """The cases of a search without an end, turn by turn; big ones alone, where they are due or, with `big_first`, one
+    of the series after each turn."""
+    states: dict[tuple[int, Capability], bytes] = {}
+    waiting = [(due.place if big_first else due.after, due.number) for due in search.big_series]
+    for taken, turn in enumerate(search.turns(chosen)):
+        shard = (turn.shard, search.capability(turn))
+        made, states[shard] = search.cases(turn, states.get(shard, b""))
+        yield made
+        for number in [number for after, number in waiting if after == taken]:
+            big = search.big(number, chosen)
+            if big is not None:
+                yield [big]

@@ -1,0 +1,135 @@
+"""Shapes that chance hardly ever gives: extents in relation to each other, of models, large together, at a limit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fuzz.core.base.capability import Capability
+from fuzz.core.base.stream import Dice, Stream, dice_of
+from fuzz.core.generate.dims import fitted
+from fuzz.core.generate.models import MODELS, model_shape
+from fuzz.core.generate.sketch import ENOUGH_ROWS, Sketch, fitting_n, simplest
+from oracles.ops import OPS, remembered
+
+RELATED_ONE_IN = 6
+"""One case in this many of those that are drawn freely has extents in relation to each other: a kernel that takes one
+for another is right wherever they agree, or crashes wherever they differ."""
+MODEL_ONE_IN = 32
+"""One case in this many of those that are drawn freely has a shape of `fuzz.core.generate.models`."""
+WIDE_ONE_IN = 64
+"""One case in this many of those that are drawn freely has many long rows: it takes as long as ten others."""
+_AT_LIMIT_ONE_IN = 64
+"""One case in this many is as long as its kernel takes."""
+_LARGEST_CAPACITY = 2**17
+"""A kernel's declared limit may ask for a longest row of at most this many elements."""
+
+_RELATED_CASE = 4096
+"""The most elements of a case with extents in relation to each other."""
+_MODEL_CASE = 2**14
+"""The most elements of a case as models have them, unless one row is longer: batches and sequences are cut."""
+_WIDE_CASE = 2**15
+"""The most elements of a case of many long rows, unless the fewest of them are more."""
+_WIDE_ROWS = (17, 18, 24, 31, 32, 33, 48, 64, 65, 100)
+_WIDE_WIDTHS = (
+    256,
+    257,
+    512,
+    640,
+    1000,
+    1023,
+    1024,
+    1025,
+    *sorted({each.width for each in MODELS if each.width > 512}),
+)
+_LONGEST_WIDE = 4096
+"""Rows that are longer than this are fewer than the fewest."""
+
+_SIZES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64)
+"""The smaller one of two extents in relation, or what both are."""
+_FACTORS = (2, 2, 3, 4, 8)
+
+
+def purposeful(sketch: Sketch, dice: Dice) -> Sketch | None:
+    """The sketch with a shape that chance hardly ever gives; None for most."""
+    most = sketch.capability.able.max.get(OPS[sketch.capability.op].row)
+    if dice.one_in(RELATED_ONE_IN):
+        return _related(sketch, dice)
+    if dice.one_in(MODEL_ONE_IN):
+        *others, n = model_shape(dice)
+        return _shaped(sketch, others, n, _MODEL_CASE, dice)
+    if dice.one_in(WIDE_ONE_IN):
+        return _wide(sketch, dice)
+    if most is not None and most <= _LARGEST_CAPACITY and dice.one_in(_AT_LIMIT_ONE_IN):
+        return replace(sketch, n=fitting_n(sketch.capability, most), rows=min(sketch.rows, ENOUGH_ROWS), outer=())
+    return None
+
+
+def _related(sketch: Sketch, dice: Dice) -> Sketch | None:
+    """Two or more extents that are equal, multiples of each other, or one apart; None where the shortest rows that the
+    kernel takes are too long for that."""
+    how, factor, size = dice.below(8), dice.pick(_FACTORS), dice.pick(_SIZES)
+    n = fitting_n(sketch.capability, size)
+    if how < 3:
+        others = [n] * (1 + dice.one_in(3))
+    elif how == 3:
+        others = [n * factor]
+    elif how == 4:
+        others, n = [n], fitting_n(sketch.capability, n * factor)
+    elif how == 5:
+        others = [max(1, n + dice.pick((1, -1)))]
+    elif how == 6:
+        others = [size, size]
+    else:  # all rows together are n
+        others, n = [factor, n], fitting_n(sketch.capability, n * factor)
+    others += [1 + dice.below(3) for _ in range(dice.below(2))]
+    while len(others) > 1 and math.prod(others) * n > _RELATED_CASE:
+        others.pop()
+    return _shaped(sketch, others, n, _RELATED_CASE, dice) if math.prod(others) * n <= _RELATED_CASE else None
+
+
+def _wide(sketch: Sketch, dice: Dice) -> Sketch:
+    """Many long rows, along one axis or two."""
+    n = fitting_n(sketch.capability, dice.pick(_WIDE_WIDTHS))
+    rows = max(_WIDE_ROWS[0], min(dice.pick(_WIDE_ROWS), _WIDE_CASE // max(n, 1)))
+    most = _WIDE_ROWS[0] * _LONGEST_WIDE
+    return _shaped(sketch, [rows] if dice.one_in(2) or rows % 2 else [2, rows // 2], n, most, dice)
+
+
+def _shaped(sketch: Sketch, others: Sequence[int], n: int, most: int, dice: Dice) -> Sketch:
+    """The sketch with these extents, rows along the last axis or, where the kernel takes it, along any; the largest of
+    the others are cut to what a case has room for."""
+    outer, n = list(others), fitting_n(sketch.capability, n)
+    while (elements := math.prod(outer) * n) > most and max(outer, default=1) > 1:
+        largest = outer.index(max(outer))
+        outer[largest] = max(1, outer[largest] * most // elements)
+    rank = len(outer) + 1
+    axis = dice.below(rank) if sketch.capability.able.axis == "any" else rank - 1
+    return fitted(replace(sketch, n=n, rows=math.prod(outer), rank=rank, axis=axis, outer=tuple(outer)))
+
+
+Extents = tuple[tuple[int, ...], int, int]
+"""Those of the other axes, the axis of the rows, and n."""
+_TABLE = 1500
+"""The number of shapes drawn for the table of a capability, which takes as long as the cases of a few turns."""
+_FEW = (1, 2, 3, 4, 5, 8, 9, 16)
+
+
+@remembered(256)
+def table_of(capability: Capability) -> Sequence[Extents]:
+    """Shapes of every size and in every relation that the kernel takes, the smallest first."""
+    plainest = simplest(capability, Dice(Stream(0)))
+    found = dict[Extents, int]()
+    for dice in dice_of(Stream(0).child("shapes"), _TABLE):
+        shaped = dice.pick((_any, _any, _any, _any, _related, _related, _related, _wide))(plainest, dice)
+        if shaped is not None and shaped.n:
+            found[shaped.outer, shaped.axis, shaped.n] = shaped.rows * shaped.n
+    return sorted(found, key=lambda each: (found[each], each))
+
+
+def _any(sketch: Sketch, dice: Dice) -> Sketch:
+    """Rows of any magnitude and number."""
+    n = (1 << dice.below(13)) + dice.below(1 << dice.below(12))
+    outer = [dice.pick(_FEW) for _ in range(dice.below(5))]
+    return _shaped(sketch, outer, n, max(_WIDE_CASE, n), dice)

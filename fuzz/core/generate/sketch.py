@@ -1,0 +1,239 @@
+"""A case in outline: for which capability it is meant, its size, its recipe. Hypothesis draws it, or dice do; the rest
+follows from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fuzz.core.base.capability import Capability
+from fuzz.core.base.feature import Feature
+from fuzz.core.base.stream import Dice, Stream
+from fuzz.core.generate.menus import menus_of
+from oracles.op import Extents
+from oracles.operand import Parameter
+from oracles.ops import OPS, remembered
+
+Below = Callable[[int], int]
+"""Draws a number from 0 to below the given one."""
+
+LARGEST_ROW = 2**16 + 2
+"""The longest row that is drawn has this many elements."""
+SWEPT_ROWS = 70
+"""Every row length from 1 to this is visited in turn, not left to chance."""
+LARGEST_CASE = 16384
+"""One tensor has at most this many elements, unless a single row is longer."""
+USUAL_CASE = 1536
+"""One tensor has at most this many elements, unless two rows are longer, or many rows are wanted."""
+
+BLOCKS = (4, 8, 12, 16, 32, 48, 64, 128, 256)
+"""The numbers of elements that a vector or an unrolled group of vectors takes in one step: 4 lanes of NEON to 4 x 64
+lanes of SVE."""
+MODEL_WIDTHS = (768, 1024, 1536, 2048, 2560, 2880, 3072, 4096, 5120, 6144, 7168, 8192)
+
+N, ROWS = Feature("n"), Feature("rows")
+"""The length of rows, and how many there are: what coverage labels and wishes call them in every op."""
+
+Lengths = tuple[int, ...]
+_NEAR = (0, -1, 1, -2, 2)
+
+
+def _exact(block: int) -> Lengths:
+    """k blocks, one element less and one more."""
+    return tuple(max(k * block + d, 1) for k in range(max(2, 1024 // block) + 1) for d in (0, -1, 1))
+
+
+def _up_to(block: int) -> Lengths:
+    """Any residue: every tail of the block's width, short and long bodies."""
+    return tuple(range(1, max(2, 1024 // block) * block + 1))
+
+
+_SMALL = tuple(range(1, SWEPT_ROWS + 1))
+_POWERS = tuple(max(2**k + d, 1) for k in range(1, 13) for d in _NEAR)
+_MODELS = tuple(width + d for width in MODEL_WIDTHS for d in _NEAR)
+_LONGEST = tuple(min(2**k + d, LARGEST_ROW) for k in range(13, 17) for d in _NEAR)
+
+LENGTHS: tuple[Lengths, ...] = (
+    *(_SMALL,) * 32,
+    *(lengths for block in BLOCKS for lengths in (*(_exact(block),) * 4, *(_up_to(block),) * 4)),
+    *(_POWERS,) * 16,
+    *(_MODELS,) * 14,
+    *(_LONGEST,) * 2,
+)
+"""Row lengths: small, around multiples of vector blocks, around powers of two, around model widths, rarely very long. A
+few of the longest take the oracle as long as all others together, and the ones that matter, `THRESHOLDS`, are visited
+anyway."""
+
+MANY_ROWS = (131, 132, 133, 255, 256, 257, 263, 264, 265)
+"""These are around the sizes of blocks, and once and twice the processors of a large GPU, which persistent kernels
+stride by."""
+_MANY_ONE_IN = 32
+"""One case of short rows in this many has many of them."""
+SHORT = 32
+"""The number of elements of a row where there are many rows."""
+THRESHOLDS = tuple(2**k + d for k in (9, 11, 13, 16) for d in (-1, 0, 1))
+"""The row lengths around which kernels are known to change their ways; each is visited."""
+
+_FEW_ROWS = (4, 17)
+"""Cases have at most so many rows, as a rule: half of them at most the first."""
+ENOUGH_ROWS = 2
+"""A case that is large by its row length alone has at most this many rows."""
+_STRAY_ONE_IN = 3
+"""One sketch in this many goes where only some kernels can follow: along any axis, in any layout."""
+_RANKS = (2, 2, 2, 1, 3, 3, 4, 5)
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """One drawn input in outline."""
+
+    capability: Capability
+    """What the input is meant for: it is within this capability."""
+    n: int
+    rows: int
+    rank: int
+    axis: int
+    odd: bool
+    """Whether the input goes where only stride-aware kernels can follow."""
+    parameters: Mapping[str, float]
+    """The value of each parameter of which the kernel takes more than the neutral one."""
+    recipe: str
+    """The recipe of the first input."""
+    seed: int
+    outer: tuple[int, ...] = ()
+    """The extents of the other axes, where they are not `rows` spread over them."""
+    extents: Extents = field(default_factory=dict)
+    """Those of dimensions that the first input does not have; see `fuzz.core.generate.dims`."""
+
+
+def sketched(capability: Capability, below: Below) -> Sketch:
+    """An input within `capability`, all of whose decisions `below` draws."""
+    lengths = LENGTHS[below(len(LENGTHS))]
+    n = fitting_n(capability, lengths[below(len(lengths))])
+    stray = below(_STRAY_ONE_IN) == _STRAY_ONE_IN - 1
+    rank = _RANKS[below(len(_RANKS))]
+    return Sketch(
+        capability=capability,
+        n=n,
+        rows=1 if rank == 1 else _rows(n, below),
+        rank=rank,
+        axis=below(rank) if stray and capability.able.axis == "any" else rank - 1,
+        odd=stray and capability.able.strides == "any",
+        parameters={each.name: each.values[below(len(each.values))] for each in free_parameters(capability)},
+        recipe=first_recipes(capability.op)[below(len(first_recipes(capability.op)))],
+        seed=below(2**64),
+    )
+
+
+@remembered(256)
+def free_parameters(capability: Capability) -> tuple[Parameter, ...]:
+    """Those of which a kernel takes more than the neutral value."""
+    taken = capability.able.params or ()
+    return tuple(each for each in OPS[capability.op].parameters if each.neutral is None or each.name in taken)
+
+
+@remembered(256)
+def first_recipes(op: str) -> tuple[str, ...]:
+    """The names of the recipes for the first input, some of them several times."""
+    return menus_of(OPS[op])[OPS[op].main].often
+
+
+def simplest(capability: Capability, dice: Dice) -> Sketch:
+    """What a search begins near to: most of what is wrong at all is wrong there, and nothing else hides it."""
+    return replace(sketched(capability, lambda count: 0), seed=dice.below(2**64))
+
+
+def _rows(n: int, below: Below) -> int:
+    """rows, such that the tensor stays within USUAL_CASE elements: more rows of one length are hardly ever another case
+    for a kernel, but take the oracle longer. Many rows are short ones."""
+    if n * MANY_ROWS[-1] <= LARGEST_CASE and below(_MANY_ONE_IN) == _MANY_ONE_IN - 1:
+        return MANY_ROWS[below(len(MANY_ROWS))]
+    most = max(ENOUGH_ROWS if n <= LARGEST_CASE // ENOUGH_ROWS else 1, USUAL_CASE // max(n, 1))
+    return 1 + below(_FEW_ROWS[below(2)] if most >= _FEW_ROWS[-1] else most)
+
+
+_WORD = st.integers(0, 2**64 - 1)
+
+
+def sketches(capabilities: Sequence[Capability]) -> st.SearchStrategy[Sketch]:
+    """Inputs for each of `capabilities` alike, of which several may be equal."""
+
+    @st.composite
+    def drawn(draw: st.DrawFn) -> Sketch:
+        def below(count: int) -> int:
+            return draw(_WORD) % count
+
+        return sketched(capabilities[below(len(capabilities))], below)
+
+    return drawn()
+
+
+@remembered(256)
+def drawn_from(capability: Capability) -> Callable[[Stream], Sketch]:
+    """What gives Hypothesis's sketch for `capability`, made of the words of a stream alone.
+
+    This is the way in that Hypothesis has for fuzzers, `fuzz_one_input`: what is drawn depends on nothing else, neither
+    on what was drawn before nor on what is imported, and it is set up once. A test that runs one example for each seed
+    would be set up each time, for several times the price.
+    """
+    found: list[Sketch] = []
+    quiet = settings(database=None, deadline=None, suppress_health_check=list(HealthCheck))
+
+    @quiet
+    @given(sketches([capability]))
+    def keep(sketch: Sketch) -> None:
+        found.append(sketch)
+
+    example: Callable[[bytes], object] = keep.hypothesis.fuzz_one_input  # type: ignore[attr-defined]
+
+    def drawn(stream: Stream) -> Sketch:
+        words = _WORDS
+        found.clear()  # an example that a signal broke off may have left one, which is that of another stream
+        while not found:  # it takes more of them now and then, since it rejects what is out of range
+            example(stream.words(words).tobytes())
+            words *= 2
+        return found.pop()
+
+    return drawn
+
+
+_WORDS = 64
+"""A number of random words that is nearly always enough for a sketch."""
+
+
+def fitting_n(capability: Capability, n: int) -> int:
+    """The nearest row length that the kernel takes, as of `fitting`."""
+    return fitting(capability, OPS[capability.op].row, n)
+
+
+def fitting(capability: Capability, dim: str, size: int) -> int:
+    """The nearest extent of a dimension that the kernel takes. What is more than its largest goes to about that one."""
+    fixed = OPS[capability.op].fixed.get(dim)
+    if fixed is not None:
+        return fixed
+    most, step = capability.able.max.get(dim), capability.able.multiple_of.get(dim, 1)
+    if most is not None and size > most:
+        size = most - (size - most) % min(most, 3) if most else 0
+    if step > 1 and size % step:
+        size += step - size % step
+        size = size if most is None or size <= most else size - step
+    return size
+
+
+def near(sketch: Sketch, dice: Dice) -> Sketch:
+    """A relative of a sketch: its own row length nearby, so with another tail, recipe, parameters and seed."""
+    n = max(1, sketch.n + (dice.below(33) - 16) * sketch.capability.step(OPS[sketch.capability.op].row))
+    return Sketch(
+        sketch.capability,
+        fitting_n(sketch.capability, n),
+        sketch.rows,
+        sketch.rank,
+        sketch.axis,
+        sketch.odd,
+        {each.name: dice.pick(each.values) for each in free_parameters(sketch.capability)},
+        dice.pick(first_recipes(sketch.capability.op)),
+        dice.below(2**64),
+    )

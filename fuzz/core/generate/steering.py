@@ -1,0 +1,332 @@
+"""From coverage gaps to a draw that fills them: the first for certain, others as far as they go with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
+from typing import Any, TypeVar
+
+from fuzz.core.base.capability import Capability
+from fuzz.core.base.dispatch import SMALL
+from fuzz.core.base.draw import Draw
+from fuzz.core.base.feature import Feature, Kind, Label
+from fuzz.core.base.stream import Dice
+from fuzz.core.generate.capabilities import dtype_pairs, typings
+from fuzz.core.generate.coverage import STEP, named
+from fuzz.core.generate.dims import common, has_room, some_extents, usual_rank
+from fuzz.core.generate.gaps import ALONE, Gaps
+from fuzz.core.generate.plan import plan, zeroed
+from fuzz.core.generate.sketch import (
+    ENOUGH_ROWS,
+    LARGEST_CASE,
+    MANY_ROWS,
+    ROWS,
+    SHORT,
+    USUAL_CASE,
+    N,
+    Sketch,
+    first_recipes,
+    fitting,
+    fitting_n,
+)
+from oracles.op import Op
+from oracles.operand import OUTER
+from oracles.ops import OPS
+
+_T = TypeVar("_T")
+Wish = dict[Feature, Any]
+"""What a coverage gap asks for: what `generate.plan.Wish` knows, and n, rows, the axis, extents and parameters."""
+
+_LONG = 300
+"""A row need not have more elements than this for a coverage gap's sake."""
+_LARGEST = 4096
+"""A tensor has no more elements where several gaps together ask for its size: shards do not know of one another's
+visits, so that each asks for many rows and for long ones."""
+_ROWS = SMALL.rows
+_GRID_ROWS = 6
+"""A tensor whose layout is asked for has this many rows: 2 by 3, or fewer where so many would not be small."""
+_AXIS, _USUAL_AXIS = Feature("axis"), (1, 2)
+_NEARBY = 8
+"""How much longer or shorter a row may become for a coverage gap's sake."""
+_EQUAL = 15
+"""The number of extents to choose from where two dimensions are to have one."""
+_TAILS = 5
+"""The number of row lengths with the wanted tail to choose from."""
+
+
+def steer(
+    sketch: Sketch, capability: Capability, gaps: Gaps, wanted: Sequence[Label], turn: int, dice: Dice | None = None
+) -> Draw:
+    """A draw for `capability` that fills the first of the `wanted` gaps, and the others as far as they go with it.
+
+    `sketch` and `turn` vary what they leave open. Where values decide (the position of a spike), or tensors have yet
+    to share memory ("memory"), the draw only makes it possible.
+    """
+    wish: Wish = {}
+    for gap in wanted if wanted[0][0] != ALONE else wanted[:1]:
+        if N in wish and gap[0].kind in ("n", "tail"):
+            continue  # one has decided already
+        asked = _Asking(capability, gaps, wish, turn).asked(*gap)
+        if asked is not None and _goes_with(asked, wish):
+            wish.update(asked)
+    return plan(_shaped(sketch, capability, wish), wish, dice)
+
+
+def steer_as_shaped(
+    sketch: Sketch, capability: Capability, gaps: Gaps, wanted: Sequence[Label], turn: int, dice: Dice
+) -> Draw:
+    """A draw of the sketch's own shape that fills the first of the `wanted` gaps, and the others as far as they go with
+    it, whatever they would have asked of the shape."""
+    wish: Wish = {}
+    for gap in wanted:
+        asked = _Asking(capability, gaps, wish, turn).asked(*gap) or {}
+        for of_shape in (N, ROWS, _AXIS):
+            asked.pop(of_shape, None)
+        agrees = all(wish.get(key, value) == value for key, value in asked.items())
+        wished = {key.subject: size for key, size in {**wish, **asked}.items() if key.kind == "extent"}
+        if agrees and has_room(sketch, wished):
+            wish.update(asked)
+    return plan(_valued(sketch, capability, wish), wish, dice)
+
+
+def _goes_with(asked: Wish, wish: Wish) -> bool:
+    """Whether nothing else is wished for already, and the case is cheap to judge with both."""
+    for key, value in asked.items():
+        if wish.get(key, value) != value:
+            return False
+    if not wish or not any(key.kind in ("n", "rows", "extent") for key in asked):
+        return True
+    both = {**wish, **asked}
+    sizes = [size for key, size in both.items() if key.kind == "extent"]
+    if sizes:
+        sizes += [both.get(key, 1) for key in (N, ROWS)]
+        return bool(math.prod(map(max, sizes, repeat(1))) <= _LARGEST)
+    rows = both.get(ROWS, 1)
+    return bool(rows == 1 or both.get(N, 0) * rows <= _LARGEST)
+
+
+def nudged(sketch: Sketch, gaps: Gaps) -> Sketch:
+    """The sketch with rows of about the same length: the nearest one that fills most gaps of the turn's part."""
+    step = sketch.capability.step(OPS[sketch.capability.op].row)
+    nearby = [sketch.n, *(sketch.n + sign * far * step for far in range(1, _NEARBY + 1) for sign in (1, -1))]
+    fitting = [n for n in nearby if n > 0 and fitting_n(sketch.capability, n) == n]
+    n = max(fitting, key=lambda n: gaps.filled(n)[0], default=sketch.n)
+    return sketch if n == sketch.n else replace(sketch, n=n)
+
+
+def _shaped(sketch: Sketch, capability: Capability, wish: Wish) -> Sketch:
+    """The sketch with the size, axis, parameters and recipe of the first input that are wished for; as plain as can be
+    where none is."""
+    usual = _USUAL_AXIS if sketch.axis == sketch.rank - 1 else (sketch.axis, sketch.rank)
+    axis, rank = wish.get(_AXIS, usual)
+    few = ROWS in wish or any(key.kind == "layout" for key in wish)
+    # Longer rows count for nothing but their length, see `fuzz.core.base.capability.SMALL`: such a gap would stay open.
+    longest = _LONG if few else SMALL.elements
+    n = wish[N] if N in wish else fitting_n(capability, max(2, min(sketch.n, longest)))
+    enough = ENOUGH_ROWS if n <= USUAL_CASE else 1
+    rows = max(1, min(sketch.rows, _ROWS, max(enough, USUAL_CASE // max(n, 1))))
+    return replace(
+        _valued(sketch, capability, wish),
+        n=n,
+        rows=wish.get(ROWS, 1 if rank == 1 else rows),
+        rank=rank,
+        axis=axis,
+        outer=(),
+    )
+
+
+def _valued(sketch: Sketch, capability: Capability, wish: Wish) -> Sketch:
+    """The sketch with the parameters and the recipe of the first input that are wished for."""
+    op = OPS[capability.op]
+    wished = {key.subject: float(value) for key, value in wish.items() if key.kind == "parameter"}
+    recipe = wish.get(Feature("recipe", op.main), sketch.recipe)
+    if any(wished.get(name) for name in zeroed(capability, recipe)):
+        recipe = next(name for name in first_recipes(op.name) if not zeroed(capability, name))
+    parameters = {**sketch.parameters, **wished}
+    return replace(sketch, capability=capability, odd=False, parameters=parameters, recipe=recipe)
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """What coverage gaps ask for, besides what is already wished for; None where no wish can fill one."""
+
+    capability: Capability
+    gaps: Gaps
+    wish: Wish
+    turn: int
+
+    @property
+    def op(self) -> Op:
+        return OPS[self.capability.op]
+
+    def asked(self, kind: Feature, answer: Any) -> Wish | None:
+        """Return what one gap asks for."""
+        return _WAYS[kind.kind](self, kind, answer)
+
+    def pick(self, some: Sequence[_T]) -> _T:
+        """Return one of these, each turn another."""
+        return some[self.turn % len(some)]
+
+    def of_size(self, kind: Feature, size: int) -> Wish | None:
+        """An extent: n, the number of rows, or that of a named dimension."""
+        if size == 0 and self.wish:
+            return None  # a case without elements visits nothing else
+        if kind == ROWS and size in MANY_ROWS and N not in self.wish:
+            return self.of_many_rows(size)
+        return {kind: size}
+
+    def of_many_rows(self, rows: int) -> Wish:
+        """Return wishes for that number of rows, which are short."""
+        return {ROWS: rows, N: fitting_n(self.capability, 1 + self.turn % SHORT)}
+
+    def of_tail(self, kind: Feature, residue: int) -> Wish | None:
+        """A row longer than the block that leaves `residue` over, of the length that fills most gaps besides."""
+        capability, block, row = self.capability, int(kind.operand), self.op.row
+        step, room = capability.step(row), LARGEST_CASE // max(1, self.wish.get(ROWS, 1))
+        most = min(max(block * (step + _TAILS), step), max(2 * block, room))
+        most = min(most, capability.able.max.get(row, most))
+        fitting = [n for n in range(block + residue, most + 1, block) if n > block and n % step == 0][:_TAILS]
+        if not fitting:
+            return None
+        return {N: max(fitting, key=lambda n: (self.gaps.filled(n), (n // block + self.turn) % _TAILS))}
+
+    def of_rest(self, kind: Feature, rest: int) -> Wish:
+        """An extent of a named dimension with that remainder."""
+        leaving = [n for n in some_extents(self.capability, kind.subject) if n > STEP and n % STEP == rest]
+        return {Feature("extent", kind.subject): self.pick(leaving)}
+
+    def of_equal(self, _: Feature, both: tuple[str, str]) -> Wish | None:
+        """Two extents that are equal."""
+        keys, sizes = [_key(self.op, dim) for dim in both], common(self.capability, both)[:_EQUAL]
+        known = {self.wish[key] for key in keys if key in self.wish} or {self.pick(sizes)}
+        return dict.fromkeys(keys, known.pop()) if len(known) == 1 else None
+
+    def of_tiles(self, kind: Feature, which: str) -> Wish:
+        """Whole tiles of one dimension or all; one element more in every second turn, where the kernel takes that."""
+        op, tile = self.op, int(kind.operand)
+        dims = [dim for dim in (OUTER, *op.named) if which == named(op, dim)] or op.tiled
+        over = (0, self.turn % 2)
+        asked = {_key(op, dim): max(fitting(self.capability, dim, tile + more) for more in over) for dim in dims}
+        return asked if asked.keys() != {ROWS} or N in self.wish else self.of_many_rows(asked[ROWS])
+
+    def of_recipe(self, kind: Feature, recipe: str | tuple[str, str]) -> Wish:
+        """An input of a recipe. Where the first has to place something in the tail, in rows that have one, of all
+        positions."""
+        if kind.subject != self.op.main:
+            return {**self.alone(kind.subject), kind: recipe}
+        name = recipe if isinstance(recipe, str) else recipe[0]
+        zeros = {Feature("parameter", each): repr(0.0) for each in zeroed(self.capability, name)}
+        asked = {kind: name, **zeros}
+        if name == recipe or self.wish.get(N, 0) % 64 > 1:
+            return asked
+        return {**asked, N: fitting_n(self.capability, 66 + self.turn % 62)}
+
+    def of_grid(self, kind: Feature, answer: str) -> Wish:
+        """A layout or a stack. Classes differ only where there are several axes of several elements."""
+        op, is_layout, axes = self.op, kind.kind == "layout", self.op.operand(kind.subject).axes
+        rows = min(_GRID_ROWS, _LARGEST // max(1, self.wish.get(N, fitting_n(self.capability, 1)))) // 2 * 2
+        rank = usual_rank(op)
+        grid: Wish = {} if axes == (op.row,) and is_layout else {_AXIS: (rank - 1, rank), ROWS: max(2, rows)}
+        if len(op.inner) > 1:  # so many rows would lie along one axis
+            grid.pop(ROWS, None)
+        named = [dim for dim in op.named if dim in axes and is_layout] if len(op.named) > 1 else []
+        grid.update({Feature("extent", dim): 3 for dim in named if dim != op.row and dim not in op.fixed})
+        if op.row in named:
+            grid.setdefault(N, fitting_n(self.capability, 3 + self.turn % _TAILS))
+        return {**self.alone(kind.subject), **grid, kind: answer}
+
+    def of_dtype(self, kind: Feature, answer: str | tuple[str, str, str]) -> Wish:
+        if isinstance(answer, str):
+            return {Feature("dtype", self.op.main): answer}
+        return {**self.alone(kind.subject), **self.typed(kind.subject, answer[0], answer[2])}
+
+    def of_alignment(self, kind: Feature, byte: int) -> Wish:
+        name, dtype, wished = kind.subject, str(kind.operand), self.wish.get(Feature("dtype", self.op.main))
+        fitting = [main for own, main in dtype_pairs(self.capability, name) if own == dtype]
+        typed = self.typed(name, dtype, wished if wished in fitting else self.pick(fitting))
+        return {**self.alone(name), **typed, Feature("byte", name): byte, Feature("layout", name): "contiguous"}
+
+    def of_alias(self, _: Feature, answer: str | tuple[str, str]) -> Wish:
+        """Wishes under which an output can be in the memory of an input: both there, one dtype, no overlap within
+        it."""
+        if isinstance(answer, str):
+            return self.nowhere()
+        return {**self.nowhere(), **self.of_one_dtype(*answer), Feature("alias", answer[0]): answer[1]}
+
+    def of_memory(self, _: Feature, answer: tuple[str, str, str]) -> Wish | None:
+        """Wishes under which tensors can share memory: long rows to overlap in part, no output in place of an
+        input."""
+        if self.wish:
+            return None
+        n = fitting_n(self.capability, 5 + self.turn % 60)
+        return {**self.nowhere(), **self.of_one_dtype(answer[0], answer[2]), N: n}
+
+    def nowhere(self) -> Wish:
+        """Wishes that each output has memory of its own."""
+        return {Feature("alias", output.name): "none" for output in self.op.outputs}
+
+    def there(self, name: str) -> Wish:
+        """Wishes that a tensor is there, and another one without which it makes no sense."""
+        found: Wish = {}
+        while name:
+            found[Feature("presence", name)] = "yes"
+            name = self.op.operand(name).only_with
+        return found
+
+    def alone(self, name: str) -> Wish:
+        """Wishes that a tensor is there, and no output in the memory of an input, which has that one's dtype and
+        layout."""
+        return {**self.there(name), **({} if self.op.is_input(name) else {Feature("alias", name): "none"})}
+
+    def typed(self, name: str, dtype: str, main: str) -> Wish:
+        """Wishes that give a tensor its dtype, where that depends on another one's with those as well."""
+        op, capability = self.op, self.capability
+        typed: Wish = {Feature("dtype", op.main): main, Feature("dtype", name): dtype}
+        others = [there for there in typings(capability, name, main) if dtype in capability.dtypes_of(name, there)]
+        followed = op.operand(name).dtype
+        if others and followed in others[0]:
+            wanted = Feature("dtype", followed)
+            wished = [there for there in others if there.get(followed) == self.wish.get(wanted)]
+            typed[wanted] = (wished or others)[0][followed]
+        for other in op.operands:
+            its = self.wish.get(Feature("dtype", other.name)) if other.dtype == name else None
+            if its is not None and its not in capability.dtypes_of(other.name, {op.main: main, name: dtype}):
+                typed[Feature("dtype", other.name)] = dtype  # which contradicts the wish
+        return typed
+
+    def of_one_dtype(self, name: str, source: str) -> Wish:
+        """Wishes that both are there, of one dtype."""
+        pairs = sorted({*dtype_pairs(self.capability, name)} & {*dtype_pairs(self.capability, source)})
+        dtype, main = self.pick(pairs)
+        there = {**self.there(name), **self.there(source), Feature("dtype", self.op.main): main}
+        own = {Feature("dtype", source): dtype, Feature("layout", source): "contiguous", Feature("dtype", name): dtype}
+        return {**there, **own}
+
+
+def _key(op: Op, dim: str) -> Feature:
+    """What wishes for the extent of a dimension."""
+    return N if dim == op.row else ROWS if dim == OUTER else Feature("extent", dim)
+
+
+_WAYS: Mapping[Kind, Callable[[_Asking, Feature, Any], Wish | None]] = {
+    "n": _Asking.of_size,
+    "rows": _Asking.of_size,
+    "extent": _Asking.of_size,
+    "axis": lambda _, kind, answer: {kind: answer, **({ROWS: 1} if answer[1] == 1 else {})},
+    "tail": _Asking.of_tail,
+    "remainder": _Asking.of_rest,
+    "equal extents": _Asking.of_equal,
+    "tile": _Asking.of_tiles,
+    "parameter": lambda ask, kind, value: {kind: value, **ask.there(ask.op.parameter(kind.subject).only_with)},
+    "presence": lambda ask, kind, answer: ask.there(kind.subject) if answer == "yes" else {kind: answer},
+    "recipe": _Asking.of_recipe,
+    "layout": _Asking.of_grid,
+    "stack": _Asking.of_grid,
+    "dtype": _Asking.of_dtype,
+    "alignment": _Asking.of_alignment,
+    "alias": _Asking.of_alias,
+    "memory": _Asking.of_memory,
+}
+"""How a draw gets each feature that is counted as coverage, by its kind."""

@@ -1,0 +1,247 @@
+"""The cases of one turn: sketches for one capability, what dice make of them, and their values drawn together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from fuzz.core.base.capability import Capability
+from fuzz.core.base.case import Case, Shard
+from fuzz.core.base.dispatch import SMALL
+from fuzz.core.base.draw import Draw
+from fuzz.core.base.feature import Answer, Label
+from fuzz.core.base.stream import Dice, Stream, dice_of
+from fuzz.core.generate.aliasing import ONE_IN, aliased, aliased_as
+from fuzz.core.generate.capabilities import out_of_capability
+from fuzz.core.generate.coverage import Labels
+from fuzz.core.generate.dims import has_rows_alone
+from fuzz.core.generate.gaps import ALONE, PARTS, Gaps, corners_of
+from fuzz.core.generate.limits import Limits
+from fuzz.core.generate.pairing import pairing_of
+from fuzz.core.generate.plan import plan
+from fuzz.core.generate.realise import cases_of, laid
+from fuzz.core.generate.relatives import sequence
+from fuzz.core.generate.shapes import purposeful
+from fuzz.core.generate.sketch import ROWS, N, Sketch, drawn_from, near, simplest, sketched
+from fuzz.core.generate.steering import nudged, steer
+from fuzz.core.generate.tiles import long_along_one, tiled, tiled_along_one, tiled_along_two
+from fuzz.core.generate.values import Laid
+from oracles.ops import OPS
+
+PLACES = 32
+"""Numbers of a turn: its own cases have the places from 1 to BATCH, relatives that a guide proposes those after."""
+BATCH = 16
+"""The number of cases in one turn: enough to amortise a draw and a message, few enough to keep the progress line
+moving."""
+FAN = 4
+"""The number of successive cases of a turn that are relatives of one sketch. Hypothesis draws the sketch of a call
+sequence, dice draw the others in the same way, for a twentieth of the price."""
+STEERED = 10
+"""The cases of a turn that fill coverage gaps, while there are any; the others only go near them."""
+STEERED_LATER = 2
+"""The cases that do once turns for a capability have begun with every part of its gaps: what a shard has not visited,
+others have."""
+PAIRED, PAIRED_LATER = 1, 4
+"""In so many cases after them, the last ones of a turn, two conditions hold that never held together in their shard:
+before and after turns have begun with every part."""
+SEQUENCE_EVERY = 2
+"""One turn of a capability in this many begins with a call sequence in place of its first fan."""
+TILED_EVERY = 2
+"""One turn of a capability in this many, another one, begins with a case that has whole tiles in several dimensions: it
+takes as long as all others of the turn."""
+TILE_PLACE = FAN
+"""The case of each turn that has a whole tile along one dimension: the first that no call sequence takes the place of,
+and no gap. Of ops with several dimensions the next one, which no gap takes then, is long along one, or, where another
+one of the turn is, has whole tiles along two."""
+LIMIT_PLACE = 6
+"""The first case of each turn that has an extent of `fuzz.core.generate.limits`, while any is left."""
+_EMPTY: tuple[Label, ...] = (N, 0), (ROWS, 0)
+_EMPTY_EVERY = 6
+"""One turn in this many has a case of rows without elements, or of no rows, while its shard has seen none: such a case
+fills no other gap, and as one size of many it would be asked for once in thousands of cases."""
+_OUT_ONE_IN = 8
+"""One sketch in this many is of what the kernel promises to reject, where it does: a few kernels of a pack."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A case, and how it was made."""
+
+    case: Case
+    draw: Draw | None
+    """None of a case that is not the case of a draw alone: in a call sequence, or a big one."""
+    capability: Capability
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn of one shard: BATCH cases for one capability. The unit of work."""
+
+    shard: int
+    number: int
+    """0, 1, 2, ... of its shard."""
+
+    @property
+    def first(self) -> int:
+        """The number of its first case."""
+        return self.number * PLACES + 1
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A case all of which is decided but its values."""
+
+    laid: Laid
+    capability: Capability
+    dice: Dice
+    shared: tuple[Answer, int] | None = None
+    """Its tensors shall share memory: as the label says, or '' for as the dice say."""
+
+
+class TurnMaker:
+    """Makes the turns of one capability. What it makes depends on nothing but the turn's place, rank and state."""
+
+    def __init__(self, capability: Capability, ahead: int, sequences: bool, numbers: Sequence[int] = ()) -> None:
+        """`numbers`: those of the sources of its kernels."""
+        self.capability, self.sequences = capability, sequences
+        self._ahead = ahead
+        """The sweep of the gaps begins so many turns further on: that of each capability elsewhere."""
+        self._outside = out_of_capability([capability])
+        self._steered_first = STEERED - (not has_rows_alone(OPS[capability.op]))
+        self._corners, self._pairing = corners_of(capability), pairing_of(capability)
+        self._limits = Limits(capability, numbers)
+
+    def cases(self, place: Turn, stream: Stream, rank: int, state: bytes) -> tuple[list[Made], bytes]:
+        """The cases of the turn that comes after `rank` others, drawn from the stream, and the next state: what its
+        shard has visited."""
+        visited, turn = int.from_bytes(state, "little"), rank + self._ahead
+        gaps, pairs = self._corners.gaps(visited, turn), visited >> self._corners.size
+        dice = dice_of(stream, BATCH + PAIRED_LATER)
+        begins = self.sequences and rank % SEQUENCE_EVERY == 0
+        sketches = list(self._sketches(stream, dice, rank, by_hypothesis=begins))
+        made = _calls(place, sketches[0], dice[0], rank // SEQUENCE_EVERY) if begins else []
+        gaps = self._left(gaps, made)
+        steered, paired = (self._steered_first, PAIRED) if rank < PARTS else (STEERED_LATER, PAIRED_LATER)
+        planned = list[_Planned]()
+        for index in range(len(made), BATCH):
+            number, sketch = place.first + index, sketches[index]
+            own = bool(gaps) and sketch.capability is self.capability
+            left = BATCH - paired - index
+            limit = self._limits.draw(rank, index - LIMIT_PLACE, dice[index])
+            if limit is not None:
+                each = _Planned(laid(limit, place.shard, number), self.capability, dice[index])
+            elif left <= 0 and sketch.capability is self.capability:
+                pair = self._pairing.wanted(turn, pairs, turn // PARTS * paired - left)
+                draw = self._pairing.draw(sketch, pair, turn, dice[index], dice[BATCH - left])
+                each = _Planned(laid(draw, place.shard, number), self.capability, dice[index])
+            elif own and left <= steered:
+                at = turn * STEERED + steered - left
+                each = self._steered(sketch, dice[index], gaps, gaps.wanted(at), at, place.shard, number)
+            elif own and left == steered + 1 and (empty := _empty(gaps, rank)):
+                each = self._steered(sketch, dice[index], gaps, empty, turn, place.shard, number)
+            else:
+                shaped = self._whole(sketch, stream, rank, index) if sketch.capability is self.capability else None
+                shaped = shaped or purposeful(sketch, dice[index])
+                sketch = shaped or (nudged(sketch, gaps) if own and rank < PARTS else sketch)
+                each = _free(sketch, dice[index], place.shard, number)
+            planned.append(each)
+            if gaps and each.capability is self.capability and each.shared is None:
+                gaps = gaps.without(self._corners.seen(_counted(each.laid.labels, _is_small(each.laid.draw))))
+        counted = len(made)
+        for each, case in zip(planned, cases_of([each.laid for each in planned]), strict=True):
+            made.append(Made(self._shared(case, each), each.laid.draw, each.capability))
+        # What shares memory, and what values decide, was not counted yet.
+        late = [
+            one
+            for one, each in zip(made[counted:], planned, strict=True)
+            if each.shared is not None or one.case.origin.labels is not each.laid.labels
+        ]
+        visited = self._corners.everything & ~self._left(gaps, late).waiting
+        labels = [each.case.origin.labels for each in made if each.capability is self.capability]
+        visited |= self._pairing.visited(turn, pairs, labels) << self._corners.size
+        return made, visited.to_bytes(-(-(self._corners.size + self._pairing.part(turn)) // 8), "little")
+
+    def _whole(self, sketch: Sketch, stream: Stream, rank: int, index: int) -> Sketch | None:
+        """The sketch with whole tiles, or long, in the places of a turn that are for that."""
+        rounds, rest = divmod(rank, TILED_EVERY)
+        if index == 0 and rest == 1:
+            return tiled(sketch, Dice(stream.child("tiles")), rounds)
+        if index == TILE_PLACE:
+            return tiled_along_one(sketch, Dice(stream.child("tile")), rank)
+        if rest == 1 and index in (2, TILE_PLACE + 1):
+            return tiled_along_two(sketch, Dice(stream.child(f"tiles of {index}")), 2 * rounds + (index == 2))
+        if index == (rest or TILE_PLACE + 1):
+            return long_along_one(sketch, Dice(stream.child("long")), rank)
+        return None
+
+    def _left(self, gaps: Gaps, made: Sequence[Made]) -> Gaps:
+        """The gaps that these cases leave open."""
+        for each in made:
+            if gaps and each.capability is self.capability:
+                gaps = gaps.without(self._corners.seen(_counted(each.case.origin.labels, SMALL.holds(each.case))))
+        return gaps
+
+    def _sketches(self, stream: Stream, dice: Sequence[Dice], rank: int, *, by_hypothesis: bool) -> Iterator[Sketch]:
+        for place in range(0, BATCH, FAN):
+            head, capability = dice[place], self.capability
+            if self._outside and head.one_in(_OUT_ONE_IN):
+                capability = head.pick(self._outside)
+            if rank == 0:
+                sketch = simplest(self.capability, head)
+            elif place == 0 and by_hypothesis and capability is self.capability:
+                drawn = drawn_from(capability)(stream.child("sketch"))
+                sketch = replace(drawn, capability=capability)  # it may have an equal one of another pack
+            else:
+                sketch = sketched(capability, head.below)
+            yield sketch
+            yield from (near(sketch, each) for each in dice[place + 1 : place + FAN])
+
+    def _steered(
+        self, sketch: Sketch, dice: Dice, gaps: Gaps, wanted: Sequence[Label], turn: int, shard: Shard, number: int
+    ) -> _Planned:
+        draw = steer(sketch, self.capability, gaps, wanted, turn, dice)
+        kind, value = wanted[0]
+        shared = (value, turn) if kind == ALONE else None
+        return _Planned(laid(draw, shard, number), self.capability, dice, shared)
+
+    def _shared(self, case: Case, planned: _Planned) -> Case:
+        if planned.shared is None:
+            return case
+        label, turn = planned.shared
+        if isinstance(label, tuple):
+            return aliased_as(case, label, turn)
+        return aliased(case, self.capability, planned.dice)
+
+
+def _free(sketch: Sketch, dice: Dice, shard: Shard, number: int) -> _Planned:
+    draw = plan(sketch, dice=dice)
+    shared = ("", 0) if dice.one_in(ONE_IN) else None
+    return _Planned(laid(draw, shard, number), sketch.capability, dice, shared)
+
+
+def _empty(gaps: Gaps, rank: int) -> Sequence[Label]:
+    """The gap of a case without elements that the turn fills, if it is one that does."""
+    rounds, rest = divmod(rank, _EMPTY_EVERY)
+    open_ones = [label for label in _EMPTY if gaps.wants(label)] if rest == 0 else []
+    return [open_ones[rounds % len(open_ones)]] if open_ones else []
+
+
+def _calls(place: Turn, sketch: Sketch, dice: Dice, turn: int) -> list[Made]:
+    """A call sequence, which begins the turn."""
+    cases = sequence(plan(sketch, dice=dice), sketch.capability, turn)
+    origins = [replace(c.origin, shard=place.shard, number=place.first + i) for i, c in enumerate(cases)]
+    return [Made(replace(c, origin=o), None, sketch.capability) for c, o in zip(cases, origins, strict=True)]
+
+
+def _counted(labels: Labels, small: bool) -> Sequence[Label]:
+    """What a case counts for. One that slow targets are not given leaves to others what is not about its size."""
+    if small:
+        return labels
+    return [label for label in labels if label[0].kind in ("n", "rows", "tail", "extent", "remainder", "tile")]
+
+
+def _is_small(draw: Draw) -> bool:
+    """As SMALL would say of its case."""
+    small = all(math.prod(draw.block(part.name)) <= SMALL.elements for part in draw.parts)
+    return small and draw.rows <= SMALL.most_rows(OPS[draw.op])

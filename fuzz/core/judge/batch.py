@@ -1,0 +1,36 @@
+"""Judging a batch: what certainly passes of many small cases is decided for all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from fuzz.core.adapters.target import Target
+from fuzz.core.judge.judge import EntryJudge
+from fuzz.core.judge.values import CaseOracle, Query
+from oracles import truth
+from oracles.formula.tiers import joined
+from oracles.problem import ProblemError
+
+
+def settle(asked: Mapping[CaseOracle, Sequence[Query]]) -> None:
+    """Let oracles know the answers to those of their queries that certainly pass. It only saves time: they find the
+    others by themselves when they are asked, and would have found these."""
+    fit: dict[CaseOracle, tuple[truth.Truth, list[joined.Query]]] = {}
+    for oracle, queries in asked.items():
+        try:
+            fit[oracle] = oracle.truth, [(contract, oracle.receive(bits)) for contract, bits in queries]
+        except ProblemError:  # the same comes of judging one of its outcomes, and is said about that one
+            continue
+    for oracle, found in zip(fit, truth.settle(list(fit.values())), strict=True):
+        answers = zip(asked[oracle], found, strict=True)
+        oracle.known.update((query, answer) for query, answer in answers if answer is not None)
+
+
+def asked_of(judges: Iterable[EntryJudge], targets: Mapping[str, Target]) -> Mapping[CaseOracle, Sequence[Query]]:
+    """Return what judging these targets will ask; a second run of the same case has the same oracle. Outcomes of other
+    targets, which a pool of several has beside them, are not judged and ask nothing."""
+    asked: dict[CaseOracle, dict[Query, None]] = {}
+    for judge in judges:
+        judged = [targets[name] for name in judge.outcomes if name in targets]
+        asked.setdefault(judge.oracle, {}).update(dict.fromkeys(judge.queries(judged)))
+    return {oracle: tuple(queries) for oracle, queries in asked.items()}

@@ -1,0 +1,316 @@
+"""The judge: one case, many targets, one truth. Outcomes become judgements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from fuzz.core.adapters.target import Target
+from fuzz.core.base import probe as probes
+from fuzz.core.base.capability import Capability
+from fuzz.core.base.case import Case
+from fuzz.core.base.errors import InternalError
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.values import Bits, CaseOracle, Query
+from fuzz.core.judge.words import changes_text, damage_text, fault_text, unwritten_text
+from fuzz.core.laws.law import Difference, LawCheck, Probe, first_difference
+from fuzz.core.laws.registry import Entry
+from oracles.escalation import MOST_S
+from oracles.formula.contract import Contract
+from oracles.summation import NumericsError
+from oracles.truth import OutputCheck
+
+_BY_CHECK: Mapping[str, Verdict] = {
+    "pass": Verdict.PASS,
+    "numeric": Verdict.FAIL_NUMERIC,
+    "nonfinite": Verdict.FAIL_NONFINITE,
+    "gave_up": Verdict.ORACLE_GAVE_UP,
+}
+_BY_STATUS: Mapping[Status, Verdict] = {
+    Status.NOT_RUN: Verdict.NOT_RUN,
+    Status.MISUSED: Verdict.NOT_RUN,
+    Status.HUNG: Verdict.TIMEOUT,
+    Status.DIED: Verdict.CRASH,
+    Status.RAISED: Verdict.CRASH,
+    Status.REPORTED: Verdict.FAIL_MEMORY,
+    Status.WRONG_SHAPE: Verdict.FAIL_SHAPE,
+    Status.WRONG_DTYPE: Verdict.FAIL_DTYPE,
+}
+
+_ONLY_RIGHT = "only cases that pass are judged by probes, too"
+_BY_CHANCE = 8
+"""Outputs of no more different halves of words may be right by chance."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict on `target`'s outcome for one case."""
+
+    target: str
+    of: Case | str = field(repr=False)
+    """The case, or its digest."""
+    verdict: Verdict
+    ratio: float = 0.0
+    """The worst err/budget over all output elements; 0 where nothing was compared."""
+    worst: OutputCheck | None = None
+    """The output that decides, where outputs were compared."""
+    reason: str = ""
+    """One line in plain words, for verdicts that no number explains."""
+    law: LawCheck | None = None
+    """The law by which the judged case is a twin. With FAIL_LAW it is the one that is broken."""
+    is_ours: bool = False
+    """True: no verdict, but an error of ours."""
+    raised: bool = False
+    """Whether a crash is an exception that the kernel raised: no matter of chance, as what a stray access hits is."""
+    outcome: Outcome | None = field(default=None, repr=False)
+    """It is kept for findings only: passing runs would hold every output in memory."""
+
+    @property
+    def case(self) -> str:
+        """The digest of the case. It is formed when it is asked for: of runs that pass nobody asks."""
+        return self.of if isinstance(self.of, str) else self.of.digest
+
+    @property
+    def is_misuse(self) -> bool:
+        """Whether the kernel cannot be called as it is declared: no verdict; the reason says what to write."""
+        return self.outcome is not None and self.outcome.status is Status.MISUSED
+
+    @property
+    def broken_law(self) -> LawCheck | None:
+        """For FAIL_LAW: the law that does not hold."""
+        return self.law if self.verdict is Verdict.FAIL_LAW else None
+
+    @property
+    def broken_law_name(self) -> str:
+        """Its name; '' for any other verdict."""
+        return self.broken_law.name if self.broken_law is not None else ""
+
+
+class Judge:
+    """Judges all targets of one case."""
+
+    def __init__(self, case: Case, *, confirms: bool = True) -> None:
+        """`confirms`: see `Truth`."""
+        self.case = case
+        self.oracle = CaseOracle(case, confirms=confirms)
+
+    def judge(self, outcome: Outcome, contract: Contract) -> Judgement:
+        """The verdict on one target's outcome under the contract that it declared."""
+        verdict, reason = self.apart_from_values(outcome)
+        if verdict is not None:
+            raised = outcome.status is Status.RAISED
+            return Judgement(outcome.target, self.case, verdict, reason=reason, raised=raised, outcome=outcome)
+        try:
+            worst = self.oracle.check((contract, self.bits(outcome)))
+        except NumericsError as error:
+            reason = f"what its kernel declares contradicts the case: {error}"
+            return Judgement(outcome.target, self.case, Verdict.NOT_RUN, reason=reason, outcome=outcome)
+        verdict, ratio = _BY_CHECK[worst.result], worst.worst_ratio
+        if verdict is Verdict.PASS and outcome.changes:
+            verdict, reason = Verdict.FAIL_PROCESS, changes_text(outcome.changes)
+        if worst.late:
+            left = f"{worst.late:,} of {worst.escalated:,} elements that take many digits"
+            reason = f"not decided in {MOST_S:g} s: {left}"
+        shown = None if verdict is Verdict.FAIL_PROCESS else worst
+        kept = outcome if verdict is not Verdict.PASS else None
+        return Judgement(outcome.target, self.case, verdict, ratio, shown, reason, outcome=kept)
+
+    def query(self, outcome: Outcome, contract: Contract) -> Query | None:
+        """What `judge` will ask the oracle; None where no value is compared."""
+        if outcome.status is Status.OURS:
+            return None
+        return (contract, self.bits(outcome)) if self.apart_from_values(outcome)[0] is None else None
+
+    def judge_invalid(self, outcome: Outcome, why: str) -> Judgement:
+        """The verdict on a kernel that was given what it must reject, because of `why`."""
+        verdict, reason = self.apart_from_values(outcome)
+        if outcome.status is Status.REJECTED and not outcome.damage:
+            verdict, reason = Verdict.PASS, f"rejected, as it must ({why})"
+            if outcome.changes:
+                verdict, reason = Verdict.FAIL_PROCESS, changes_text(outcome.changes)
+        elif outcome.status is Status.RAN:
+            verdict, reason = Verdict.FAIL_ACCEPTED_INVALID, f"returned KF_OK for what it must reject ({why})"
+        assert verdict is not None, "only RAN leaves the verdict to the values"
+        kept = outcome if verdict is not Verdict.PASS else None
+        return Judgement(outcome.target, self.case, verdict, reason=reason, outcome=kept)
+
+    def apart_from_values(self, outcome: Outcome) -> tuple[Verdict | None, str]:
+        """Return the verdict where no value needs to be compared, worst first, and why. Raises InternalError."""
+        if outcome.status is Status.OURS:
+            raise InternalError(f"{outcome.target}: {outcome.detail}")
+        if outcome.status is Status.RAN and not outcome.damage and not outcome.unwritten and outcome.fault is None:
+            return None, ""
+        if outcome.status in _BY_STATUS:
+            return _BY_STATUS[outcome.status], outcome.detail
+        if outcome.status is Status.REJECTED and not outcome.damage:
+            return Verdict.REJECTED, outcome.detail or "the kernel refused an input that it is declared to accept"
+        if outcome.fault is not None:
+            verdict = Verdict.FAIL_MEMORY if outcome.fault.tensor is not None else Verdict.CRASH
+            return verdict, fault_text(outcome.fault)
+        for damage in outcome.damage:
+            verdict = Verdict.FAIL_INPUT_MODIFIED if damage.kind == "input" else Verdict.FAIL_MEMORY
+            return verdict, damage_text(damage)
+        for unwritten in outcome.unwritten:
+            return Verdict.FAIL_UNWRITTEN, unwritten_text(unwritten, self.case.outputs[unwritten.output].layout.shape)
+        return None, ""
+
+    def bits(self, outcome: Outcome) -> Bits:
+        """What a kernel that ran returned, in the order of the case's outputs."""
+        return tuple(map(outcome.outputs.__getitem__, self.case.outputs))
+
+
+class EntryJudge:
+    """Judges all targets of one entry; `before` is the judge of the entry before it, which a twin's case is."""
+
+    def __init__(
+        self,
+        entry: Entry,
+        outcomes: Mapping[str, Outcome],
+        before: EntryJudge | None = None,
+        *,
+        confirms: bool = True,
+    ) -> None:
+        """`confirms`: see `Truth`."""
+        self.entry = entry
+        self.outcomes = outcomes
+        self.checked: list[str] = []
+        """The targets on which the law was compared."""
+        self._refusals: dict[Capability, str | None] = {}
+        self._differences: dict[tuple[Bits, Bits], Difference | None] = {}
+        """What came of the law, by the outputs of case and twin: those of many targets are the same."""
+        self._before = before if entry.check is not None else None
+        # A second run of the same case needs no second truth.
+        shared = self._before is not None and _are_same(
+            probes.unprobed(self._before.entry.case), probes.unprobed(entry.case)
+        )
+        same = self._before._judge if self._before is not None and shared else None
+        self._earlier: Judge | None = None
+        """The judge of what a probe has the kernel called with before."""
+        # Where nothing was computed it fails, as it should: of that no element is looked at closely.
+        is_ghost = probes.probe_of(entry.case) == probes.GHOST
+        self._judge: Judge = same or Judge(entry.case, confirms=confirms and not is_ghost)
+        self.oracle = self._judge.oracle
+
+    def judge(self, target: Target) -> Judgement:
+        """The verdict on one target. A law is compared only where case and twin pass on their own: what is wrong by the
+        oracle needs no second reason."""
+        outcome, invalid = self.outcomes[target.id], self._refusal(target.kernel.capability)
+        if invalid is not None:
+            return self._judge.judge_invalid(outcome, invalid)
+        judgement = self._judge.judge(outcome, target.contract)
+        check, before = self.entry.check, self._before
+        if check is None or before is None:
+            return judgement
+        judgement = replace(judgement, law=check)
+        if check.name not in target.kernel.laws or target.id not in before.outcomes:
+            return judgement
+        if check.law.probe is not None:
+            return self._by_probe(judgement, before.judge(target), target, check.law.probe)
+        if before.outcomes[target.id].status is not Status.RAN:  # the twin of invalid input may be valid
+            return judgement
+        passed = (judgement.verdict, before.judge(target).verdict)
+        return self._by_law(judgement, check, before) if passed == (Verdict.PASS, Verdict.PASS) else judgement
+
+    def decided(self, target: Target) -> Mapping[str, bool]:
+        """Return whether a wrong value of it could have been seen, by each output of a target whose values were
+        compared."""
+        return self.oracle.truth.decided(target.contract)
+
+    def queries(self, targets: Iterable[Target]) -> list[Query]:
+        """What judging these targets will ask the oracle; some of it may be the same."""
+        judged = [target for target in targets if self._refusal(target.kernel.capability) is None]
+        found = [self._judge.query(self.outcomes[target.id], target.contract) for target in judged]
+        return [query for query in found if query is not None]
+
+    def _refusal(self, capability: Capability) -> str | None:
+        """Why kernels that take this, and were given the case, must reject it; asked once for all of their targets."""
+        if not capability.able.rejects:
+            return None  # else they would not have been given it
+        if capability not in self._refusals:
+            found = capability.invalid(self.entry.case)
+            self._refusals[capability] = None if found is None else found.reason
+        return self._refusals[capability]
+
+    def evidence(self, judgement: Judgement) -> Case:
+        """The case to show and to keep: where a law is broken, the one that the twin was made of."""
+        broken = judgement.verdict is Verdict.FAIL_LAW and self._before is not None
+        return self._before.entry.case if self._before is not None and broken else self.entry.case
+
+    def _by_law(self, judgement: Judgement, check: LawCheck, before: EntryJudge) -> Judgement:
+        self.checked.append(judgement.target)
+        case, name = before.entry.case, judgement.target
+        known, got = before.outcomes[name].outputs, self.outcomes[name].outputs
+        key = before._judge.bits(before.outcomes[name]), self._judge.bits(self.outcomes[name])
+        if key not in self._differences:
+            expected, leeway = check.expected(case, known), check.leeway(case, known)
+            self._differences[key] = first_difference(self.entry.case.outputs, expected, got, leeway)
+        difference = self._differences[key]
+        if difference is None:
+            return judgement
+        reason = f"{check.name} ({check.told(case)}): {difference}"
+        return Judgement(name, case, Verdict.FAIL_LAW, reason=reason, law=check)
+
+    def _by_probe(self, judgement: Judgement, usual: Judgement, target: Target, probe: Probe) -> Judgement:
+        """The verdict on another way to make a call that `usual` judges: a failure of both says nothing of the way, and
+        neither does a call that takes its time, as some are made many times. Raises InternalError."""
+        case, outcome, law = self.entry.case, self.outcomes[target.id], judgement.law
+        assert law is not None
+        if probes.probe_of(case) == probes.GHOST:
+            leaks = judgement.verdict is Verdict.PASS and _says_something(outcome)
+            if leaks and not self._is_right_before(outcome, target):
+                raise InternalError(f"{target.id}: {probe.stale(case)}")
+            return Judgement(target.id, usual.of, Verdict.PASS, law=law)
+        if judgement.verdict in (Verdict.NOT_RUN, Verdict.TIMEOUT):
+            return Judgement(target.id, usual.of, Verdict.NOT_RUN, reason=judgement.reason, law=law)
+        if usual.verdict is not Verdict.PASS:
+            return Judgement(target.id, usual.of, Verdict.NOT_RUN, reason=_ONLY_RIGHT, law=law)
+        if judgement.verdict is Verdict.ORACLE_GAVE_UP:
+            return judgement
+        self.checked.append(target.id)
+        if judgement.verdict is Verdict.PASS:
+            return judgement
+        if self._is_stale(outcome, target):
+            said = probe.stale(case)
+        elif probe.wrong is not None:
+            said = _with_detail(probe.wrong(case), judgement)
+        else:
+            return Judgement(target.id, usual.of, Verdict.NOT_RUN, reason="it is wrong about other values", law=law)
+        return Judgement(target.id, usual.of, Verdict.FAIL_LAW, reason=said, law=law, outcome=outcome)
+
+    def _is_right_before(self, outcome: Outcome, target: Target) -> bool:
+        """Whether these are the right outputs for the case itself: what the kernel gave for it may lie in memory."""
+        assert self._before is not None
+        return self._before._judge.judge(outcome, target.contract).verdict is Verdict.PASS
+
+    def _is_stale(self, outcome: Outcome, target: Target) -> bool:
+        """Whether these are the right outputs for what the kernel was called with before, and the very same that it
+        gave for that, where they are known: a wrong answer may lie within what is allowed for the old values."""
+        if outcome.status is not Status.RAN:
+            return False
+        earlier, known = probes.before(self.entry.case), self._before
+        if known is not None and earlier.inputs == known.entry.case.inputs:
+            return known.outcomes[target.id].outputs == outcome.outputs
+        self._earlier = self._earlier or Judge(earlier)
+        is_other = earlier != self.entry.case
+        return is_other and self._earlier.judge(outcome, target.contract).verdict is Verdict.PASS
+
+
+def _with_detail(said: str, judgement: Judgement) -> str:
+    worst = judgement.worst
+    if worst is None or worst.worst_index is None:
+        return f"{said} ({judgement.reason})"
+    return f"{said}, first or worst at {worst.output}[{', '.join(map(str, worst.worst_index))}]"
+
+
+def _says_something(outcome: Outcome) -> bool:
+    """Whether outputs that look right would not do so by chance, as zeros do, or one number over and over."""
+    halves = ({each[at : at + 2] for at in range(0, len(each), 2)} for each in outcome.outputs.values())
+    return any(len(each) > _BY_CHANCE for each in halves)
+
+
+def _are_same(one: Case, two: Case) -> bool:
+    """Whether all is the same that a kernel sees, as their digests would say."""
+    return (one.op, one.params, one.inputs, one.outputs, one.structured) == (
+        two.op, two.params, two.inputs, two.outputs, two.structured,
+    )  # fmt: skip

@@ -1,0 +1,32 @@
+"""Trouble: an error of ours over one outcome, which loses nothing of the others."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.errors import InternalError
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import EntryJudge, Judgement
+from oracles.truth import OracleDisagreement
+
+
+def error_words(error: Exception) -> str:
+    """An error of ours in one line, with the place in our code where it is not one that we raise on purpose."""
+    said = " ".join(str(error).split())
+    if isinstance(error, (InternalError, OracleDisagreement)):
+        return said
+    [*_, last] = traceback.extract_tb(error.__traceback__) or [None]
+    where = f" ({Path(last.filename).name} line {last.lineno})" if last is not None else ""
+    return f"{type(error).__name__}{': ' if said else ''}{said}{where}"
+
+
+def judged(judge: EntryJudge, target: Target) -> tuple[Judgement, str]:
+    """Return the judgement of one target's outcome, and an error of ours over it in words, or "": it is undecided
+    then."""
+    try:
+        return judge.judge(target), ""
+    except Exception as error:
+        words = f"internal error: {error_words(error)}"
+        return Judgement(target.id, judge.entry.case.digest, Verdict.ORACLE_GAVE_UP, reason=words, is_ours=True), words

@@ -1,0 +1,81 @@
+"""The oracle of one case: what it needs to know of the case, and what it says of outputs."""
+
+from __future__ import annotations
+
+from fuzz.core.base.case import Case
+from fuzz.core.base.dtypes import numbers
+from fuzz.core.base.outcome import Outcome
+from oracles.formula.contract import Contract
+from oracles.formula.tiers.joined import Received
+from oracles.lazy import lazy
+from oracles.problem import Problem
+from oracles.truth import OracleDisagreement, OutputCheck, Result, Truth
+
+Bits = tuple[bytes, ...]
+"""The outputs of one kernel, in the order of the case's: logical elements in C order, little-endian."""
+Query = tuple[Contract, Bits]
+"""Outputs that are to be judged, and the contract to judge them by."""
+_SEVERITY: tuple[Result, ...] = ("pass", "gave_up", "numeric", "nonfinite")
+"""Results by their severity, the least severe first: that of its worst output is said of a kernel."""
+
+
+def problem_of(case: Case) -> Problem:
+    """The case for the oracle: logical values, no layouts."""
+    return Problem(
+        op=case.op,
+        params=case.params,
+        inputs={name: numbers(each.bits, each.dtype, each.layout.shape) for name, each in case.inputs.items()},
+        outputs={name: each.dtype for name, each in case.outputs.items()},
+        structured=case.structured,
+    )
+
+
+def truth_of(case: Case, check: OutputCheck, outcome: Outcome) -> Truth:
+    """The truth by which one output was judged, of a kernel that returned all of these."""
+    truth = Truth(problem_of(case))
+    if not check.again:
+        return truth
+    return truth.again(
+        {name: numbers(outcome.outputs[name], each.dtype, each.layout.shape) for name, each in case.outputs.items()}
+    )
+
+
+class CaseOracle:
+    """Judges outputs of one case. Exact values are computed once, equal outputs of equal contracts judged once."""
+
+    def __init__(self, case: Case, *, confirms: bool = True) -> None:
+        """`confirms`: see `Truth`."""
+        self.case = case
+        self._confirms = confirms
+        self._received: dict[Bits, Received] = {}
+        self.known: dict[Query, OutputCheck | OracleDisagreement] = {}
+        """What was judged already, by itself or in a batch; or the error that came of it."""
+
+    @lazy
+    def truth(self) -> Truth:
+        """Formed when a value is judged: of what is only ever rejected, the op may know none."""
+        return Truth(problem_of(self.case), confirms=self._confirms)
+
+    def check(self, query: Query) -> OutputCheck:
+        """The output that decides about a kernel: the worst of those with the severest result."""
+        found = self.known.get(query)
+        if found is None:
+            contract, bits = query
+            checks = self.truth.check(contract, self.receive(bits))
+            found = max(checks, key=lambda check: (_SEVERITY.index(check.result), check.worst_ratio))
+            self.known[query] = found
+        if isinstance(found, OracleDisagreement):
+            raise found
+        return found
+
+    def receive(self, bits: Bits) -> Received:
+        """Outputs as arrays. Equal ones are the same object, as long as they are small."""
+        if (known := self._received.get(bits)) is not None:
+            return known
+        outputs = zip(self.case.outputs.items(), bits, strict=True)
+        received = self.truth.receive(
+            {name: numbers(each, output.dtype, output.layout.shape) for (name, output), each in outputs}
+        )
+        if self.truth.keeps:
+            self._received[bits] = received
+        return received

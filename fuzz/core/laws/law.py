@@ -1,0 +1,197 @@
+"""A law: what may change about a case, and what must then follow for its outputs, bit for bit."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzz.core.base.case import Case, Output
+from fuzz.core.base.dtypes import from_bits
+from fuzz.core.base.stream import Stream
+from oracles.enclosure import Mask
+from oracles.op import Op
+from oracles.ops import OPS
+
+Outputs = Mapping[str, bytes]
+"""The logical elements of each output in C order, little-endian."""
+
+
+@dataclass(frozen=True)
+class Leeway:
+    """What a law says nothing of."""
+
+    zeros: bool = False
+    """Zeros may have any sign."""
+    elements: Mapping[str, Mask] = field(default_factory=dict)
+    """These elements of an output of the twin may be anything, by the output's name."""
+
+
+STRICT = Leeway()
+
+
+def has_elements(case: Case) -> bool:
+    """What most laws need: there is something that they could change."""
+    return all(tensor.layout.size > 0 for tensor in case.inputs.values())
+
+
+def unchanged(case: Case, stream: Stream, outputs: Outputs) -> Outputs:
+    """The expectation of most laws: the twin's outputs are the case's."""
+    return outputs
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What is said of a kernel whose twin is the same case, called in another way, and that is right in the usual one
+    only. Both are given the twin."""
+
+    stale: Callable[[Case], str]
+    """Where it gave the answer of the calls before."""
+    wrong: Callable[[Case], str] | None = None
+    """Where it gave another wrong one, or none. None: nothing, since the twin has other values than the case, which the
+    kernel may be wrong about in the usual call, too."""
+
+
+@dataclass(frozen=True)
+class Law:
+    """A property checked without an oracle. Its functions are pure: one case and stream give one twin, for ever.
+
+    Rows that hold NaN or infinity take part in every law: what a row becomes depends on that row's values alone, so
+    its NaNs and signed zeros must follow the law as well. Only the payload and the sign of a NaN are free.
+    """
+
+    name: str
+    summary: str
+    """In plain words, the change that must not change a bit."""
+    fits: Callable[[Case], bool]
+    """It is false where the law says nothing, or does not hold even for a correct kernel; of cases whose tensors share
+    memory in part it need not know."""
+    twin: Callable[[Case, Stream], Case]
+    """It makes the twin, which is the changed case, of a case to which the law applies."""
+    expected: Callable[[Case, Stream, Outputs], Outputs] = unchanged
+    """It makes the twin's outputs of those of the case. An output that is left out may be anything."""
+    leeway: Callable[[Case, Stream, Outputs], Leeway] = lambda case, stream, outputs: STRICT
+    """It says what of these outputs may be anything."""
+    tickets: int = 1
+    """A case is checked by one law, which is drawn: a law that fits few cases holds more tickets, so that it is checked
+    about as often as the others."""
+    rearranges: bool = False
+    """What it expects of the twin's outputs are elements of those of the case, at other places."""
+    told: Callable[[Case, Stream], str] | None = None
+    """It says what was changed about this case; None: what `summary` says."""
+    probe: Probe | None = None
+    """Its twins are judged by the oracle and not by the bits of their cases; what is said then."""
+    moves_one: bool = True
+    """Whether its twins may move or change one tensor alone: it is not tried where tensors share memory in part."""
+    suits: Callable[[Op], bool] = lambda op: True
+    """Whether it says something of an op at all, by what the op is: else it fits none of its cases."""
+
+    def applies(self, case: Case) -> bool:
+        """Whether a twin of the case says something of correct kernels."""
+        return self.suits(OPS[case.op]) and (case.apart or not self.moves_one) and self.fits(case)
+
+
+@dataclass(frozen=True)
+class LawCheck:
+    """One law with the key of its stream: applied to a case it gives one twin and one expectation."""
+
+    law: Law
+    key: int
+
+    @property
+    def name(self) -> str:
+        return self.law.name
+
+    def twin(self, case: Case) -> Case:
+        """The case whose outputs follow from those of `case`."""
+        return self.law.twin(case, self._stream)
+
+    def expected(self, case: Case, outputs: Outputs) -> Outputs:
+        """What the twin's outputs must be, given those of `case`."""
+        return self.law.expected(case, self._stream, outputs)
+
+    def leeway(self, case: Case, outputs: Outputs) -> Leeway:
+        """What of the twin's outputs may be anything, given those of `case`."""
+        return self.law.leeway(case, self._stream, outputs)
+
+    def seal(self, case: Case) -> str:
+        """A digest of the law, the key and the twin. It differs where a file was altered, and where a later version's
+        law would make another twin: a replay of that would judge something that was never seen."""
+        return hashlib.sha256(f"{self.name}/{self.key}/{self.twin(case).digest}".encode()).hexdigest()
+
+    def told(self, case: Case) -> str:
+        """In plain words, what the twin changes about the case."""
+        return self.law.told(case, self._stream) if self.law.told is not None else self.law.summary
+
+    @property
+    def _stream(self) -> Stream:
+        return Stream(self.key).child(self.name)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where an output is not what a law asks for."""
+
+    output: str
+    index: tuple[int, ...]
+    """The place of the first differing element of the twin."""
+    expected: str
+    got: str
+    """What is expected and what came: value and bits."""
+    count: int
+    size: int
+
+    def __str__(self) -> str:
+        index = ", ".join(str(i) for i in self.index)
+        return (
+            f"{self.count} of {self.size} elements of {self.output} differ, first {self.output}[{index}] of the twin: "
+            f"got {self.got}, expected {self.expected} from the case itself"
+        )
+
+
+def first_difference(
+    outputs: Mapping[str, Output], expected: Outputs, got: Outputs, leeway: Leeway = STRICT
+) -> Difference | None:
+    """The first difference in what is expected, or None. A NaN equals any NaN: its payload and sign come from the
+    hardware, not from the kernel. All else is compared bit for bit, within the leeway: without any, a zero does not
+    equal a zero of the other sign."""
+    for name, output in outputs.items():
+        if name not in expected or expected[name] == got[name]:
+            continue
+        wanted = from_bits(expected[name], output.dtype, output.layout.shape)
+        found = from_bits(got[name], output.dtype, output.layout.shape)
+        differing = (_words(wanted) != _words(found)) & ~(_is_nan(wanted) & _is_nan(found))
+        if leeway.zeros:
+            differing &= ~(_is_zero(wanted) & _is_zero(found))
+        if name in leeway.elements:
+            differing &= ~leeway.elements[name].reshape(differing.shape)
+        count = int(differing.sum())
+        if count:
+            index = tuple(int(i) for i in np.unravel_index(int(differing.argmax()), differing.shape))
+            return Difference(name, index, _shown(wanted, index), _shown(found, index), count, math.prod(found.shape))
+    return None
+
+
+def _words(values: NDArray[np.generic]) -> NDArray[np.unsignedinteger]:
+    return values.view(f"<u{values.dtype.itemsize}")
+
+
+def _is_nan(values: NDArray[np.generic]) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN, and no reason for a warning
+        return np.isnan(values.astype(np.float64))
+
+
+def _is_zero(values: NDArray[np.generic]) -> NDArray[np.bool_]:
+    words = _words(values)
+    zeros: NDArray[np.bool_] = words << words.dtype.type(1) == 0  # all but the sign
+    return zeros
+
+
+def _shown(values: NDArray[np.generic], index: tuple[int, ...]) -> str:
+    """Such as '0.5 (0x3f000000)'."""
+    digits = 2 * values.dtype.itemsize
+    return f"{float(values[index])!r} (0x{int(_words(values)[index]):0{digits}x})"

@@ -1,0 +1,103 @@
+"""Probes as laws: the same case called in another way, which changes nothing for a right kernel.
+
+What comes of the call is judged by the oracle, not by the bits of the first one: a kernel may add in another order each
+time. `fuzz/core/base/probe.py` says what each call is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+
+import numpy as np
+
+from fuzz.core.base.case import Case
+from fuzz.core.base.dtypes import decimal, numbers
+from fuzz.core.base.memory import overlaps_itself
+from fuzz.core.base.probe import CALLER, CALLS, FRESH, GHOST, OVERWRITE, STREAM, before, place_of, probed
+from fuzz.core.base.stream import Stream
+from fuzz.core.laws.law import Law, Probe, has_elements
+from oracles.dtypes import INTEGERS
+
+
+def _by(probe: str) -> Callable[[Case, Stream], Case]:
+    def twin(case: Case, stream: Stream) -> Case:
+        return probed(case, probe, int(stream.words(1)[0]) % case.elements)
+
+    return twin
+
+
+def _has_input(case: Case) -> bool:
+    return case.elements > 0 and has_elements(case)
+
+
+def _changed(twin: Case) -> str:
+    """Such as 'x[3] changed from 1 to 2 in place'."""
+    name, element = place_of(twin)
+    now, earlier = twin.inputs[name], before(twin).inputs[name]
+    index = ", ".join(str(each) for each in np.unravel_index(element, now.layout.shape))
+    old, new = (
+        decimal(float(numbers(each.bits, each.dtype, (-1,))[element].astype(np.float64)), each.dtype)
+        for each in (earlier, now)
+    )
+    return f"{name}[{index}] changed from {old} to {new} in place"
+
+
+def _firsts(case: Case) -> Iterator[int]:
+    """The number of the first element of each input."""
+    return accumulate((tensor.layout.size for tensor in list(case.inputs.values())[:-1]), initial=0)
+
+
+def _can_follow(case: Case) -> bool:
+    return _has_input(case) and any(before(probed(case, FRESH, at)).inputs != case.inputs for at in _firsts(case))
+
+
+def _is_looked_at(case: Case) -> bool:
+    """Whether a kernel that does not look at an element may be wrong about the case: else it would seem to cache. Of
+    elements at one place none can be another by itself."""
+    if any(overlaps_itself(each.layout) for each in case.inputs.values()):
+        return False
+    floats = [tensor for tensor in case.inputs.values() if tensor.dtype not in INTEGERS]
+    return _can_follow(case) and all(numbers(each.bits, each.dtype, (-1,)).astype(np.bool_).any() for each in floats)
+
+
+def _law(
+    name: str,
+    summary: str,
+    fits: Callable[[Case], bool],
+    stale: Callable[[Case], str],
+    wrong: Callable[[Case], str] | None = None,
+    tickets: int = 1,
+) -> Law:
+    return Law(name, summary, fits, _by(name), tickets=tickets, probe=Probe(stale, wrong))
+
+
+_FOLLOW = "the answer did not follow the input: "
+_MOVED = f"after {CALLS} calls at one address the call at another one"
+_BEHIND = "called on a side stream behind a slow fill"
+PROBES = (
+    _law(
+        OVERWRITE, "called again with one element of an input changed in place", _is_looked_at,
+        lambda twin: f"{_FOLLOW}{_changed(twin)} and the output stayed the same (it is cached by address or object)",
+        tickets=3,  # it shows what it is about only where the element is one that is looked at
+    ),
+    _law(
+        FRESH, f"called at another address after {CALLS} calls at one", _can_follow,
+        lambda twin: f"{_FOLLOW}{_MOVED} gave the output of the old one",
+        lambda twin: f"{_MOVED} is wrong, which by itself is right",
+    ),
+    _law(
+        CALLER, "called in a loop of another file and thread, and on a GPU captured as a graph", _has_input,
+        lambda twin: "the answer depends on who calls",
+        lambda twin: "the answer depends on who calls: in a loop of a file benchmark.py, or in a graph, it is wrong",
+    ),
+    _law(
+        STREAM, "called on a side stream of a GPU behind a slow fill of its inputs", _can_follow,
+        lambda twin: f"the work does not wait for its stream: {_BEHIND} it read what was there before",
+        lambda twin: f"the work does not keep to its stream: {_BEHIND} it is wrong",
+    ),
+    _law(
+        GHOST, "nothing in the place of the kernel, which must not look right", _has_input,
+        lambda twin: "with nothing in the place of the kernel the outputs are right: the judge leaks",
+    ),
+)  # fmt: skip

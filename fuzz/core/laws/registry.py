@@ -1,0 +1,81 @@
+"""All laws by name, and which of them is checked on a case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fuzz.core.base.case import Case
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.stream import Stream, child_key
+from fuzz.core.laws.law import Law, LawCheck
+from fuzz.core.laws.placement import ALIGNMENT, IN_PLACE, LAYOUT, SURROUNDINGS
+from fuzz.core.laws.probes import PROBES
+from fuzz.core.laws.scaling import SCALING
+from fuzz.core.laws.slices import BATCH_APPEND, BATCH_SUBSET, ROW_PERMUTATION
+from fuzz.core.laws.values import RERUN, SIGN_FLIP, THREADS_COUNT
+
+LAWS: Mapping[str, Law] = {
+    law.name: law
+    for law in (
+        RERUN, ROW_PERMUTATION, BATCH_SUBSET, BATCH_APPEND, SCALING, SIGN_FLIP,
+        LAYOUT, IN_PLACE, SURROUNDINGS, ALIGNMENT, THREADS_COUNT, *PROBES,
+    )
+}  # fmt: skip
+ONE_IN = 8
+"""Cases of which one gets a twin in a run. Twins are judged like any case, but they visit little that is new: so
+they take a ninth of a run at most."""
+
+
+def declared(kernels: Iterable[Kernel]) -> tuple[str, ...]:
+    """The laws that some of these kernels declare, in the order of `LAWS`."""
+    wanted = {law for kernel in kernels for law in kernel.laws}
+    return tuple(law for law in LAWS if law in wanted)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A case to run; where it is a twin, right after the case that it is the twin of."""
+
+    case: Case
+    check: LawCheck | None = None
+    """The law that this case is a twin by; None for a case that is no twin."""
+
+
+def twin_of(case: Case, check: LawCheck) -> Entry:
+    """The entry that checks a law on `case`. A twin is no visit of what its case visits: it may lie elsewhere."""
+    twin = check.twin(case)
+    return Entry(replace(twin, origin=replace(twin.origin, labels=())), check)
+
+
+def with_twins(cases: Iterable[Case], laws: Sequence[str], one_in: int = ONE_IN) -> list[Entry]:
+    """The cases, about one in `one_in` followed by its twin.
+
+    The case's seed and place decide whether it has one and by which law of `laws`: not the machine, and not what ran
+    before.
+    """
+    entries = []
+    for case in cases:
+        entries.append(Entry(case))
+        check = _chosen(case, laws, one_in)
+        if check is not None:
+            entries.append(twin_of(case, check))
+    return entries
+
+
+def _chosen(case: Case, laws: Sequence[str], one_in: int) -> LawCheck | None:
+    key = _key(case)
+    if key % one_in:
+        return None
+    fitting = [law for law in map(LAWS.__getitem__, laws) if law.applies(case) for _ in range(law.tickets)]
+    if not fitting:
+        return None
+    return LawCheck(fitting[int(Stream(key).child("law").words(1)[0]) % len(fitting)], key)
+
+
+def _key(case: Case) -> int:
+    """A number for each case: of one that a search made, without looking at its bits, since digests are dear."""
+    origin = case.origin
+    if not origin.place:
+        return int(case.digest[:16], 16)
+    return child_key(origin.seed, origin.place)

@@ -1,0 +1,87 @@
+"""Laws of values: the same case again, or on more threads; changes of sign, which pass every rounding unchanged.
+
+Rounding to nearest even is symmetric, and so are sums, products and quotients, but for one thing: a sum that cancels to
+zero is +0 whatever the signs of its terms. Which inputs of an op may be negated, and which outputs that negates, its
+`flips` say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzz.core.base.case import THREADS, Case
+from fuzz.core.base.dtypes import NUMPY_DTYPE, from_bits
+from fuzz.core.base.fill import refilled
+from fuzz.core.base.stream import Stream
+from fuzz.core.laws.law import Law, Leeway, Outputs, has_elements
+from oracles.operand import Flip
+from oracles.ops import OPS
+
+
+def sign_flipped(values: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Every sign bit flipped: of zeros, infinities and NaNs as well."""
+    words = values.view(f"<u{values.dtype.itemsize}")
+    flipped: NDArray[np.generic] = words ^ words.dtype.type(1 << (8 * words.dtype.itemsize - 1))
+    return flipped.view(values.dtype)
+
+
+def _flips(case: Case) -> list[Flip]:
+    return [flip for flip in OPS[case.op].flips if any(name in case.inputs for name in flip.inputs)]
+
+
+def _flip(case: Case, stream: Stream) -> Flip:
+    """One of what may be flipped in the op, drawn."""
+    flips = _flips(case)
+    return flips[int(stream.words(1)[0]) % len(flips)]
+
+
+def _of_other_sign(case: Case, stream: Stream) -> Case:
+    flipped = {
+        name: replace(tensor, bits=sign_flipped(from_bits(tensor.bits, tensor.dtype, tensor.layout.shape)).tobytes())
+        for name, tensor in case.inputs.items()
+        if name in _flip(case, stream).inputs
+    }
+    return replace(case, inputs={**case.inputs, **flipped})
+
+
+def _negated(case: Case, stream: Stream, outputs: Outputs) -> Outputs:
+    return {
+        name: sign_flipped(np.frombuffer(outputs[name], NUMPY_DTYPE[output.dtype])).tobytes()
+        if name in _flip(case, stream).outputs
+        else outputs[name]
+        for name, output in case.outputs.items()
+    }
+
+
+def _of_sums(case: Case, stream: Stream, outputs: Outputs) -> Leeway:
+    """Where nothing is added before the sign shows, zeros have signs too."""
+    return Leeway(zeros=_flip(case, stream).zeros)
+
+
+def _on_two_threads(case: Case, stream: Stream) -> Case:
+    return replace(case, params={**case.params, THREADS: 2})
+
+
+RERUN = Law(
+    "rerun", "the same case a second time", lambda case: True, lambda case, stream: refilled(case), moves_one=False
+)
+SIGN_FLIP = Law(
+    "sign_flip",
+    "inputs of the other sign, which negates what is odd in them",
+    lambda case: bool(_flips(case)) and has_elements(case),
+    _of_other_sign,
+    _negated,
+    _of_sums,
+    suits=lambda op: bool(op.flips),
+)
+# Where threads share the elements of a result, nothing changes. Where they share the terms of a sum, its order does,
+# and with it the roundings.
+THREADS_COUNT = Law(
+    "threads",
+    "two threads instead of one",
+    lambda case: THREADS not in case.params and has_elements(case),
+    _on_two_threads,
+)

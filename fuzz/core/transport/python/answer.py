@@ -1,0 +1,87 @@
+"""What a call did, and the bytes by which it is told."""
+
+from __future__ import annotations
+
+import signal
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fuzz.core.base.case import Case
+from fuzz.core.base.outcome import Change
+from fuzz.core.transport import records
+from fuzz.core.transport.python.memory import Touched
+
+_WORDS_LIMIT = 1500
+_FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a call did, ready to be sent; `unwritten` has, for each output, which elements still hold the poison."""
+
+    status: int
+    outputs: Mapping[str, bytes]
+    damages: tuple[bytes, ...]
+    unwritten: Mapping[str, Any]
+    words: str = ""
+    touched: Touched | None = None
+
+    @property
+    def clean(self) -> bool:
+        return self.status == records.RAN and not self.damages
+
+    @property
+    def doubtful(self) -> bool:
+        """Poison that survived may be a result that looks like it. Another run with another poison decides."""
+        return self.clean and any(held.any() for held in self.unwritten.values())
+
+
+NO_MEMORY = Answer(records.NO_MEMORY, {}, (), {})
+_NOTHING = Touched(-1, records.UNKNOWN_BYTE, -1, 0)
+
+
+def failed(error: Exception, *, own: bool) -> Answer:
+    """The answer to a case at which our own part of the worker raised: an error of ours, unless the kernel's `own`
+    code was at work again, such as a class that it made of an array, or a signal handler."""
+    if own:
+        return Answer(records.RAISED, {}, (), {}, f"after the call: {said(error)}")
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).parent == _FOLDER]
+    where = f" ({Path(frames[-1].filename).name} line {frames[-1].lineno})" if frames else ""
+    return Answer(records.OURS, {}, (), {}, f"the worker failed: {said(error)}{where}")
+
+
+def said(error: Exception) -> str:
+    """An error in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:_WORDS_LIMIT]}"
+
+
+def is_of_device(error: Exception) -> bool:
+    """Whether it tells of a GPU that is lost to this process."""
+    return type(error).__name__ == "AcceleratorError" or "CUDA" in str(error)
+
+
+def respond(position: int, case: Case, first: Answer, second: Answer | None, changes: Sequence[Change] = ()) -> bytes:
+    """The response to a case: that of its first run, unless the second one shows more."""
+    answer = second if second is not None and not second.clean else first
+    names = list(case.tensors)
+    missed = []
+    if answer is first:
+        for name, held in first.unwritten.items():
+            still = held if second is None else held & second.unwritten[name]
+            places = np.flatnonzero(still)
+            if len(places):
+                missed.append(records.UNWRITTEN.pack(names.index(name), int(places[0]), len(places)))
+    changed = "\n".join(map(str, changes)).encode()
+    payload = b"".join([*answer.outputs.values(), *answer.damages, *missed, answer.words.encode(), changed])
+    code = records.KF_REJECTED if answer.status == records.REJECTED else 0
+    touched = answer.touched or _NOTHING
+    number = signal.SIGSEGV if answer.touched is not None else 0
+    return records.RESPONSE.pack(
+        records.RESPONSE_MAGIC, position, len(payload), answer.status, touched.access, number, touched.index,
+        touched.element, touched.byte, len(answer.damages), len(missed), code, len(changed), 0,
+    ) + payload  # fmt: skip

@@ -1,0 +1,148 @@
+"""The arrays of a framework: the views of memory that its kernels are given, and what they return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Protocol
+
+import numpy as np
+
+from fuzz.core.base.dtypes import NUMPY_DTYPE
+from fuzz.core.transport.python.slab import Slab
+from oracles.dtypes import DTYPES
+
+
+class UnreadableError(Exception):
+    """An array without elements in memory. The message says of what kind it is."""
+
+
+class Arrays(Protocol):
+    """What is done with the arrays of one framework."""
+
+    noun: str
+    """What its users call an array."""
+    library: Any
+    """Its module."""
+    dtypes: Mapping[str, Any]
+    """Its dtypes, by their names in cases."""
+    no_memory: tuple[type[BaseException], ...]
+    """What it raises where memory does not suffice."""
+
+    def view(self, slab: Slab) -> Any:
+        """The array in placed memory that the kernel is given."""
+        ...
+
+    def owns(self, found: Any) -> bool:
+        """True for an array of this framework."""
+        ...
+
+    def bits(self, found: Any) -> bytes:
+        """The elements in C order. Raises UnreadableError for what has none."""
+        ...
+
+    def is_plain(self, found: Any) -> bool:
+        """Whether it is an array of the framework's own class: those of others may refuse anything."""
+        ...
+
+    def same_place(self, one: Any, other: Any) -> bool:
+        """Whether they are one array, perhaps seen in two ways."""
+        ...
+
+    def threads(self, wanted: float | int | None) -> AbstractContextManager[None]:
+        """Return the context in which a call has `wanted` threads; without a wish as many as there are."""
+        ...
+
+
+class NumpyArrays:
+    """NumPy's arrays; those of formats that NumPy does not have are of the dtypes that ml_dtypes adds."""
+
+    noun = "array"
+    library: Any = np
+    dtypes: Mapping[str, Any] = NUMPY_DTYPE
+    no_memory: tuple[type[BaseException], ...] = (MemoryError,)
+
+    def view(self, slab: Slab) -> Any:
+        return slab.array(slab.memory, self.dtypes[slab.dtype])
+
+    def owns(self, found: Any) -> bool:
+        return isinstance(found, (np.ndarray, np.generic))
+
+    def bits(self, found: Any) -> bytes:
+        data: bytes = found.tobytes()
+        return data
+
+    def is_plain(self, found: Any) -> bool:
+        return type(found) is np.ndarray or isinstance(found, np.generic)
+
+    def same_place(self, one: Any, other: Any) -> bool:
+        return bool(one.size == 0 or one.ctypes.data == other.ctypes.data)
+
+    def threads(self, wanted: float | int | None) -> AbstractContextManager[None]:
+        return nullcontext()  # NumPy cannot be told
+
+
+class TorchArrays:
+    """Tensors, of torch and so of Triton."""
+
+    noun = "tensor"
+
+    def __init__(self) -> None:
+        import torch
+
+        self.library = torch
+        self.no_memory: tuple[type[BaseException], ...] = (MemoryError, torch.OutOfMemoryError)
+        self.dtypes = torch_dtypes(torch)
+
+    def view(self, slab: Slab) -> Any:
+        torch, memory = self.library, slab.memory
+        storage = torch.from_numpy(memory) if isinstance(memory, np.ndarray) else memory
+        empty = torch.empty(0, dtype=self.dtypes[slab.dtype], device=storage.device)
+        at = (storage.storage_offset() + slab.start) // slab.itemsize - slab.layout.lowest
+        return empty.set_(storage.untyped_storage(), at, slab.layout.shape, slab.layout.strides)
+
+    def owns(self, found: Any) -> bool:
+        return isinstance(found, self.library.Tensor)
+
+    def bits(self, found: Any) -> bytes:
+        torch = self.library
+        if found.layout is not torch.strided or found.is_meta or found.is_quantized:
+            kind = "meta" if found.is_meta else str(found.layout).removeprefix("torch.")
+            raise UnreadableError(f"a {'quantized' if found.is_quantized else kind} tensor has no elements in memory")
+        # Copied whatever its strides are: a tensor of one element counts as contiguous with any of them.
+        flat = torch.empty(found.numel(), dtype=found.dtype, device="cpu", layout=torch.strided)
+        flat.view(found.shape).copy_(found.detach())
+        data: bytes = flat.view(torch.uint8).numpy().tobytes()
+        return data
+
+    def is_plain(self, found: Any) -> bool:
+        return type(found) in (self.library.Tensor, self.library.nn.Parameter)
+
+    def same_place(self, one: Any, other: Any) -> bool:
+        try:
+            return bool(one.numel() == 0 or one.data_ptr() == other.data_ptr())
+        except RuntimeError:  # a tensor without memory of its own
+            return False
+
+    @contextmanager
+    def threads(self, wanted: float | int | None) -> Iterator[None]:
+        before = self.library.get_num_threads()
+        if wanted is not None:
+            self.library.set_num_threads(int(wanted))
+        try:
+            yield
+        finally:
+            if wanted is not None:
+                self.library.set_num_threads(before)
+
+
+def arrays_of(framework: str) -> Arrays:
+    """Those of a framework, which is imported."""
+    if framework == "numpy":
+        return NumpyArrays()
+    return TorchArrays()
+
+
+def torch_dtypes(torch: Any) -> Mapping[str, Any]:
+    """Those that this torch has, by their names in cases."""
+    return {name: getattr(torch, each.spelling) for name, each in DTYPES.items() if hasattr(torch, each.spelling)}

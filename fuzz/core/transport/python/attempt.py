@@ -1,0 +1,368 @@
+"""Calls of the kernel, each on fresh memory: launched, collected, and made again where the first leaves a doubt."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import product
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from fuzz.core.base.case import CACHE_LINE, THREADS, Case, Output
+from fuzz.core.base.fill import refilled
+from fuzz.core.base.probe import without_probe
+from fuzz.core.transport import records
+from fuzz.core.transport.python.answer import NO_MEMORY, Answer, failed, is_of_device, said
+from fuzz.core.transport.python.arrays import Arrays, UnreadableError
+from fuzz.core.transport.python.device import DeviceMemory
+from fuzz.core.transport.python.kernel import Raised, Way
+from fuzz.core.transport.python.memory import FreshMemory, Memory
+from fuzz.core.transport.python.probing import Placed, called, kept_apart
+from fuzz.core.transport.python.shared_memory import fill_shared_memory
+from fuzz.core.transport.python.slab import OUTPUT_POISONS, Slab, poisoned, slabs, too_large
+from fuzz.core.transport.python.unset import filled_memory, is_filled, unset_in
+from oracles.dtypes import DTYPES, ITEMSIZE
+
+_T = TypeVar("_T")
+
+_BLOTS, _MOST_BLOTTED = 8, 1 << 24
+"""The number of pieces of memory of the size of an output that are overwritten after a call, where they are smaller."""
+_SEEN_FROM, _SEEN = 1 << 18, 64
+"""The size in bytes from which memory is looked at before it is overwritten, which takes longer beyond a cache, and the
+number of bytes that are looked at.
+The steps between them are odd, for the lowest byte of many floats is 0."""
+
+
+class Callee(Protocol):
+    """What is called: a kernel in its worker, or a function of a test suite."""
+
+    @property
+    def returns(self) -> Collection[str]:
+        """The outputs, some of which a case may not have, that it has no parameters for."""
+        ...
+
+    def takes(self, name: str) -> bool: ...
+
+    def is_own(self, error: BaseException) -> bool:
+        """Whether code of its own was at work when that was raised."""
+        ...
+
+    def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int], way: Way | None = None) -> Any: ...
+
+
+class Attempt:
+    """A case that is staged. It is launched once what is staged was sent; on a GPU the call is only queued when
+    `launch` returns."""
+
+    def __init__(self, case: Case, kernel: Callee, arrays: Arrays, memory: Memory, again: bool) -> None:
+        self._case = case
+        self._kernel = kernel
+        self._arrays = arrays
+        self._memory = memory
+        self._again, self._poison = again, OUTPUT_POISONS[again]
+        self._asks = refilled(case) if again else case
+        self._is_on_gpu = isinstance(memory, DeviceMemory)
+        self._slabs = self._image(case)
+        for slab in self._own():
+            memory.stage(slab)
+
+    def launch(self) -> None:
+        """Call the kernel, unless its framework lacks a dtype of the case."""
+        self._returned: Any
+        lacking = {tensor.dtype for tensor in self._case.tensors.values()} - {*self._arrays.dtypes}
+        if lacking:
+            words = f"{self._arrays.library.__name__} has no {DTYPES[min(lacking)].spelling}"
+            self._returned = Raised(rejected=False, words=words, built=False)
+            return
+        self._given = self._views(self._slabs)
+        params = {name: value for name, value in without_probe(self._case.params).items() if name != THREADS}
+        placed = Placed(
+            self._case, self._slabs, self._given, self._arrays,
+            lambda tensors, way: self._kernel.call(tensors, params, way), self._image, self._elsewhere,
+            self._memory.keep,
+            [name for name in self._case.outputs if not self._kernel.takes(name)],
+            self._is_on_gpu,
+        )  # fmt: skip
+        with self._arrays.threads(self._case.params.get(THREADS)):
+            self._memory.watch()
+            if self._is_on_gpu and self._memory.margin:  # a tool, which has none, looks at each of 15 million stores
+                fill_shared_memory(self._asks)
+            with filled_memory(self._asks):
+                self._returned = called(placed)
+            if self._is_on_gpu:  # what it keeps and returns again is the next call's before anybody has read it
+                self._returned = kept_apart(placed, self._returned)
+
+    def _views(self, placed: Mapping[str, Slab]) -> Mapping[str, Any]:
+        """What the kernel is given."""
+        names = [name for name in self._case.tensors if name in self._case.inputs or self._kernel.takes(name)]
+        return {name: self._arrays.view(placed[name]) for name in names}
+
+    def _image(self, case: Case) -> Mapping[str, Slab]:
+        return slabs(case, self._memory.margin, self._poison, self._memory.guarded)
+
+    def _elsewhere(self, case: Case) -> Mapping[str, Any]:
+        memory = FreshMemory(CACHE_LINE) if self._memory.guarded else self._memory
+        found = slabs(case, memory.margin, self._poison, guarded=False)
+        for slab in {slab.index: slab for slab in found.values()}.values():
+            memory.place(slab)
+        return self._views(found)
+
+    def collect(self) -> Answer:
+        """What the kernel left behind. On a GPU only after everything queued is done."""
+        answer = self._left()
+        self._returned = None
+        # Asked last: to read what it returned may touch it too, where that is a view beyond a tensor's end.
+        touched = self._memory.touched(list(self._own()))
+        return answer if touched is None else Answer(records.FAULT, {}, answer.damages, {}, touched=touched)
+
+    def _left(self) -> Answer:
+        memory = {slab.index: slab.after() for slab in self._own()}
+        rejected = isinstance(self._returned, Raised) and self._returned.rejected
+        damages = tuple(record for slab in self._own() for record in _damages(slab, memory[slab.index], rejected))
+        if isinstance(self._returned, Raised):
+            status = records.REJECTED if self._returned.rejected else records.RAISED
+            status = status if self._returned.built else records.NOT_BUILT
+            status = records.MISUSED if self._returned.misused else status
+            return Answer(status, {}, damages, {}, self._returned.words)
+        returned = [name for name in self._case.outputs if not self._kernel.takes(name)]
+        if words := self._returned_twice() or self._returned_others(returned):
+            return Answer(records.MISUSED, {}, damages, {}, words)
+        outputs: dict[str, bytes] = {}
+        unwritten: dict[str, Any] = {}
+        for name, output in self._case.outputs.items():
+            if name in returned:
+                found = self._returned_tensor(name, returned)
+                wrong = self._misfit(name, output, found)
+                if wrong is not None:
+                    return Answer(wrong[0], {}, damages, {}, wrong[1])
+                try:
+                    kept = self._memory.kept_bytes(found)
+                    outputs[name] = self._arrays.bits(found) if kept is None else kept
+                except UnreadableError as error:
+                    return Answer(records.RAISED, {}, damages, {}, f"the {name} that it returned: {error}")
+                except Exception as error:
+                    if isinstance(error, self._arrays.no_memory) or self._arrays.is_plain(found):
+                        raise
+                    words = f"the {name} that it returned, a {type(found).__name__}, cannot be read: {said(error)}"
+                    return Answer(records.RAISED, {}, damages, {}, words)
+                if (self._again or is_filled(self._case)) and output.alias is None and ITEMSIZE[output.dtype] > 1:
+                    unwritten[name] = unset_in(self._asks, outputs[name], ITEMSIZE[output.dtype])
+                continue
+            slab = self._slabs[name]
+            elements = slab.elements(memory[slab.index])
+            outputs[name] = elements.tobytes()
+            if output.alias is None:
+                unwritten[name] = elements.reshape(-1) == poisoned(slab.poison, slab.itemsize)
+        return Answer(records.RAN, outputs, damages, unwritten)
+
+    def returned_sizes(self) -> Iterator[int]:
+        """The bytes of each output that it returns."""
+        for name, output in self._case.outputs.items():
+            if not self._kernel.takes(name):
+                yield output.layout.size * ITEMSIZE[output.dtype]
+
+    def _own(self) -> Iterator[Slab]:
+        """Every slab once."""
+        return iter({slab.index: slab for slab in self._slabs.values()}.values())
+
+    def _returned_twice(self) -> str:
+        """What is wrong where it returned a tensor for an output that it has a parameter for. To return the output
+        itself is usual; of another tensor nobody can tell which of the two is the result."""
+        written = [name for name in self._case.outputs if self._kernel.takes(name)]
+        if isinstance(self._returned, dict):
+            beside = [(name, [self._returned[name]]) for name in written if name in self._returned]
+        elif written and not self._kernel.returns:
+            several = isinstance(self._returned, (tuple, list))
+            beside = [(written[0], list(self._returned) if several else [self._returned])]
+        else:
+            beside = []
+        for name, returned in beside:
+            found = [each for each in returned if self._arrays.owns(each)]
+            own = [self._given[other] for other in written]
+            if found and not any(self._arrays.same_place(*pair) for pair in product(found, own)):
+                return f"it takes {name} and also returned a tensor for it: return nothing, or drop the parameter"
+        return ""
+
+    def _returned_others(self, expected: Sequence[str]) -> str:
+        """What to return, where that is several tensors and it returned not one for each."""
+        found = self._returned
+        if len(expected) < 2 or (isinstance(found, dict) and {*expected} <= {*found}):
+            return ""
+        what = f"one {type(found).__name__}"
+        if isinstance(found, (tuple, list, dict)):
+            what = f"a {type(found).__name__} of {len(found)}{f', {[*found]}' if isinstance(found, dict) else ''}"
+        names = ", ".join(expected)
+        return f"it returned {what}: return ({names}), or a dict with these names, or have parameters to write them to"
+
+    def _returned_tensor(self, name: str, expected: list[str]) -> Any:
+        if isinstance(self._returned, dict):
+            return self._returned.get(name)
+        return self._returned if expected == [name] else None
+
+    def _misfit(self, name: str, output: Output, found: Any) -> tuple[int, str] | None:
+        if not self._arrays.owns(found):
+            what = type(self._returned).__name__
+            if isinstance(self._returned, np.ndarray):
+                what += ' (if it is written with NumPy: framework="numpy" in a pack, arrays="numpy" in fuzz.check)'
+            return (
+                records.RAISED,
+                f"the kernel has no parameter {name!r} and returned no {self._arrays.noun} for it, but {what}",
+            )
+        if tuple(found.shape) != output.layout.shape:
+            said = f"the shape of {name} is {list(found.shape)}, must be {list(output.layout.shape)}"
+            return records.WRONG_SHAPE, said
+        expected = self._arrays.dtypes[output.dtype]
+        if found.dtype != expected:
+            own, must = (str(each).removeprefix("torch.") for each in (found.dtype, expected))
+            return records.WRONG_DTYPE, f"the dtype of {name} is {own}, must be {must}"
+        return None
+
+
+class CaseRunner:
+    """Runs groups of cases. What a lost device raises is for the caller to deal with.
+
+    Where calls are only queued, as on a GPU, `finish` waits for those of a group, after which `end` ends what they
+    left running. A tool that watches has `reported` an error of the latest of them, or nothing."""
+
+    def __init__(
+        self,
+        kernel: Callee,
+        arrays: Arrays,
+        memory: Memory,
+        finish: Callable[[], None] | None = None,
+        reported: Callable[[], str] = lambda: "",
+        end: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._kernel, self._arrays, self._memory, self._finish = kernel, arrays, memory, finish
+        self._reported, self._end = reported, end
+
+    def answers(
+        self, cases: Sequence[tuple[Case, bool]], most_s: float = math.inf
+    ) -> list[tuple[Case, Answer, Answer | None]]:
+        """Each case with the answer of its first run and, where there was one, of its second. A case may ask for two.
+        Where calls are only queued, later cases are left out once memory is full, or queueing took so many seconds, as
+        it does where programs are compiled."""
+        first = self._run([case for case, _ in cases], again=False, most_s=most_s)
+        cases = cases[: len(first)]
+        twice = [
+            number
+            for number, ((_, forced), answer) in enumerate(zip(cases, first, strict=True))
+            if answer.doubtful or (forced and answer.clean)
+        ]
+        second = dict(zip(twice, self._run([cases[number][0] for number in twice], again=True), strict=True))
+        return [(case, first[number], second.get(number)) for number, (case, _) in enumerate(cases)]
+
+    def _run(self, cases: Sequence[Case], again: bool, most_s: float = math.inf) -> list[Answer]:
+        if self._finish is None:  # memory may hold one call's tensors at a time
+            return [answer for case in cases for answer in self._together([case], again, most_s)]
+        return self._together(cases, again, most_s)
+
+    def _together(self, cases: Sequence[Case], again: bool, most_s: float) -> list[Answer]:
+        """Return what came of the first cases, as many as memory holds and as are launched in the time."""
+        attempts, until = list[Attempt | Answer](), time.monotonic() + most_s
+        for case in cases:
+            attempts.append(self._staged(case, again))
+            if self._memory.is_full:
+                break
+        try:
+            self._memory.send()
+        except self._arrays.no_memory:
+            return [NO_MEMORY] * len(attempts)
+        launched = list[Attempt | Answer]()
+        for attempt in attempts:
+            launched.append(self._launched(attempt))
+            if time.monotonic() >= until:
+                break
+        if launched and self._finish is not None:
+            self._finish()
+        self._end()
+        self._memory.fetch()
+        answers = [self._collected(attempt) for attempt in launched]
+        if report := self._reported():
+            answers[-1] = Answer(records.REPORTED, {}, (), {}, report)
+        self._blot(launched, answers)
+        return answers
+
+    def _staged(self, case: Case, again: bool) -> Attempt | Answer:
+        if too_large(case, self._memory.guarded):
+            return NO_MEMORY
+        return self._guarded(lambda: Attempt(case, self._kernel, self._arrays, self._memory, again))
+
+    def _launched(self, attempt: Attempt | Answer) -> Attempt | Answer:
+        if isinstance(attempt, Answer):
+            return attempt
+
+        def launched() -> Attempt:
+            attempt.launch()
+            return attempt
+
+        return self._guarded(launched)
+
+    def _collected(self, attempt: Attempt | Answer) -> Answer:
+        return attempt if isinstance(attempt, Answer) else self._guarded(attempt.collect)
+
+    def _blot(self, attempts: Sequence[Attempt | Answer], answers: Sequence[Answer]) -> None:
+        """Let memory that held what was returned hold it no longer: the next call could be given it, as it is, by an
+        allocator, and return it."""
+        library, place = self._arrays.library, {} if self._finish is None else {"device": "cuda"}
+        found = [each for each in attempts if isinstance(each, Attempt)]
+        for size in sorted({size for each in found for size in each.returned_sizes()}):
+            if 0 < size < _MOST_BLOTTED:
+                clean = _clean(size, answers) if size >= _SEEN_FROM and not place else frozenset()
+                with suppress(*self._arrays.no_memory):
+                    pieces = [library.empty((size,), dtype=library.uint8, **place) for _ in range(_BLOTS)]
+                    for piece in pieces if place else map(np.asarray, pieces):  # by torch, 2 threads would spin for it
+                        if not clean or frozenset(piece[:: size // _SEEN | 1].tolist()) not in clean:
+                            piece[:] = 255
+                    del pieces
+
+    def _guarded(self, step: Callable[[], _T]) -> _T | Answer:
+        """What the step makes, or the answer where it cannot: what the kernel raises during its call is caught there.
+        A device that is lost raises what it does, for the caller."""
+        try:
+            return step()
+        except self._arrays.no_memory:
+            return NO_MEMORY
+        except Exception as error:
+            if self._finish is not None and is_of_device(error):
+                raise
+            return failed(error, own=self._kernel.is_own(error))
+
+
+def _clean(size: int, answers: Sequence[Answer]) -> Collection[Collection[int]]:
+    """Return the bytes that are seen in memory of that size which holds no result: overwritten, or new from the system,
+    which is all zeros, as some results are where they are looked at."""
+    returned = [found for each in answers for found in each.outputs.values() if len(found) == size]
+    zeros = any(not any(found[:: size // _SEEN | 1]) for found in returned)
+    return {frozenset({255})} if zeros else {frozenset({255}), frozenset({0})}
+
+
+def _damages(slab: Slab, after: Any, rejected: bool) -> Iterator[bytes]:
+    """One record per kind and place of damage."""
+    changed = slab.changes(after, rejected)
+    if not changed.any():
+        return
+    end = slab.start + slab.size
+    before = np.flatnonzero(changed[: slab.start])
+    if len(before):
+        # The start of the changed element nearest to the storage.
+        byte = (int(before[-1]) - slab.start) // slab.itemsize * slab.itemsize
+        yield _record(slab, "gap", "before", byte, len(before))
+    behind = np.flatnonzero(changed[end:])
+    if len(behind):
+        yield _record(slab, "gap", "after", int(behind[0]), len(behind))
+    owned = slab.owned()
+    element = "output" if slab.writable else "input"
+    for kind, inside in (("gap", changed & ~owned), (element, changed & owned)):
+        places = np.flatnonzero(inside[slab.start : end])
+        if len(places):
+            yield _record(slab, kind, "inside", int(places[0]), len(places))
+
+
+def _record(slab: Slab, kind: str, place: str, byte: int, count: int) -> bytes:
+    nearest = slab.nearest(byte + slab.size if place == "after" else byte)
+    kinds, places = records.KINDS.index(kind), records.PLACES.index(place)
+    return records.DAMAGE.pack(slab.index, kinds, places, nearest, byte, count)

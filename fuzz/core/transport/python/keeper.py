@@ -1,0 +1,105 @@
+"""The process above a worker, as `native/keeper.c` is for C kernels.
+
+No kernel runs in it: it waits for the worker, ends whatever the kernel started that outlived it, and ends the way the
+worker did. A kernel that signals its parent signals this one, and not the server of all workers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+from collections.abc import Collection
+from pathlib import Path
+from typing import NoReturn
+
+from fuzz.core.base.outcome import Change
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+"""The numbers are those of <linux/prctl.h>."""
+
+
+def keep_worker() -> None:
+    """Returns in the worker; the keeper stays in here until the worker has ended."""
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)  # a hung kernel must not outlive a server that was killed
+    keeper = os.getpid()
+    worker = os.fork()
+    if worker:
+        _keep(worker)
+    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)  # so that an orphan of the kernel's is seen to be its child
+    if os.getppid() != keeper:
+        os._exit(0)
+
+
+def _keep(worker: int) -> NoReturn:
+    running = [worker]
+
+    def stop(number: int, frame: object) -> None:
+        for pid in running:
+            os.kill(pid, signal.SIGKILL)
+
+    signal.signal(signal.SIGTERM, stop)
+    os.closerange(0, 2)  # or nobody would see that the worker has closed its ends
+    _, status = os.waitpid(worker, 0)
+    running.clear()
+    _end_children()
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        os._exit(code)
+    with contextlib.suppress(OSError, ValueError):  # SIGKILL has no handler
+        signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+    os._exit(1)
+
+
+class Children:
+    """The processes below a worker's, orphans of these among them: what a call leaves behind is ended, and told."""
+
+    def __init__(self, *, keeps: bool) -> None:
+        """Where the kernel declares that it `keeps` some, all are left alone."""
+        self._keeps, self._known, self._left = keeps, frozenset[int](), False
+
+    def know(self) -> None:
+        """Those that are there now are left by no call."""
+        self._known = _children()
+
+    def end(self) -> None:
+        """End the others, after a call."""
+        if not self._keeps and _children() - self._known:
+            self._left = True
+            _end_children(self._known)
+
+    def changes(self) -> tuple[Change, ...]:
+        """Return what calls have left since this was last asked."""
+        left, self._left = self._left, False
+        return (Change("children", "a process that still runs, or that nobody waited for"),) if left else ()
+
+
+def _end_children(known: Collection[int] = ()) -> None:
+    """Orphans come to us, the reaper of all that descends from here: whatever child there still is was left behind."""
+    while left := _children() - {*known}:
+        for pid in left:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+
+def _children() -> frozenset[int]:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return frozenset()
+    own = os.getpid()
+    return frozenset(int(each.name) for each in Path("/proc").glob("[0-9]*") if _parent_of(each) == own)
+
+
+def _parent_of(process: Path) -> int:
+    try:
+        # The name, in parentheses, may hold anything.
+        return int((process / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0

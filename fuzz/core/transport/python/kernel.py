@@ -1,0 +1,321 @@
+"""The kernel inside its worker: what the worker is told of it, its module, how it is called, and how a call ended."""
+
+from __future__ import annotations
+
+import dis
+import hashlib
+import inspect
+import json
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import oracles
+from fuzz.core.transport.python.foreign import maker, opened
+from fuzz.core.transport.python.launch import LaunchError
+from fuzz.core.transport.python.module import loaded
+from oracles.declared import AXIS
+
+Way = Callable[[Callable[[], Any]], Any]
+"""It calls what it is given, and returns what that returned; or raises."""
+MARGIN_BYTES = 16 * 1024
+"""The bytes that are poisoned and checked on every side of a tensor that no inaccessible page is on: enough that a
+kernel that strays by a row still lands in them."""
+_WORDS_LIMIT = 1500
+"""The number of characters of an error message that are kept: compilers repeat the whole source."""
+_REASON_LIMIT = 200
+"""The same, of why nothing can be built: it is printed in one line of a table."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The kernel to run, and where."""
+
+    source: str
+    """The file with the text to run: a copy of the kernel's own, with its edits applied, among copies of the files in
+    its folder. They are what was there when the run began."""
+    folder: str
+    """The folder where the kernel's source is: its `__file__`, and what is imported from there and not copied."""
+    op: str
+    entry: str
+    framework: str
+    device: str
+    options: Mapping[str, str | int | float | bool]
+    environment: Mapping[str, str]
+    """The variables that frameworks read, where to keep what they compile, and those that the kernel asks for."""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    """What its parameters are that have other names than the op's tensors and parameters."""
+    margin: int = MARGIN_BYTES
+    variables: Sequence[str] = ()
+    """The names of the variables that the kernel asks for."""
+    packages: Sequence[str] = ()
+    """The packages that the kernel names."""
+    siblings: Sequence[str] = ()
+    """The modules beside it that are imported as where its folder is the first place to look."""
+    outputs: Sequence[str] = ()
+    """The outputs that its op has and it declares to have."""
+    neutral: Mapping[str, float] = field(default_factory=dict)
+    """The parameters of its op that a case may do without, at the values that they have then."""
+    tensors: int = 0
+    """The number of tensors that a case of its op may have."""
+    programs: str = ""
+    """The file to which the programs that are compiled are added, if any."""
+    arrays: str = ""
+    """What makes its arrays, a function with its module, where they are those of another library."""
+    watcher: str = ""
+    """The library that notes what is touched in inaccessible pages; without one that ends the worker."""
+    sanitizer: str = ""
+    """The tool that the worker runs under, if any."""
+    keeps: Sequence[str] = ()
+    """What of its process the kernel declares to keep."""
+
+    @property
+    def torch_device(self) -> str:
+        return "cuda" if self.device == "cuda" else "cpu"
+
+    @property
+    def library(self) -> str:
+        """The library whose arrays are in the memory of a case."""
+        return "torch" if self.framework in ("torch", "triton") or self.device == "cuda" else "numpy"
+
+    def encoded(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def decoded(text: str) -> Spec:
+    """The spec that `encoded` wrote."""
+    return Spec(**json.loads(text))
+
+
+def source_digest(texts: Mapping[str, str]) -> str:
+    """A digest of the kernel's text and of every Python file in its folder, which it may import, by their names."""
+    digest = hashlib.sha256()
+    for name in sorted(texts):
+        digest.update(name.encode() + b"\0" + texts[name].encode() + b"\0")
+    return digest.hexdigest()
+
+
+class KernelError(Exception):
+    """A kernel that cannot be loaded. The message is complete."""
+
+
+_NO_CUDA = (
+    "CUDA_HOME environment variable is not set", "Torch not compiled with CUDA enabled", "Found no NVIDIA driver",
+    "No CUDA GPUs are available",
+)  # fmt: skip
+"""What torch says on a machine without CUDA of a source that compiles for it, or uses it, when it is loaded."""
+
+
+_NO_DRIVER = "0 active drivers"
+"""What Triton says where it finds no GPU."""
+
+
+class NeedsCudaError(Exception):
+    """A kernel that can only be loaded where there is CUDA. The message is complete."""
+
+
+@dataclass(frozen=True)
+class Raised:
+    """A call that did not return: it raised."""
+
+    rejected: bool
+    """Whether the kernel itself raised ValueError or NotImplementedError: it does not take this input."""
+    words: str
+    built: bool = True
+    """False: torch.compile builds nothing on this machine, so that the kernel was not run."""
+    misused: bool = False
+    """Whether the kernel was called in a way that can never work; the words say what to write."""
+
+
+class LoadedKernel:
+    """The entry function of a kernel's source."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._path, self._folders = spec.source, (str(Path(spec.source).parent), spec.folder)
+        copies = Path(spec.source).parent.glob("*.py")
+        texts = {path.name: path.read_text(encoding="utf-8") for path in copies}
+        text = texts[Path(spec.source).name]
+        self.digest = source_digest(texts)
+        try:
+            self.module = loaded(
+                text, Path(spec.source), Path(spec.folder), spec.siblings, f"_kernelfuzz_{self.digest[:12]}"
+            )
+        except BaseException as error:
+            said = f"{Path(spec.source).name}: {self._words(error)}"
+            if spec.device != "cuda" and any(words in str(error) for words in _NO_CUDA):
+                raise NeedsCudaError(f"no CUDA here, which it needs to be loaded: {said}") from error
+            raise KernelError(said) from error
+        for name in spec.variables:
+            wanted, found = spec.environment[name], os.environ.get(name)
+            if found != wanted:
+                said = f"it is declared with {name}={wanted!r}, and its source makes that {found!r}"
+                raise KernelError(f"{Path(spec.source).name}: {said}")
+        self._device, self._has_returned = spec.device, False
+        """A call that ends for want of CUDA is no fault where none has returned: a kernel may not choose its cases."""
+        self._name = spec.entry
+        self._entry: Callable[..., Any] = getattr(self.module, spec.entry, None)  # type: ignore[assignment]
+        if not callable(self._entry):
+            raise KernelError(f"{Path(spec.source).name}: it has no function {spec.entry!r}")
+        parameters = inspect.signature(self._entry).parameters.values()
+        self._takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+        self._names = {spec.arguments.get(p.name, p.name) for p in parameters}
+        self._own = {meant: name for name, meant in spec.arguments.items()}
+        self._options = dict(spec.options)
+        self._neutral = dict(spec.neutral)
+        self._library = sys.modules.get(spec.library)
+        try:
+            self._made = maker(spec.arrays) if spec.arrays else None
+        except (ImportError, AttributeError) as error:
+            raise KernelError(f"arrays: {spec.arrays}: {error}") from error
+        self.returns = [name for name in spec.outputs if not self.takes(name)]
+
+    def takes(self, name: str) -> bool:
+        """True when the function has a parameter of that name: an output that it has none for is returned."""
+        return self._takes_all or name in self._names
+
+    def is_own(self, error: BaseException) -> bool:
+        return has_own_frame(error, self._folders)
+
+    def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int], way: Way | None = None) -> Any:
+        """What the function returns, or what it raised, as `Raised`; where there is a way to call it, called so."""
+        # What it has no parameter for has its neutral value, and the axis is the last one, as the kernel declares.
+        named, needless = {**self._neutral, **params}, {*self._neutral, AXIS}
+        given = {name: value for name, value in named.items() if self.takes(name) or name not in needless}
+        try:
+            handed = tensors if self._made is None else {name: self._made(each) for name, each in tensors.items()}
+            own = {self._own.get(name, name): each for name, each in {**handed, **given}.items()}
+            call = partial(self._entry, **own, **self._options)
+            found = call() if way is None else way(call)
+            self._has_returned = True
+            return found if self._made is None else opened(found, self._library)
+        except BaseException as error:  # sys.exit too: whatever a kernel raises is its outcome
+            if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+                raise
+            if _is_of_compiler(error) and (missing := _builds_nothing()):
+                return Raised(rejected=False, words=missing, built=False)
+            words = self._words(error)
+            if self._device != "cuda" and not self._has_returned and self._asks_for_cuda(error, words):
+                return Raised(rejected=False, words=f"no CUDA here, which it needs: {words}", built=False)
+            names = ", ".join((*tensors, *given, *self._options))
+            wrapper = f"def {self._name}({names}): return mine({names})"
+            if misuse := misuse_of(error, wrapper=wrapper, interpreter=_INTERPRETER):
+                return Raised(rejected=False, words=misuse, misused=True)
+            return Raised(is_rejection(error, self._folders), words)
+
+    def _asks_for_cuda(self, error: BaseException, words: str) -> bool:
+        """Whether it ends for want of CUDA, as torch says or a statement of its own."""
+        stated = _is_stated(error, self._folders) and "cuda" in words.lower()
+        tuned = self._device == "interpret" and _NO_DRIVER in str(error)  # by Triton's autotune, which takes times
+        return stated or tuned or any(each in str(error) for each in _NO_CUDA)
+
+    def _words(self, error: BaseException) -> str:
+        """The error in one line, with the last line of the kernel's file that was reached."""
+        # Triton's interpreter wraps what was raised inside a program, and keeps only its repr.
+        shown = error.__cause__ if type(error).__name__ == "InterpreterError" and error.__cause__ else error
+        said = " ".join(str(shown).split())
+        said = said if len(said) <= _WORDS_LIMIT else said[:_WORDS_LIMIT] + " ..."
+        ours = isinstance(error, LaunchError)  # raised by lines of ours
+        lines = [frame for frame in _frames(error) if frame.filename == self._path and not ours]
+        where = f" ({Path(self._path).name} line {lines[-1].lineno}: {lines[-1].line})" if lines else ""
+        return f"{type(shown).__name__}{': ' if said else ''}{said}{where}"
+
+
+_INTERPRETER = "declare it as PythonKernel(..., 'triton'), whose target triton@interpret has TRITON_INTERPRET=1"
+_NOT_CALLED = re.compile(
+    r"unexpected keyword|missing \d+ required|takes (no|\d+|from \d+) |positional-only|multiple values for"
+)
+
+
+def misuse_of(error: BaseException, *, wrapper: str, interpreter: str) -> str:
+    """What to write, where a call can never work as it is made: its arguments are not those of the function, which a
+    `wrapper` mends; or a Triton program finds no GPU and was not told to do without, for which it needs an
+    `interpreter`. '' for other errors."""
+    trace, said = error.__traceback__, " ".join(str(error).split())
+    entered = trace is None or trace.tb_next is not None
+    if isinstance(error, TypeError) and not entered and _NOT_CALLED.search(said):
+        return f"it cannot be called by keyword: {said}; wrap it: {wrapper}"
+    if isinstance(error, RuntimeError) and said.startswith(_NO_DRIVER):
+        return f"Triton finds no GPU here: {interpreter}"
+    return ""
+
+
+_COMPILER_ERRORS = {"CppCompileError", "InvalidCxxCompiler"}
+
+
+def _is_of_compiler(error: BaseException) -> bool:
+    """Whether a compiler could not build what torch.compile had generated."""
+    names, cause = set[str](), error
+    while cause is not None and type(cause).__name__ not in names:
+        names.add(type(cause).__name__)
+        cause = cause.__cause__ or cause.__context__  # type: ignore[assignment]
+    return not names.isdisjoint(_COMPILER_ERRORS)
+
+
+@lru_cache(maxsize=1)
+def _builds_nothing() -> str:
+    """Why torch.compile cannot build x + 1 either: then its compiler is broken or missing, and no kernel to blame. ''
+    where it can."""
+    import torch
+
+    try:
+        torch.compile(lambda x: x + 1.0)(torch.ones(1024))
+    except Exception as error:
+        compiler = torch._inductor.config.cpp.cxx[-1] or "the C++ compiler"
+        lines = [line for line in str(error).splitlines() if "error" in line.lower() and not line.startswith("Command")]
+        said = f": {lines[-1].strip()}" if lines else ""
+        return (
+            f"torch.compile cannot build x + 1 here either ({compiler}, {type(error).__name__}{said[:_REASON_LIMIT]})"
+        )
+    return ""
+
+
+_REJECTIONS = (ValueError, NotImplementedError)
+_INSTALLED = {"site-packages", "dist-packages"}
+_OURS = [Path(__file__).resolve().parents[1], Path(oracles.__file__).resolve().parent]
+"""Our own code at a call, which may itself lie below the folder of a kernel."""
+_RAISES = dis.opmap["RAISE_VARARGS"]
+
+
+def is_rejection(error: BaseException, own: Collection[str]) -> bool:
+    """Whether `error` is a ValueError or NotImplementedError that a `raise` statement of the kernel's own files raised:
+    those in `own`, files and folders, but no package that is installed below them.
+
+    What a library raises, in Python or in its own machine code, is a crash of the kernel that called it.
+    """
+    return isinstance(error, _REJECTIONS) and _is_stated(error, own)
+
+
+def _is_stated(error: BaseException, own: Collection[str]) -> bool:
+    """Whether a statement of the kernel's own files raised it, `raise` or `assert`."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or trace.tb_lasti < 0:
+        return False
+    code = trace.tb_frame.f_code
+    return _is_below(Path(code.co_filename).resolve(), own) and code.co_code[trace.tb_lasti] == _RAISES
+
+
+def has_own_frame(error: BaseException, own: Collection[str]) -> bool:
+    """Whether a function of the kernel's own files, those in the folders `own`, was at work when it was raised."""
+    paths = [Path(frame.filename).resolve() for frame in traceback.extract_tb(error.__traceback__)]
+    return any(_is_below(path, own) and not any(map(path.is_relative_to, _OURS)) for path in paths)
+
+
+def _is_below(path: Path, own: Collection[str]) -> bool:
+    """Whether it is one of those files, or in one of those folders, and of no package that is installed below them."""
+    places = [Path(place).resolve() for place in own]
+    below = [path.relative_to(place).parts for place in places if path.is_relative_to(place)]
+    return any(_INSTALLED.isdisjoint(parts) for parts in below)
+
+
+def _frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """From the entry inwards, through the causes that an error was raised from."""
+    found = list(traceback.extract_tb(error.__traceback__))
+    return found + (_frames(error.__cause__) if error.__cause__ is not None else [])

@@ -1,0 +1,196 @@
+"""Probes in the worker: how a call is made that a right kernel cannot tell from the usual one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fuzz.core.base import probe as probes
+from fuzz.core.base.case import Case
+from fuzz.core.transport.python.arrays import Arrays
+from fuzz.core.transport.python.kernel import Raised, Way
+from fuzz.core.transport.python.slab import Slab
+
+_LONG_S = 1.0
+"""Calls before the one that is judged are not repeated for longer."""
+_LOOP = 4
+_SLOW_CYCLES = 20_000_000
+"""A GPU takes some 10 ms for them: far longer than to launch a kernel."""
+_CALLING = """
+def benchmark(kernel, count, found, failed):
+    try:
+        for _ in range(count):
+            found[:] = [kernel()]
+    except BaseException as error:
+        failed.append(error)
+"""
+"""It has the name of what measures kernels in the wild, and so has its file."""
+_SCOPE: dict[str, Any] = {}
+exec(compile(_CALLING, "benchmark.py", "exec"), _SCOPE)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A case in memory, and how it is called."""
+
+    case: Case
+    slabs: Mapping[str, Slab]
+    given: Mapping[str, Any]
+    """The arrays in that memory, which the kernel is given."""
+    arrays: Arrays
+    call: Callable[[Mapping[str, Any], Way | None], Any]
+    image: Callable[[Case], Mapping[str, Slab]]
+    """It gives slabs of the same places to another case of the same layouts."""
+    elsewhere: Callable[[Case], Mapping[str, Any]]
+    """It gives arrays in other memory to such a case."""
+    keep: Callable[[Any], Any]
+    """It copies a tensor to where no later call can reach it."""
+    returned: Sequence[str]
+    """The outputs that the kernel returns."""
+    is_on_gpu: bool
+    """Whether calls are only queued."""
+
+    def made(self, way: Way | None = None) -> Any:
+        """Return what a call returned, or why it did not."""
+        return self.call(self.given, way)
+
+    def fill(self, slabs: Mapping[str, Slab]) -> None:
+        """Write what the slabs hold at a call into the memory of the case, beside the arrays: they remain the objects
+        that they are, at the version that they have."""
+        for name, slab in self.slabs.items():
+            image = slabs[name].image
+            slab.memory[:] = self.arrays.library.from_numpy(image) if self.is_on_gpu else image
+
+
+def called(placed: Placed) -> Any:
+    """Return what came of the call that the probe of the case asks for."""
+    return _WAYS[probes.probe_of(placed.case)](placed)
+
+
+def _as_usual(placed: Placed) -> Any:
+    return placed.made()
+
+
+def _overwritten(placed: Placed) -> Any:
+    placed.fill(placed.image(probes.before(placed.case)))
+    placed.made()
+    placed.fill(placed.slabs)
+    return placed.made()
+
+
+def _fresh(placed: Placed) -> Any:
+    earlier = placed.elsewhere(probes.before(placed.case))
+    until = time.monotonic() + _LONG_S
+    for _ in range(probes.CALLS):
+        placed.call(earlier, None)
+        if time.monotonic() > until:
+            break
+    found = placed.made()
+    if placed.is_on_gpu:  # until then the memory of the old address lasts
+        placed.arrays.library.cuda.synchronize()
+    return found
+
+
+def _by_another(placed: Placed) -> Any:
+    found = placed.made(_in_a_loop)
+    return _captured(placed, found) if placed.is_on_gpu else found
+
+
+def _in_a_loop(call: Callable[[], Any]) -> Any:
+    """In a thread, so that nothing of this file is among the callers."""
+    found, failed = list[Any](), list[BaseException]()
+    thread = threading.Thread(target=_SCOPE["benchmark"], args=(call, _LOOP, found, failed))
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return found[0]
+
+
+def _captured(placed: Placed, usual: Any) -> Any:
+    """What a graph of the call leaves behind when it is replayed. What cannot be captured, as it waits for the GPU, is
+    judged by the loop, which has compiled it and filled its caches, as whoever captures does before."""
+    torch = placed.arrays.library
+    if isinstance(usual, Raised):
+        return usual
+    torch.cuda.synchronize()
+    kept, graph = _copies(placed, usual), torch.cuda.CUDAGraph()
+    written = {name: slab.memory.clone() for name, slab in placed.slabs.items()}
+    try:
+        with torch.cuda.graph(graph):
+            found = placed.made()
+            if isinstance(found, Raised):
+                raise RuntimeError(found.words)
+    except Exception:  # whatever the driver says of it
+        torch.cuda.synchronize()
+        for name, memory in written.items():
+            placed.slabs[name].memory.copy_(memory)
+        return kept
+    placed.fill(placed.slabs)
+    torch.cuda.synchronize()
+    graph.replay()
+    torch.cuda.synchronize()
+    return _copies(placed, found)
+
+
+def _behind(placed: Placed) -> Any:
+    """On a side stream, on which alone the inputs come, late, and the outputs are read."""
+    if not placed.is_on_gpu:
+        return placed.made()
+    torch, earlier = placed.arrays.library, placed.image(probes.before(placed.case))
+    images = {name: torch.from_numpy(each.image).to(each.memory.device) for name, each in placed.slabs.items()}
+    placed.fill(earlier)
+    placed.made()  # it compiles, which takes longer than the fill
+    placed.fill(earlier)
+    torch.cuda.synchronize()
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(_SLOW_CYCLES)
+        for name, image in images.items():
+            placed.slabs[name].memory.copy_(image)
+        found = _copies(placed, placed.made())
+    side.synchronize()
+    return found
+
+
+def _nothing(placed: Placed) -> Any:
+    """Arrays as they come, in the place of those that the kernel would return."""
+    place = {"device": "cuda"} if placed.is_on_gpu else {}
+    outputs = {name: placed.case.outputs[name] for name in placed.returned}
+    return {
+        name: placed.arrays.library.empty(each.layout.shape, dtype=placed.arrays.dtypes[each.dtype], **place)
+        for name, each in outputs.items()
+    }
+
+
+_WAYS: Mapping[str, Callable[[Placed], Any]] = {
+    "": _as_usual,
+    probes.OVERWRITE: _overwritten,
+    probes.FRESH: _fresh,
+    probes.CALLER: _by_another,
+    probes.STREAM: _behind,
+    probes.GHOST: _nothing,
+}
+
+
+def kept_apart(placed: Placed, found: Any) -> Any:
+    """Return what a call on a GPU returned, each plain tensor that is no output which it was given as a copy."""
+    given = {each.data_ptr() for each in placed.given.values()}
+    is_plain = type(found) is placed.arrays.library.Tensor and found.layout is placed.arrays.library.strided
+    if is_plain and found.is_cuda and found.data_ptr() not in given:
+        return placed.keep(found)
+    if type(found) is dict:
+        return {name: kept_apart(placed, each) for name, each in found.items()}
+    return type(found)(kept_apart(placed, each) for each in found) if type(found) in (tuple, list) else found
+
+
+def _copies(placed: Placed, found: Any) -> Any:
+    """Copies of the tensors that were returned, made on the stream that is current."""
+    if isinstance(found, placed.arrays.library.Tensor):
+        return found.detach().clone()
+    if isinstance(found, dict):
+        return {name: _copies(placed, each) for name, each in found.items()}
+    return type(found)(_copies(placed, each) for each in found) if type(found) in (tuple, list) else found

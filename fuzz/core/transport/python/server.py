@@ -1,0 +1,133 @@
+"""The fork server: it imports once what takes seconds, and forks a worker for each request.
+
+It never touches a device: a process that is forked after CUDA was initialised cannot use it.
+
+`multiprocessing.forkserver` does not serve: it runs the user's script again in each worker, there is one for the whole
+process where compiled and interpreted kernels need one each, and it pickles what it sends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from fuzz.core.transport.python.keeper import keep_worker
+from fuzz.core.transport.python.worker import work
+
+_REQUEST_BYTES = 1 << 16
+"""A spec takes less: it names a file, an op and a few options."""
+_DESCRIPTORS = 5
+"""The worker's stdin, stdout and stderr, its journal, and the socket for notices of it."""
+_NOTICE_BYTES = 64
+"""A notice takes less: it is 'code' or 'pid', and a number."""
+
+
+def serve(control: socket.socket, imports: Sequence[str]) -> None:
+    """Fork workers until the parent closes `control`. A request is a spec and five descriptors: the worker's stdin,
+    stdout and stderr, its journal, and a socket. On that go notices of its process id and of its end; 'term' and
+    'kill' ask for it."""
+    _import(imports)
+    waker, woken = os.pipe()
+    os.set_blocking(woken, False)
+    os.set_blocking(waker, False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.set_wakeup_fd(woken)
+    children: dict[int, socket.socket] = {}
+    while True:
+        ready = _ready([control.fileno(), waker, *(notify.fileno() for notify in children.values())])
+        if waker in ready:
+            os.read(waker, 4096)
+            _reap(children)
+        for pid, notify in list(children.items()):
+            if notify.fileno() in ready:
+                asked = b""
+                with contextlib.suppress(OSError):
+                    asked = notify.recv(_NOTICE_BYTES)
+                # A keeper that is terminated ends its worker; where nobody receives notices any more, so that too.
+                os.kill(pid, signal.SIGKILL if asked == b"kill" else signal.SIGTERM)
+        if control.fileno() in ready:
+            message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, _DESCRIPTORS)
+            if not message:
+                break
+            _fork(message.decode(), descriptors, control, children)
+    for pid in children:
+        os.kill(pid, signal.SIGTERM)
+
+
+def _ready(descriptors: Sequence[int]) -> set[int]:
+    """Those from which something can be read, once there is one."""
+    # Not by select, which knows none beyond 1023: they are numbered as in an engine with hundreds of workers.
+    watch = select.poll()
+    for descriptor in descriptors:
+        watch.register(descriptor, select.POLLIN)
+    return {descriptor for descriptor, _ in watch.poll()}
+
+
+def _import(names: Sequence[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in names:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+    with contextlib.suppress(OSError):  # a kernel finds its modules there, as any program of Python does
+        sys.path.insert(0, str(Path.cwd()))
+    gc.collect()
+    gc.freeze()  # a collection in a worker would write to, and so copy, every page
+
+
+def _fork(message: str, descriptors: list[int], control: socket.socket, children: dict[int, socket.socket]) -> None:
+    stdin, stdout, stderr, journal, notify = descriptors
+    notices = socket.socket(fileno=notify)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer versions of Python warn of threads, of which torch has idle ones
+        pid = os.fork()
+    if pid == 0:
+        for other in (control, notices, *children.values()):
+            other.close()
+        for number, descriptor in enumerate((stdin, stdout, stderr)):
+            os.dup2(descriptor, number)
+        _become_worker(message, journal)
+    for descriptor in (stdin, stdout, stderr, journal):
+        os.close(descriptor)
+    children[pid] = notices
+    with contextlib.suppress(OSError):  # where nobody hears it any more, reading from it ends the worker
+        notices.send(f"pid {pid}".encode())
+
+
+def _become_worker(message: str, journal: int) -> NoReturn:
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
+        keep_worker()
+        work(message, journal)
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+
+
+def _reap(children: dict[int, socket.socket]) -> None:
+    for pid in list(children):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            _send_end(children.pop(pid), os.waitstatus_to_exitcode(status))
+
+
+def _send_end(notify: socket.socket, code: int) -> None:
+    with contextlib.suppress(OSError):  # nobody waits for it any more
+        notify.send(f"code {code}".encode())
+    notify.close()

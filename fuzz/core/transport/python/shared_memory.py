@@ -1,0 +1,58 @@
+"""Shared memory of a GPU that nobody has set: before a call of a kernel all of it is filled."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from fuzz.core.base.case import Case
+from fuzz.core.base.fill import fill_of, word_of
+from fuzz.core.transport.python.launch import LaunchError, Program
+
+_THREADS = 1024
+"""As many as `shared.ptx` takes strides for."""
+
+
+def fill_shared_memory(case: Case) -> None:
+    """Queue, before a call, what fills it on each multiprocessor with what the case asks for. Where NVIDIA's bindings
+    are not installed nothing is filled; nor where the device is lost, which is told later."""
+    filler = _filler()
+    if filler is not None:
+        filler(word_of(fill_of(case), "shared") * 0x10001)
+
+
+class _Filler:
+    def __init__(self, multiprocessors: int, room: int) -> None:
+        self._program = Program(
+            str(Path(__file__).with_name("shared.ptx")), "kf_fill_shared", "shared.ptx", ["i4", "i4"]
+        )
+        # A block has all that a multiprocessor gives to one, so that each has one at a time, and some have two.
+        self._blocks, self._room = 2 * multiprocessors, room
+        self._ended = False
+
+    def __call__(self, word: int) -> None:
+        if self._ended:
+            return
+        try:
+            self._program((self._blocks,), (_THREADS,), self._room, word, self._room)
+        except LaunchError:
+            self._ended = True
+
+
+@lru_cache(maxsize=1)
+def _filler() -> _Filler | None:
+    """What fills the device of this process; None where nothing can."""
+    try:
+        from cuda.bindings import driver
+    except ImportError:
+        return None
+    names: Any = driver.CUdevice_attribute
+    asked = (
+        names.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, names.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+    )  # fmt: skip
+    found = [driver.cuDeviceGetAttribute(each, 0) for each in asked]
+    if any(int(error) != 0 for error, *_ in found):
+        return None
+    (_, multiprocessors), (_, room) = found
+    return _Filler(int(multiprocessors), int(room))

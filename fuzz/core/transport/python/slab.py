@@ -1,0 +1,132 @@
+"""The memory of one tensor, with what is around it: what the kernel does not own is poisoned.
+
+What a slab holds at the call is prepared on the host as its image, and compared with afterwards, on the host too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fuzz.core.base.case import CACHE_LINE, STORAGE_LIMIT, Case, Layout, Output, Tensor
+from oracles.dtypes import ITEMSIZE
+
+Bytes = npt.NDArray[np.uint8]
+
+OUTPUT_POISONS = (0x7FFD, 0x7FFA)
+"""The poisons of the first and of the second run: quiet NaNs as the gaps', and none of theirs."""
+_FIRST_GAP_POISON = 0x7FC1
+"""The poison is a quiet NaN as f16, bf16, f32 and f64; every tensor has another one. Where elements have one byte, its
+lower one is the poison."""
+
+
+class Slab:
+    """The memory of one tensor, which an output may share with an input.
+
+    A guarded one ends at an inaccessible page, or begins behind one, as its layout says, and has a margin on the other
+    side. Any other has margins on both.
+    """
+
+    def __init__(self, index: int, tensor: Tensor | Output, margin: int, poison: int, guarded: bool) -> None:
+        self.index = index
+        self.layout: Layout = tensor.layout
+        self.itemsize = ITEMSIZE[tensor.dtype]
+        self.dtype = tensor.dtype
+        self.writable = isinstance(tensor, Output)
+        self.poison = poison
+        layout = self.layout
+        self.size = layout.extent * self.itemsize
+        self.start, behind = _around(layout, self.itemsize, margin, guarded)
+        self.image = np.empty(self.start + self.size + behind, np.uint8)
+        gap = poisoned(_FIRST_GAP_POISON + index, min(self.itemsize, 2))
+        self.image.view(f"<u{min(self.itemsize, 2)}")[:] = gap
+        if isinstance(tensor, Tensor):
+            self.elements(self.image)[...] = np.frombuffer(tensor.bits, self._unit).reshape(layout.shape)
+        else:
+            self.elements(self.image)[...] = poisoned(poison, self.itemsize)
+        self.memory: Any = None
+        """Where the image was placed: an array of bytes, or on a GPU a torch tensor."""
+        self.fetched: Bytes | None = None
+        """What it held when it was fetched from there, together with others."""
+
+    @property
+    def _unit(self) -> str:
+        return f"<u{self.itemsize}"
+
+    def elements(self, memory: Bytes) -> npt.NDArray[Any]:
+        """The logical elements as unsigned integers, in a slab's bytes."""
+        return self.array(memory, self._unit)
+
+    def array(self, memory: Bytes, dtype: Any) -> npt.NDArray[Any]:
+        """The logical elements as numbers of another type of the same size."""
+        if self.layout.size == 0:
+            return np.empty(self.layout.shape, dtype)
+        strides = [stride * self.itemsize for stride in self.layout.strides]
+        at = self.start - self.layout.lowest * self.itemsize
+        return np.ndarray(self.layout.shape, dtype, memory.data, at, strides)
+
+    def after(self) -> Bytes:
+        """What the slab holds now, on the host."""
+        if self.fetched is not None:
+            return self.fetched
+        found: Bytes = self.memory if isinstance(self.memory, np.ndarray) else self.memory.cpu().numpy()
+        return found
+
+    def changes(self, after: Bytes, rejected: bool) -> npt.NDArray[np.bool_]:
+        """Which bytes were changed that the kernel does not own; a kernel that rejects its input owns none."""
+        expected = self.image
+        if self.writable and not rejected:
+            expected = expected.copy()
+            self.elements(expected)[...] = self.elements(after)
+        return np.not_equal(after, expected)
+
+    def owned(self) -> npt.NDArray[np.bool_]:
+        """Which bytes are those of elements."""
+        mask = np.zeros(len(self.image), np.uint8)
+        self.elements(mask)[...] = np.iinfo(self._unit).max
+        return mask.astype(np.bool_)
+
+    def nearest(self, byte: int) -> int:
+        """Flat index of the element nearest to a byte of the storage; -1 without elements. For reports only."""
+        if self.layout.size == 0:
+            return -1
+        offsets = np.zeros((), np.int64)
+        for extent, stride in zip(self.layout.shape, self.layout.strides, strict=True):
+            offsets = offsets[..., None] + np.arange(extent) * stride
+        return int(np.abs((offsets.reshape(-1) - self.layout.lowest) * self.itemsize - byte).argmin())
+
+
+def poisoned(poison: int, itemsize: int) -> int:
+    """An element that holds nothing but the poison."""
+    return int.from_bytes((poison.to_bytes(2, "little") * 4)[:itemsize], "little")
+
+
+def _around(layout: Layout, itemsize: int, margin: int, guarded: bool) -> tuple[int, int]:
+    """Bytes before and behind the storage."""
+    if not guarded:  # it has the address that it would have beside a page, as far as that is one in a cache line
+        return -(-margin // CACHE_LINE) * CACHE_LINE + layout.place[0] * itemsize % CACHE_LINE, margin
+    distance = layout.offset * itemsize
+    return (distance, margin) if layout.guard == "before" else (margin, distance)
+
+
+def slabs(case: Case, margin: int, poison: int, guarded: bool) -> dict[str, Slab]:
+    """The memory of every tensor; an output in an input's memory has that one's slab."""
+    found: dict[str, Slab] = {}
+    for index, (name, tensor) in enumerate(case.tensors.items()):
+        if isinstance(tensor, Output) and tensor.alias is not None:
+            found[name] = found[tensor.alias]
+            found[name].writable = True
+        else:
+            found[name] = Slab(index, tensor, margin, poison, guarded)
+    return found
+
+
+def too_large(case: Case, guarded: bool) -> bool:
+    """True for a case that is not tried: every target would hold its memory at the same time."""
+    for tensor in case.tensors.values():
+        elements = tensor.layout.extent + (tensor.layout.offset if guarded else 0)
+        if elements * ITEMSIZE[tensor.dtype] > STORAGE_LIMIT:
+            return True
+    return False

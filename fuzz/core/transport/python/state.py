@@ -1,0 +1,226 @@
+"""What a Python kernel must leave as it found it, as `native/state.c` has it for C: what outlives a call."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import locale
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fuzz.core.base.outcome import Change
+
+_TINY, _HALF, _ONE, _BIT = (np.array(value, np.float32) for value in (2.0**-126, 0.5, 1.0, 2.0**-24))
+_SIGNALS = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
+_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+_LIMITS = tuple(value for name, value in vars(resource).items() if name.startswith("RLIMIT_"))
+_SET_UP_BY_IMPORTS = frozenset({"environment", "library state", "signals", "threads"})
+"""Libraries that a kernel imports when it is first called set up what they need."""
+_WARM_UP_CALLS, _FIRST_CALLS, _MORE_CALLS, _LOST_BYTES = 3, 9, 3000, 256 << 20
+"""A leak is what each of the first calls keeps, and what so many more keep at least half of. Where they would lose more
+than this in all, fewer tell it too. `native/main.c` has the same numbers."""
+_LOOKS = frozenset((256, 512, 1024, 2048))
+"""After so many of them it may show already that they keep less: a list of Python's free objects is full after some
+hundred calls, and thousands of calls of torch take seconds."""
+
+Fact = tuple[str, str]
+"""A kind of CHANGES, and what is said where the fact is another one."""
+
+
+class ProcessState:
+    """The process as it was before the first call, or when a change was last told."""
+
+    def __init__(self) -> None:
+        self._torch = sys.modules.get("torch")
+        self._modules = len(sys.modules)
+        self._known = self._facts()
+
+    def changes(self) -> tuple[Change, ...]:
+        """What differs now; the next time it is no news."""
+        before, self._known = self._known, self._facts()
+        imported, self._modules = len(sys.modules) != self._modules, len(sys.modules)
+        return tuple(
+            Change(*fact)
+            for fact, value in self._known.items()
+            if value != before[fact] and not (imported and fact[0] in _SET_UP_BY_IMPORTS)
+        )
+
+    def _facts(self) -> Mapping[Fact, object]:
+        return {
+            ("floating-point environment", "subnormals are flushed to zero"): bool(_TINY * _HALF == 0),
+            ("floating-point environment", "another rounding mode"): (
+                float(_ONE + _BIT), float(-_ONE - _BIT), float(_ONE + _BIT + _BIT)
+            ),
+            ("signals", "another handler"): tuple(signal.getsignal(number) for number in _SIGNALS),
+            ("signals", "others are blocked"): frozenset(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
+            ("descriptors", "0, 1 or 2 was closed or is open on something else"): tuple(map(_open_on, (0, 1, 2))),
+            ("descriptors", "sys.stdout or sys.stderr is another object"): (id(sys.stdout), id(sys.stderr)),
+            ("threads", "another number of threads"): threading.active_count(),
+            ("folder", "the current folder is another one"): _folder(),
+            ("environment", "the variables differ"): dict(os.environ),
+            ("environment", "the file mode mask differs"): _mask(),
+            ("environment", "another locale"): locale.setlocale(locale.LC_ALL),
+            ("limits", "resource limits differ"): tuple(map(resource.getrlimit, _LIMITS)),
+            ("timers", "a timer is set"): any(signal.getitimer(each)[0] > 0 for each in _TIMERS),
+            ("scheduling", "processors or priority differ"): (
+                os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
+            ),
+            ("library state", "Python's recursion limit differs"): sys.getrecursionlimit(),
+            ("library state", "Python's garbage collection is on or off"): gc.isenabled(),
+            ("library state", "NumPy's error handling differs"): np.geterr(),
+            **(_torch_facts(self._torch) if self._torch is not None else {}),
+        }  # fmt: skip
+
+
+def _torch_facts(torch: Any) -> Mapping[Fact, object]:
+    return {
+        ("library state", "torch's default dtype differs"): torch.get_default_dtype(),
+        ("library state", "torch's default device differs"): str(torch.get_default_device()),
+        ("library state", "torch's number of threads differs"): torch.get_num_threads(),
+        ("library state", "torch records gradients or not"): torch.is_grad_enabled(),
+        ("library state", "torch's deterministic algorithms are on or off"): (
+            torch.are_deterministic_algorithms_enabled()
+        ),
+        ("library state", "torch's precision of float32 products differs"): torch.get_float32_matmul_precision(),
+        ("library state", "torch's autocast is on or off"): torch.is_autocast_enabled(),
+    }  # fmt: skip
+
+
+class MemoryWatch:
+    """Tells calls that keep memory for ever from those that keep it for later."""
+
+    def __init__(self, device: str) -> None:
+        self._torch = sys.modules["torch"] if device == "cuda" else None
+        self._mallinfo = _mallinfo()
+        self._known = self._in_use()
+        self._frames = 0
+        self._next = 1
+
+    def leak(self, call: Callable[[], object], call_s: float, allowed_s: float) -> tuple[Change, ...]:
+        """Asked after a frame, with its last call to make again, which took `call_s` seconds: what each of many such
+        calls keeps more than the one before, unless they would take more than the allowed seconds. Where a frame grew
+        the process for another reason, the next is looked at later."""
+        self._frames += 1
+        found: str | None = None
+        is_quick = call_s * 2 * (_WARM_UP_CALLS + _FIRST_CALLS) < allowed_s  # or the case would seem to hang
+        if is_quick and self._frames >= self._next and _grew(self._known, self._in_use()):
+            self._next = 2 * self._frames
+            found = self._kept(call, allowed_s)
+        if self._frames + 1 >= self._next:  # malloc goes through its arenas for the answer
+            self._known = self._in_use()
+        return (
+            (Change("memory", f"every call keeps more, {found} in each of many calls of this case"),) if found else ()
+        )
+
+    def look(self) -> None:
+        """What the process has in use now is nobody's leak."""
+        self._known = self._in_use()
+
+    def _kept(self, call: Callable[[], object], allowed_s: float) -> str | None:
+        """What each call keeps, in words; None where they do not all keep something, or where that takes too long."""
+        until = time.monotonic() + allowed_s
+        for _ in range(_WARM_UP_CALLS):
+            call()
+        usual = self._usual_growth(call)
+        if not any(usual):
+            return None
+        first, calls = self._in_use(), 0
+        while calls < _MORE_CALLS and calls * max(usual[1:]) < _LOST_BYTES:
+            if time.monotonic() > until:
+                return None
+            call()
+            calls += 1
+            if calls in _LOOKS and not any(self._lost(usual, first, calls)):
+                return None  # it is full already
+        objects, *sizes = self._lost(usual, first, calls)
+        return f"{max(sizes)} bytes" if any(sizes) else f"{objects} Python objects" if objects else None
+
+    def _lost(self, usual: Sequence[int], first: Sequence[int], calls: int) -> Sequence[int]:
+        """By measure, what each call is usually seen to keep; 0 where so many calls do not keep half of it: what is
+        only kept for later is full by then, or was emptied."""
+        gc.collect()
+        grown = [new - old for old, new in zip(first, self._in_use(), strict=True)]
+        return [each if each and more > calls // 2 * each else 0 for each, more in zip(usual, grown, strict=True)]
+
+    def _usual_growth(self, call: Callable[[], object]) -> tuple[int, ...]:
+        """By measure, the mean of what the first calls leave in use more; 0 where one of them left no more."""
+        gc.collect()
+        # What is there already is nothing that these calls make. Collecting goes through all that is not frozen, which
+        # takes a tenth of a second each time where torch and a compiler are loaded.
+        gc.freeze()
+        first = before = self._in_use()
+        always = [True] * len(before)
+        for _ in range(_FIRST_CALLS):
+            call()
+            gc.collect()
+            after = self._in_use()
+            always = [kept and new > old for kept, old, new in zip(always, before, after, strict=True)]
+            if not any(always):
+                break
+            before = after
+        # Not the least: where an allocator has a gap to fill, one call is seen to take far less.
+        return tuple(kept * (new - old) // _FIRST_CALLS for kept, old, new in zip(always, first, before, strict=True))
+
+    def _in_use(self) -> tuple[int, int, int]:
+        """The number of Python's objects, the bytes that malloc gave out, and those on a GPU."""
+        on_device = int(self._torch.cuda.memory_allocated()) if self._torch is not None else 0
+        return sys.getallocatedblocks(), self._mallinfo(), on_device
+
+
+def _grew(before: tuple[int, int, int], after: tuple[int, int, int]) -> bool:
+    return any(new > old for old, new in zip(before, after, strict=True))
+
+
+class _Mallinfo(ctypes.Structure):
+    """struct mallinfo2 of malloc.h."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"
+        )
+    )  # fmt: skip
+
+
+def _mallinfo() -> Callable[[], int]:
+    """A function that says how many bytes malloc has given out; on other C libraries than glibc always 0."""
+    ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if ask is None:
+        return lambda: 0
+    ask.restype = _Mallinfo
+
+    def given_out() -> int:
+        found = ask()
+        return int(found.uordblks + found.hblkhd)
+
+    return given_out
+
+
+def _open_on(descriptor: int) -> tuple[int, int] | None:
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _folder() -> str:
+    with contextlib.suppress(OSError):
+        return str(Path.cwd())
+    return ""
+
+
+def _mask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

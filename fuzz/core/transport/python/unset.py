@@ -1,0 +1,103 @@
+"""New memory that nobody has set: what `empty` and the like return in a call of a kernel is filled."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import wraps
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzz.core.base.case import Case
+from fuzz.core.base.fill import fill_of, word_of
+
+_MOST_BYTES = 1 << 20
+"""No more bytes of one array are filled."""
+_NUMPY, _TORCH = ("empty", "empty_like"), ("empty", "empty_like", "empty_strided")
+_METHODS = ("new_empty", "new_empty_strided")
+_watched: list[Any] = []
+_words: list[int] = []
+"""What is filled in, while a kernel is called."""
+
+
+def watch_allocators(library: Any) -> None:
+    """Have what allocates in NumPy or torch fill it, from now on, while something is to be filled in. A kernel that is
+    imported later may bind their names as it likes."""
+    if library in _watched:
+        return
+    _watched.append(library)
+    if library is np:
+        for name in _NUMPY:
+            setattr(library, name, _filling(getattr(library, name), lambda: False))
+        return
+    # What torch.compile makes of a function has memory of its own; torch.jit.script looks names up in a table.
+    is_traced, builtins = library.compiler.is_compiling, import_module("torch.jit._builtins")
+    for name in _TORCH:
+        plain = getattr(library, name)
+        setattr(library, name, _filling(plain, is_traced))
+        builtins._register_builtin(getattr(library, name), builtins._find_builtin(plain))
+    for name in _METHODS:
+        setattr(library.Tensor, name, _filling(getattr(library.Tensor, name), is_traced))
+
+
+@contextmanager
+def filled_memory(case: Case) -> Iterator[None]:
+    """Fill new memory with what the case asks for."""
+    _words.append(word_of(fill_of(case), "heap"))
+    try:
+        yield
+    finally:
+        _words.pop()
+
+
+def is_filled(case: Case) -> bool:
+    """Whether new memory tells what was never written to it: 0 does not, which kernels often return."""
+    return word_of(fill_of(case), "heap") != 0
+
+
+def unset_in(case: Case, bits: bytes, itemsize: int) -> NDArray[np.bool_]:
+    """Which elements of what was returned hold what new memory is filled with."""
+    word = word_of(fill_of(case), "heap").to_bytes(2, "little")
+    held: NDArray[np.bool_] = np.frombuffer(bits, f"<u{itemsize}") == int.from_bytes(word * (itemsize // 2), "little")
+    return held
+
+
+def _filling(allocate: Callable[..., Any], is_traced: Callable[[], bool]) -> Callable[..., Any]:
+    @wraps(allocate)
+    def filling(*arguments: Any, **options: Any) -> Any:
+        made = allocate(*arguments, **options)
+        # In this order: what is traced is guarded by all that it reads. What is given as `out` is not new.
+        if not is_traced() and _words and options.get("out") is None:
+            with suppress(RuntimeError):  # inside a transformation of torch's a tensor has no address
+                _fill(made, _words[-1])
+        return made
+
+    return filling
+
+
+def _fill(made: Any, word: int) -> None:
+    """Fill an array in memory of the processor or of a GPU. Those of other kinds have none."""
+    if type(made) is np.ndarray:
+        place, size = made.ctypes.data, 0 if made.dtype.hasobject else made.nbytes
+    elif type(made).__name__ != "Tensor" or str(made.layout) != "torch.strided":
+        return
+    elif made.device.type == "cpu":
+        place, size = made.data_ptr(), made.untyped_storage().nbytes()
+    else:
+        if made.device.type == "cuda":
+            _fill_on_gpu(made, word)
+        return
+    size = min(size, _MOST_BYTES)
+    ctypes.memmove(place, word.to_bytes(2, "little") * (size // 2 + 1), size)
+
+
+def _fill_on_gpu(made: Any, word: int) -> None:
+    """Queue what fills a tensor on a GPU."""
+    halves = sys.modules["torch"].tensor([], dtype=sys.modules["torch"].int16, device=made.device)
+    size = min(made.untyped_storage().nbytes(), _MOST_BYTES) // 2
+    halves.set_(made.untyped_storage(), 0, (size,)).fill_(word - (word >> 15 << 16))

@@ -1,0 +1,234 @@
+"""Failures that need a history of calls: recognised, and kept with the fewest and simplest calls that still show them.
+
+Everything here asks one question, `fails(history)`: does the case fail after these calls in a new process?
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import groupby
+
+from fuzz.core.base.case import Case, CaseError
+from fuzz.core.base.draw import Frame
+from fuzz.core.base.dtypes import shortest
+from fuzz.core.base.probe import unprobed, without_probe
+from fuzz.core.base.validity import check_case
+from fuzz.core.execute.spent import Spent
+from fuzz.explain.explanation import Unsteady
+from fuzz.explain.shrink.reduction import Reduction, reduced_case
+
+Fails = Callable[[Sequence[Case]], bool]
+
+_TRIALS = 200
+"""The search for the smallest history may take this many new processes."""
+_SECONDS = 60.0
+"""The search may take this many seconds of processors: a slow target gets a history that is larger than it must be."""
+_REPEATED = 1024
+"""So often the case itself is called where the calls that are kept, a worker's latest 256, do not show the failure:
+something is counted, filled up or handed over to quicker code after so many calls."""
+_MANY = 8
+"""Where more calls than these show a failure, they may matter by their number alone."""
+
+
+class Need(Enum):
+    """What a failure needs to show again."""
+
+    NOTHING = "fails alone"
+    HISTORY = "needs history"
+    UNKNOWN = "does not repeat"
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """What a failing case needs, and for HISTORY the calls that must come before it."""
+
+    need: Need
+    history: tuple[Case, ...] = ()
+    calls: int = 0
+    """The number of calls before the failure that were known."""
+    on: bool = False
+    """Whether it fails from the call after these on: tried with more calls of the case itself."""
+    unsteady: Unsteady | None = None
+    """How often the same call gives another result, where that is why it does not repeat."""
+
+
+@dataclass
+class _Asked:
+    """Counts what is asked, and says no once it was asked enough: what is known by then has to do."""
+
+    fails: Fails
+    left: int = field(default_factory=lambda: _TRIALS)
+    spent: Spent = field(default_factory=Spent)
+
+    def __call__(self, history: Sequence[Case]) -> bool:
+        self.left -= 1
+        return self.left >= 0 and self.spent() < _SECONDS and self.fails(history)
+
+
+def recognise(
+    fails: Fails, case: Case, before: Sequence[Case], changing: Callable[[], Unsteady | None] = lambda: None
+) -> Recognised:
+    """Whether `case` fails alone, only after some of the calls `before` it, or not again at all. `changing` tells
+    whether the same call gives another result now and then: after whatever calls it fails then, that is chance."""
+    if fails(()):
+        return Recognised(Need.NOTHING)
+    unsteady = changing()
+    if unsteady is not None:
+        return Recognised(Need.UNKNOWN, calls=len(before), unsteady=unsteady)
+    trials = _Asked(fails)
+    shown = next((calls for calls in _windows(before) if trials(calls)), None)
+    if shown is None and fails(()):
+        return Recognised(Need.NOTHING, calls=len(before))  # it comes and goes by itself, and needs no calls
+    repeated = _repeated(trials, case, _REPEATED if shown is None else len(shown))
+    if repeated is None and shown is None:
+        return Recognised(Need.UNKNOWN, calls=len(before))
+    history = repeated or simplest_calls(trials, fewest_calls(trials, shown or ()), case)
+    return Recognised(Need.HISTORY, history, len(before), _goes_on(trials, case, history))
+
+
+def _goes_on(fails: Fails, case: Case, history: Sequence[Case]) -> bool:
+    """Whether the number of the call alone decides: after more calls of the case itself it fails too."""
+    alone = all(call.digest == case.digest for call in history)
+    return alone and all(fails((case,) * (len(history) + more)) for more in (1, 2, len(history) + 1))
+
+
+def _windows(before: Sequence[Case]) -> Iterator[tuple[Case, ...]]:
+    """All calls, then the latest half of them, and so on: what one call left behind another may have repaired."""
+    calls = tuple(before)
+    while calls:
+        yield calls
+        calls = calls[(len(calls) + 1) // 2 :]
+
+
+def _repeated(fails: Fails, case: Case, most: int) -> tuple[Case, ...] | None:
+    """The fewest calls of the case itself after which it fails, if many do it: a kernel that counts its calls."""
+    if most <= _MANY or not fails((case,) * most):
+        return None
+    passes, failing = 0, most
+    while failing - passes > 1:
+        middle = (passes + failing) // 2
+        passes, failing = (passes, middle) if fails((case,) * middle) else (middle, failing)
+    return (case,) * failing
+
+
+def fewest_calls(fails: Fails, calls: Sequence[Case]) -> tuple[Case, ...]:
+    """Calls of which none can be left out (Zeller and Hildebrandt's ddmin); `calls` show the failure."""
+    kept, parts = tuple(calls), 2
+    while len(kept) > 1:
+        size = -(-len(kept) // parts)
+        chunks = [kept[start : start + size] for start in range(0, len(kept), size)]
+        rests = [kept[:start] + kept[start + size :] for start in range(0, len(kept), size)]
+        smaller = next((each for each in reversed(chunks) if fails(each)), None)
+        if smaller is not None:
+            kept, parts = smaller, 2
+            continue
+        smaller = next((each for each in rests if len(rests) > 2 and fails(each)), None)
+        if smaller is not None:
+            kept, parts = smaller, max(parts - 1, 2)
+        elif parts >= len(kept):
+            break
+        else:
+            parts = min(2 * parts, len(kept))
+    return kept
+
+
+def simplest_calls(fails: Fails, calls: Sequence[Case], case: Case) -> tuple[Case, ...]:
+    """Each call in turn made as simple as the failure allows, the latest first."""
+    kept = list(calls)
+    for place in reversed(range(len(kept))):
+        for _ in range(_TRIALS):
+            simpler = next(
+                (each for each in _simpler(kept[place], case) if fails([*kept[:place], each, *kept[place + 1 :]])), None
+            )
+            if simpler is None:
+                break
+            kept[place] = simpler
+    return tuple(kept)
+
+
+def _simpler(call: Case, case: Case) -> Iterator[Case]:
+    """Simpler calls, the simplest first: `case` itself but for one thing, then fewer elements, then plainer ones."""
+    candidates = [case, *_one_changed(call, case)]
+    for each in candidates:
+        if each.digest == call.digest:
+            return  # nothing is simpler
+        yield each
+    frame = Frame(call)
+    if not frame.fits():
+        return
+    whole = tuple((0, extent) for extent in frame.outer)
+    for how in (
+        Reduction(tuple((0, min(extent, 1)) for extent in frame.outer), (0, frame.n)),
+        Reduction(whole, (0, min(1, frame.n))),
+        Reduction(whole, (0, frame.n // 2)),
+        Reduction(whole, (0, max(frame.n - 1, 0))),
+        Reduction(whole, (0, frame.n), values=dict.fromkeys(call.inputs, "ones")),
+    ):
+        with contextlib.suppress(CaseError):
+            smaller = reduced_case(call, how)
+            check_case(smaller)
+            if smaller.digest != call.digest:
+                yield smaller
+
+
+def _one_changed(call: Case, case: Case) -> Iterator[Case]:
+    """`case` with one thing as in `call`."""
+    for name in case.params:
+        if name != "axis" and name in call.params and call.params[name] != case.params[name]:
+            yield replace(case, params={**case.params, name: call.params[name]})
+
+
+def need_line(found: Recognised, case: Case) -> str:
+    """What a reader should know of a failure that does not show by itself; '' of one that does."""
+    if found.need is Need.HISTORY:
+        how = "needs history: passes alone in a fresh process, fails there"
+        on = f", and from call {len(found.history) + 1} on" if found.on else ""
+        why = "so it keeps state from call to call, or reads memory that an earlier call left its values in"
+        return f"{history_line(found.history, case, how)}{on}; {why}"
+    if found.unsteady is not None:
+        causes = "threads that race give such results, memory that nobody set, and numbers that are drawn"
+        return f"comes and goes: {found.unsteady}; {causes}"
+    if found.need is Need.UNKNOWN:
+        after = f", and after the {found.calls} calls before it that are kept" if found.calls else ""
+        return (
+            f"does not repeat: passes alone in a fresh process{after}; it comes and goes, or needs still earlier calls"
+        )
+    return ""
+
+
+def history_line(history: Sequence[Case], case: Case, how: str) -> str:
+    """The calls that come before the case, each as what tells it from the case; equal ones in a row are counted."""
+    count = f"{len(history)} earlier call{'s' if len(history) != 1 else ''}"
+    told = [(differences(call, case), len(list(equal))) for call, equal in groupby(history)]
+    return f"{how} after {count}: " + "; ".join(f"{what}, {n} times" if n > 1 else what for what, n in told)
+
+
+def differences(call: Case, case: Case) -> str:
+    """In plain words, what tells an earlier call from the failing one."""
+    if call.op != case.op:
+        return f"op {call.op}"
+    given, wanted = without_probe(call.params), without_probe(case.params)
+    names = sorted(name for name in {*given, *wanted} if given.get(name) != wanted.get(name))
+    found = [f"{name} {_value(given.get(name))}" for name in names]
+    mine, theirs = call.tensors, case.tensors
+    for name in dict.fromkeys((*mine, *theirs)):
+        if name not in mine or name not in theirs:
+            found.append(f"{'no ' if name not in mine else 'with '}{name}")
+            continue
+        one, other = mine[name], theirs[name]
+        if one.dtype != other.dtype:
+            found.append(f"{name} {one.dtype}")
+        if one.layout.shape != other.layout.shape:
+            found.append(f"{name} {list(one.layout.shape)}")
+        elif one.layout != other.layout:
+            found.append(f"layout of {name}")
+    if not found:
+        found = ["other values"] if unprobed(call).digest != unprobed(case).digest else ["the same call"]
+    return ", ".join(found)
+
+
+def _value(value: float | int | None) -> str:
+    return "not given" if value is None else shortest(value)

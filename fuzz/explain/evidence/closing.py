@@ -1,0 +1,213 @@
+"""Closing: probes between a threshold and the nearest one that passes beyond it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from fuzz.core.base.draw import Draw, Frame
+from fuzz.core.base.feature import Feature, Kind
+from fuzz.core.generate import storage
+from fuzz.core.generate import variations as vary
+from fuzz.explain.rule.rule import Atom, Rule, Traits
+from fuzz.explain.rule.thresholds import Tried, gaps, is_close, plainest
+from oracles.dtypes import SINGLE, form
+from oracles.ops import OPS
+
+_POINTS = 4
+"""A gap between a threshold and the nearest probe beyond it is divided at so many places."""
+_ALONG = 24
+"""The neighbours of such a place that are looked at for one that meets the other conditions."""
+
+Known = Callable[[Draw], Traits | None]
+"""The traits of a draw's case; None where it is none for this kernel."""
+
+
+def float32(value: float) -> float:
+    """Kernels take parameters in float32."""
+    return float(np.float32(value))
+
+
+def closing(base: Draw, rule: Rule, tried: Tried, known: Known) -> Iterator[Draw]:
+    """Between each threshold and the nearest passing probe beyond it that meets the other conditions."""
+    for atom, rest, gap in gaps(rule, tried):
+        if atom.trait.hides:
+            yield from _rescaled(atom, gap, tried, known)
+        if _vary(base, atom.trait, 1.0) is not None:
+            yield from _divided(base, atom, rest, gap, known)
+    for atom in rule.atoms:
+        if atom.relation == "within":
+            yield from _in_bands(base, atom, rule, tried)
+
+
+def _in_bands(base: Draw, atom: Atom, rule: Rule, tried: Tried) -> Iterator[Draw]:
+    """The numbers in bands, and right beside them, that were not tried; and the band that would come next, if they go
+    on as they began: few numbers that fail may be bands, or what is left over a block."""
+    limits = [value for value in atom.values if isinstance(value, int)]
+    if len(limits) < len(atom.values):  # between real numbers there is no next one
+        return
+    bands = list(zip(limits[::2], limits[1::2], strict=True))
+    rest = Rule(tuple(each for each in rule.atoms if each is not atom))
+    known = {each.traits[atom.trait] for each in tried if atom.trait in each.traits and rest.holds(each.traits)}
+    beside = (value for low, high in bands for value in range(low - 1, min(high, low + _ALONG) + 2))
+    numbers = [2 * bands[-1][0] - bands[-2][0], *beside]
+    fresh = [value for value in dict.fromkeys(numbers) if value > 0 and value not in known]
+    yield from (draw for value in fresh[:_ALONG] if (draw := _vary(base, atom.trait, value)) is not None)
+
+
+def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) -> Iterator[Draw]:
+    """Places in a gap that a probe at one of its ends comes to when an input is scaled, or has others added to it."""
+    limit, beyond = (_power(atom.trait, end) for end in gap)
+    if limit is None or beyond is None or (math.isinf(limit) and math.isinf(beyond)):
+        return
+    aims, plain = _aims(limit, beyond), plainest(*gap)
+    if is_close(atom, gap):
+        aims = [math.log2(abs(plain))] if atom.trait.row.form == "quantile" and plain not in gap else []
+    finite = gap[0] if math.isfinite(limit) else gap[1]
+    values = [float(each.traits[atom.trait]) for each in tried if each.failed and atom.holds(each.traits)]
+    purest = max(values) if atom.relation == ">=" else min(values)
+    ways = (
+        (finite, vary.scaled, (0.0, _STEP), _STEP / 2),
+        (finite, vary.scaled, (0.0, -_STEP), _STEP / 2),  # no dtype lets everything grow so far
+        (purest, vary.blended, (-2 * _STEP, -_STEP), 0.0),
+    )
+    for end, change, powers, least in ways:
+        at = [p.case for p in tried if p.traits.get(atom.trait) == end and Frame(p.case).fits()]
+        if not at:
+            continue
+        base = vary.base_of(max(at, key=lambda case: min(Frame(case).n, _TELLING)))
+        own = atom.trait.tensor
+        for name in [own] if own else storage.grids(base):
+            if name in {part.name for part in base.parts} and base.part(name).given is not None:
+                first, second = (_level(known(change(base, name, power)), atom.trait) for power in powers)
+                if first is not None and second is not None and math.inf > abs(first - second) > least:
+                    by = (powers[1] - powers[0]) / (second - first)
+                    draws = [change(base, name, powers[0] + (aim - first) * by) for aim in aims]
+                    yield from (
+                        (_exactly(draw, name, atom, plain, known) for draw in draws) if is_close(atom, gap) else draws
+                    )
+                    return
+
+
+def _exactly(draw: Draw, name: str, atom: Atom, number: float, known: Known) -> Draw:
+    """With that very number in place of the nearby one to which scaling has rounded what the threshold is about; in f32
+    where its dtype has no such number and the kernel takes that."""
+    value = (known(draw) or {}).get(atom.trait)
+    near = max(_NEAR, form(draw.part(name).dtype).u)
+    if not isinstance(value, float) or not 0 < abs(value - number) <= near * abs(number):
+        return draw
+    exact = vary.exchanged(draw, name, value, number)
+    if (known(exact) or {}).get(atom.trait) == number:
+        return exact
+    finer = vary.exchanged(vary.of_dtype(draw, SINGLE.name), name, value, number)
+    return finer if known(finer) else exact
+
+
+_NEAR = 0.01
+"""Scaling rounds no further, unless the dtype has fewer than 7 bits."""
+_TELLING = 32
+"""A row of fewer elements may be no example of the trait."""
+
+
+def _aims(limit: float, beyond: float) -> list[float]:
+    """Places between two powers of two, of which one may be infinite."""
+    parts = range(1, _POINTS + 1)
+    if math.isfinite(limit - beyond):
+        return [limit + (beyond - limit) * part / (_POINTS + 1) for part in parts]
+    return [min(limit, beyond) + 4.0**part for part in parts]
+
+
+def _level(traits: Traits | None, trait: Feature) -> float | None:
+    """A trait as a power of two."""
+    value = traits.get(trait) if traits is not None else None
+    return None if value is None or isinstance(value, str) else _power(trait, float(value))
+
+
+def _power(trait: Feature, value: float) -> float | None:
+    if trait.row.form != "quantile":
+        return value
+    return math.log2(abs(value)) if value else None
+
+
+_STEP = 4.0
+"""How a trait follows the scale of an input is seen by a step of so many powers of two."""
+
+
+def _divided(base: Draw, atom: Atom, rest: Rule, gap: tuple[float, float], known: Known) -> Iterator[Draw]:
+    """Places in a gap, each moved on until the other conditions hold."""
+    limit, nearest = gap
+    whole = isinstance(atom.values[0], int)
+    if not whole:
+        if limit > 0 and nearest > 0 and not is_close(atom, gap):
+            values = (limit * (nearest / limit) ** (part / (_POINTS + 1)) for part in range(1, _POINTS + 1))
+            yield from (draw for value in values if (draw := _vary(base, atom.trait, value)) is not None)
+        return
+    first, last = sorted((int(limit), int(nearest)))
+    step = max((last - first) // (_POINTS + 1), 1)
+    for place in [first + 1, *range(first + step, last, step)][: _POINTS + 2]:
+        for value in range(place, min(place + _ALONG, last)):
+            draw = _vary(base, atom.trait, value)
+            traits = known(draw) if draw is not None else None
+            if draw is not None and traits and rest.holds(traits):
+                yield draw
+                break
+
+
+FACTORS = (2, 3, 4, 8, 16, 32, 64, 128, 256)
+"""One of two extents, where it is their product that matters."""
+
+
+def _vary(base: Draw, trait: Feature, value: float) -> Draw | None:
+    """The base with another number of what a trait is about; None where it is no such trait."""
+    edit = _EDITS.get(trait.kind)
+    return edit(base, trait, value) if edit is not None else None
+
+
+def _of_product(base: Draw, trait: Feature, value: float) -> Draw | None:
+    """Return the base with another product of two extents, the first of them the largest of `FACTORS` that divides it,
+    or 1."""
+    dims, whole = (trait.subject, str(trait.operand)), int(value)
+    first = next((each for each in reversed(FACTORS) if whole % each == 0), 1)
+    return with_extents(base, dict(zip(dims, (first, whole // first), strict=True)))
+
+
+def with_extents(base: Draw, extents: Mapping[str, int]) -> Draw | None:
+    """Return the base with these extents, of named dimensions and of all others together; None where its rank leaves no
+    room for these."""
+    op = OPS[base.op]
+    draw = vary.extended(base, {dim: size for dim, size in extents.items() if dim in op.named})
+    rows = next((size for dim, size in extents.items() if dim not in op.named), None)
+    if rows is None:
+        return draw
+    return vary.sized(draw, rows) if vary.rank_of(base) > 1 or rows == 1 else None
+
+
+def _of_extent(base: Draw, trait: Feature, value: float) -> Draw | None:
+    return with_extents(base, {trait.subject: int(value)})
+
+
+def _of_blocks(base: Draw, trait: Feature, value: float) -> Draw | None:
+    block = int(value) & -int(value)
+    return vary.sized(replace(base, n=block), int(value) // block) if vary.rank_of(base) > 1 else None
+
+
+def _of_furthest(base: Draw, trait: Feature, value: float) -> Draw | None:
+    op = OPS[base.op]
+    if trait.subject != op.main or len(op.inner) > 1:
+        return None
+    row = storage.placed_at(vary.sized(replace(base, n=int(value) + 1), 1), "before", 0)  # without gaps it ends there
+    return storage.laid_out(row, dict.fromkeys(storage.grids(base), "contiguous"))
+
+
+def _of_parameter(base: Draw, trait: Feature, value: float) -> Draw | None:
+    return base.with_params(**{trait.subject: float32(value)}) if trait.subject in base.params else None
+
+
+_EDITS: Mapping[Kind, Callable[[Draw, Feature, float], Draw | None]] = {
+    "extent": _of_extent, "product": _of_product, "in blocks": _of_blocks, "furthest": _of_furthest,
+    "parameter": _of_parameter, "scale": _of_parameter,
+}  # fmt: skip
+"""How a draw gets another number of a feature, by its kind."""

@@ -1,0 +1,311 @@
+"""Masking: values that only hide a failure are told from values that cause it, by trying ordinary ones in their place.
+
+A huge number swamps what was left out, a NaN hides any difference, and so does a coarse dtype in a long row. Where
+exactly depends on everything: a rule about the values of probes that happen to pass would be an accident of these
+probes. So of each probe that passes against the rule it is asked whether it fails with ordinary values and parameters,
+each element with memory of its own, in the finest dtype where the failure is known to show in that and in its own. What
+these do not show is caused by values. Ordinary values may show it now and then, as where a mean of about 0 is divided
+by the wrong number: then plain ones are tried in their place as well, if these show what failed.
+A broken law is hidden so too, as two orders of a sum round alike by luck: it is tried with ordinary values again and
+again. A stray access or a crash shows whatever the values are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from types import MappingProxyType
+from typing import NamedTuple
+
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import Case, CaseError
+from fuzz.core.base.draw import Draw
+from fuzz.core.generate import storage
+from fuzz.core.generate import variations as vary
+from fuzz.core.generate.given import LAST_ROW, NANS
+from fuzz.core.generate.layouts import OVERLAPPING
+from fuzz.core.generate.realise import draw_of
+from fuzz.core.judge.judge import Judgement
+from fuzz.core.laws.law import LawCheck
+from fuzz.explain.evidence.evidence import Evidence, Masking, telling
+from fuzz.explain.rule.inducer import learn
+from fuzz.explain.rule.rule import Atom, Learned, Rule
+from fuzz.explain.rule.traits import target_traits
+from fuzz.explain.trial.family import Family
+from fuzz.explain.trial.trial import Trials
+from oracles.dtypes import ITEMSIZE, form
+from oracles.ops import OPS
+
+_SHOWN = 12
+"""The number of failing probes whose ordinary values are tried first."""
+_SWAMPED = 4
+"""The number of them that are tried with NaN for all values."""
+_PURE = 0.9
+"""Where at least this share of them fails with these too, values do not cause the failure."""
+_BY_LUCK = 0.15
+"""Where at least this share of them fails with ordinary values, others than their own show the failure, by luck."""
+_CLEAR = ("ones", "integers", "shifted")
+"""By these plain values it may be shown for certain."""
+_MOST_HIDDEN = 0.5
+"""Values that hide more than this share of the failures are rather its cause. Those of a search hide a good third of
+what a wrong divisor does."""
+_FEWEST, _MOSTLY = 12, 0.9
+"""What so many hidden probes have in common is said where it tells this share of them from those that fail."""
+_LUCK, _SEEDS = 12, 1 << 20
+"""A law is tried with so many more ordinary values: whether two orders of a sum differ is a matter of luck. Between
+their seeds there is room for the places of all probes."""
+NO_PARAMS: Mapping[str, float] = MappingProxyType({})
+_ROUNDS, _ASKED, _EXCLUDED = 3, 40, 16
+"""The times that the rule is learned anew from what was found, the probes asked about each time, and those of them that
+the rule excludes."""
+
+
+def swamped(evidence: Evidence) -> Iterator[Draw]:
+    """Some of what failed, with NaN in place of all values: whether that hides it, where nothing else was seen to."""
+    failed = [case for case, judgement in evidence.bad if _is_wrong(judgement)]
+    for number, case in enumerate(failed[:: -(-len(failed) // _SWAMPED)] if failed else []):
+        with contextlib.suppress(CaseError):
+            yield vary.with_values(draw_of(case), NANS, number)
+
+
+def _is_wrong(judgement: Judgement) -> bool:
+    """Whether its values are wrong, or differ from what a law makes of others, which values may hide; not so a stray
+    access, which chance puts in their place."""
+    return Family.of(judgement).name in ("values", "law")
+
+
+def unmask(trials: Trials, evidence: Evidence) -> None:
+    """Find out which of the probes that pass against the rule are hidden by their values."""
+    known = evidence.masking
+    of_values = trials.family.key == "values" or trials.family.law is not None
+    if not of_values or known.cause or not any(_is_wrong(judgement) for _, judgement in evidence.bad):
+        return
+    if not known.only_hide:
+        if not _is_due(evidence.induced().learned):
+            return
+        evidence.masking = _shown(trials, evidence)
+    for _ in range(_ROUNDS if evidence.masking.only_hide else 0):
+        asked = _against(evidence, trials.target)[:_ASKED]
+        if not asked:
+            break
+        cases = [evidence.cases[place] for place in asked]
+        clear = evidence.masking.clear
+        failing = failing_ordinarily(trials, cases, shown_in(evidence), shown_with(evidence), clear)
+        known, hidden = evidence.masking, {place for place, fails in zip(asked, failing, strict=True) if fails}
+        evidence.masking = replace(known, hidden=known.hidden | hidden, shown=known.shown | ({*asked} - hidden))
+    hidden_by = len(evidence.masking.hidden)
+    held = sum(map(evidence.induced().learned.holds, evidence.tried(evidence.counted())[0]))
+    # Of two orders of a sum in a coarse dtype most round alike.
+    if trials.family.law is None and hidden_by > _MOST_HIDDEN * (held + hidden_by):
+        evidence.masking = Masking(cause=True)
+
+
+def shown_in(evidence: Evidence) -> frozenset[str]:
+    """The dtypes of the first input in which it failed: none of a stray access, which no dtype is too coarse for."""
+    return frozenset(_dtype(case) for case, _ in evidence.bad) if _is_wrong(evidence.bad[0][1]) else frozenset()
+
+
+def hiding(evidence: Evidence) -> Rule | None:
+    """Return the condition that most of the values have which hide the failure; None where no one tells them."""
+    hidden = sorted(evidence.masking.hidden)
+    if len(hidden) < _FEWEST:
+        return None
+    places = [*hidden, *(place for place, fails in enumerate(evidence.failed) if fails)]
+    known = set().union(*(evidence.traits[place] for place in places))
+    told = {
+        each for each in known if each.is_of_values and each.kind != "after NaN"
+    }  # one place of a NaN hides no more
+    said = [{name: v for name, v in evidence.traits[place].items() if name in told} for place in places]
+    hides = [place in evidence.masking.hidden for place in places]
+
+    def agreeing(rule: Rule) -> int:
+        return sum(rule.holds(traits) == hidden for traits, hidden in zip(said, hides, strict=True))
+
+    rules = [Rule((atom,)) for atom in learn(said, hides).rule.atoms]
+    best = max(rules, key=agreeing, default=Rule())
+    return best if best.atoms and agreeing(best) >= _MOSTLY * len(places) else None
+
+
+def shown_with(evidence: Evidence) -> tuple[Mapping[str, float], ...]:
+    """The parameters of a case that failed clearly, where its op has any that go with the scale of values; and the
+    largest with which any failed. One output may show clearly with any what another shows with a large one only: a
+    row that is twice as large as it should be is normalised to the same, but for eps."""
+    clearest, _ = max(evidence.bad, key=lambda bad: bad[1].ratio)
+    scaled = [each.name for each in OPS[clearest.op].parameters if each.power and each.name in clearest.params]
+    values = {name: [case.params[name] for case, _ in evidence.bad if name in case.params] for name in scaled}
+    largest = {name: max(values[name], key=abs) for name in scaled}
+    found = [{name: clearest.params[name] for name in scaled}, largest] if scaled else []
+    return tuple(params for place, params in enumerate(found) if params not in found[:place])
+
+
+def _is_due(learned: Learned) -> bool:
+    """Whether what is stated does not fit, or has a condition that may be one of what hides it. One such condition
+    that fits alone is the cause: where others cause the failure, it would stand beside them."""
+    rules = (learned.rule, *learned.others)
+    atoms = [atom for rule in rules for atom in rule.atoms]
+    if len(atoms) == 1 and _is_hiding(atoms[0]):
+        return not learned.sound
+    return not learned.exact or any(map(_is_hiding, atoms))
+
+
+def _is_hiding(atom: Atom) -> bool:
+    return atom.trait.is_of_values or _may_hide(atom)
+
+
+def _may_hide(atom: Atom) -> bool:
+    """A long row may be more than a coarse dtype can show, and elements that share memory are equal."""
+    if atom.trait.kind == "stride of 0":
+        return (atom.relation == "=") == (atom.values == ("no",))
+    if atom.trait.kind in ("layout", "step"):
+        return atom.relation == "!=" and not {*atom.values}.isdisjoint(("0", *OVERLAPPING))
+    return atom.trait.kind == "dtype" or (atom.trait.kind == "extent" and atom.relation == "<=")
+
+
+def _shown(trials: Trials, evidence: Evidence) -> Masking:
+    """Whether what fails fails with ordinary values too, and with plain ones, which show what those show by luck."""
+    cases = [case for case, judgement in evidence.bad if _is_wrong(judgement)]
+    some = cases[:: -(-len(cases) // _SHOWN)]
+
+    def share(*clear: str) -> float:
+        found = [fails for fails in failing_ordinarily(trials, some, clear=clear) if fails is not None]
+        return sum(found) / len(found) if found else 0.0
+
+    ordinarily = share()
+    if ordinarily < _BY_LUCK:
+        return Masking(cause=True)
+    if trials.family.law is not None:  # it is by luck that two orders differ, whatever the values
+        return Masking(only_hide=True)
+    clear = tuple(values for values in _CLEAR if share(values) >= _PURE)
+    return Masking(True, clear) if clear or ordinarily >= _PURE else Masking(cause=True)
+
+
+def _against(evidence: Evidence, target: Target) -> list[int]:
+    """The places of probes on this target that pass against the rule, and of which nothing is known yet. Where the rule
+    does not fit, those follow that it excludes by one condition: that may be of what shows the failure, and not of what
+    causes it."""
+    learned, places = evidence.induced().learned, evidence.counted()
+    rules = [_without_hiding(rule) for rule in (learned.rule, *learned.others)]
+    tried = zip(places, *evidence.tried(places), strict=True)
+    known, own = evidence.masking.shown, target_traits(target).items()
+    left = {place for place in places if place not in known and own <= evidence.traits[place].items()}
+    passing = [(place, each) for place, each, bad in tried if not bad and place in left]
+    wider = [Rule(tuple(a for a in rule.atoms if a is not atom)) for rule in rules for atom in rule.atoms]
+    found = [place for place, each in passing if any(rule.holds(each) for rule in rules)]
+    # Where conditions were left out that may hide it, much of that never fails.
+    found.sort(key=lambda place: not learned.holds(evidence.traits[place]))
+    if learned.exact:
+        return found
+    held = {*found}
+    others = (place for place, each in passing if place not in held and any(rule.holds(each) for rule in wider))
+    return [*found, *islice(others, _EXCLUDED)]
+
+
+def _without_hiding(rule: Rule) -> Rule:
+    return Rule(tuple(atom for atom in rule.atoms if not _may_hide(atom)))
+
+
+def failing_ordinarily(
+    trials: Trials,
+    cases: Sequence[Case],
+    coarse: Collection[str] = (),
+    params: Sequence[Mapping[str, float]] = (),
+    clear: Sequence[str] = (),
+) -> list[bool | None]:
+    """Return for each case whether it fails with ordinary values, and in the finest dtype where that is one of the
+    `coarse` ones, in which it failed, and the case has another of these; with ordinary parameters or with any of those
+    that are given; or where each row ends with a large element, or the last row is large, without which a long one, or
+    many, hide what is wrong at their end; or with elements that share memory as they do; or with values of one of the
+    recipes `clear`. Where a law changes parameters, each keeps its own. None where it cannot have them."""
+    finest = max(trials.target.kernel.able.dtypes, key=lambda dtype: form(dtype).precision)
+    found: list[bool | None] = [None] * len(cases)
+    for go, tried in enumerate(_goes(trials.family.law, cases, params, clear)):
+        left = [place for place, fails in enumerate(found) if not fails]
+        dtypes = {p: finest if {finest, _dtype(cases[p])} <= {*coarse} else "" for p in left}
+        seed = go * _SEEDS if trials.family.law is not None else 0
+        made = {p: _ordinary(cases[p], seed + p, dtype, tried) for p, dtype in dtypes.items()}
+        if tried.values:
+            made = {p: case and _with_values(case, tried.values, p) for p, case in made.items()}
+        able = [case for case in made.values() if case and trials.target.kernel.capability.accepts(case)]
+        said = {case.digest: trials.family.holds(judgement) for case, judgement in telling(able, trials)}
+        for place, case in made.items():
+            found[place] = found[place] if case is None or case.digest not in said else said[case.digest]
+    return found
+
+
+class _Go(NamedTuple):
+    """What is ordinary about a case that is tried in place of another one."""
+
+    params: Mapping[str, float] = NO_PARAMS
+    values: str = ""
+    folded: bool = False
+    """With elements that share memory as they do."""
+    own: bool = False
+    """With its own parameters, and values of their size."""
+
+
+def _goes(
+    law: LawCheck | None, cases: Sequence[Case], params: Sequence[Mapping[str, float]], clear: Sequence[str]
+) -> Iterator[_Go]:
+    lawful = next((case for case in cases if law is not None and law.law.applies(case)), None)
+    if law is not None and lawful is not None and law.twin(lawful).params != lawful.params:
+        # What the law changes is no matter of values: a kernel may choose by it.
+        yield from [_Go(own=True)] * (1 + _LUCK)
+        return
+    each, last = (NO_PARAMS, *params), [LAST_ROW] if _sums_rows(cases) else []
+    yield from (_Go(given) for given in each)
+    yield from (_Go(values=values) for values in ("spike", *last))
+    yield _Go(folded=True)
+    yield from [_Go()] * (_LUCK if law is not None else 0)
+    yield from (_Go(given, values) for values in clear for given in each)
+
+
+def _sums_rows(cases: Sequence[Case]) -> bool:
+    """Whether an output has elements along the row of the first input at most: it sums over rows."""
+    ops = ((OPS[case.op], name) for case in cases for name in case.outputs)
+    return any({*op.inputs[0].axes} - {op.row, *op.operand(name).axes} for op, name in ops)
+
+
+def _ordinary(case: Case, seed: int, dtype: str, go: _Go) -> Case | None:
+    with contextlib.suppress(CaseError):
+        draw = draw_of(case)
+        draw = vary.ordinary(draw if go.folded else storage.unfolded(draw), seed)
+        params = {**go.params, **(case.params if go.own else {})}
+        draw = draw.with_params(**{name: value for name, value in params.items() if name in draw.parameters})
+        made = vary.made(_finer(draw, dtype) if dtype else draw)
+        return _of_their_size(made) if go.own else made
+    return None
+
+
+def _of_their_size(case: Case) -> Case:
+    """With its inputs as large as a parameter above 1 that goes with their scale: that would swamp them."""
+    op = OPS[case.op]
+    sizes = [abs(case.params[each.name]) ** (1 / each.power) for each in op.parameters if each.power > 0]
+    power = max(map(math.log2, filter(None, sizes)), default=0.0)
+    if power <= 0:
+        return case
+    draw = draw_of(case)
+    for name in (name for name in case.inputs if op.scaling.get(name) == 1):
+        draw = vary.scaled(draw, name, power)
+    return vary.made(draw)
+
+
+def _finer(draw: Draw, dtype: str) -> Draw:
+    """In that dtype; not so where two tensors would then be of one dtype that were not: that may be the cause."""
+    finer, op = vary.of_dtype(draw, dtype), OPS[draw.op]
+    before, after = (
+        {part.dtype for part in each.parts if op.operand(part.name).dtype not in ITEMSIZE} for each in (draw, finer)
+    )
+    return finer if len(before) == len(after) else draw
+
+
+def _with_values(case: Case, values: str, seed: int) -> Case | None:
+    with contextlib.suppress(CaseError):
+        return vary.made(vary.with_values(draw_of(case), values, seed))
+    return None
+
+
+def _dtype(case: Case) -> str:
+    return case.inputs[OPS[case.op].main].dtype

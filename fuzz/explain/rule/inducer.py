@@ -1,0 +1,232 @@
+"""The inducer: of all statements about traits that are true of a given failure the shortest that agrees with the
+probes, and what else would agree with them.
+
+Rules are conjunctions of atoms, and alternatives of such where several things fail side by side. What a rule's rivals
+say otherwise is what a further probe should be about: see `fuzz.explain.evidence.refutation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from heapq import nlargest
+from itertools import zip_longest
+from operator import and_, or_
+
+from fuzz.core.base.feature import Feature
+from fuzz.explain.rule.atoms import atoms_of
+from fuzz.explain.rule.conjunctions import ATOM_WORTH, Grown, Table, first, grown_of
+from fuzz.explain.rule.rule import THERE, Atom, Learned, Rule, Traits
+
+_MOST_RULES = 3
+_LEAST_FAILURES = 3
+"""A further alternative must explain at least this many failures: with fewer, any coincidence would be one."""
+_RULE_WORTH = 0.01
+"""The share of all probes by which more must agree for another alternative to be worth reading."""
+_LEFT = 0.25
+"""Where further alternatives leave at most this share of the exceptions, these had a cause of their own."""
+_SPLIT, _LEAST_PASSES = 8, 6
+"""The most conditions tried that leave out what passes inside a rule, and the fewest passes for which they are. Chosen,
+not measured."""
+_AGAINST = 8
+"""A pass counts against an alternative as much as so many failures for it. What hides failures now and then makes
+passes inside a true rule, so that a rule without any would be too narrow. Chosen, not measured."""
+_MOST_RIVALS = 64
+_PURE = 0.7
+"""The least share of the probes a loosened rule holds of that must fail."""
+
+
+@dataclass(frozen=True)
+class Induced:
+    """A rule with what could as well be true."""
+
+    learned: Learned
+    rivals: tuple[Rule, ...]
+    """Other rules of the given failure that err no more often, or hardly more, the likeliest first."""
+
+
+def learn(probes: Sequence[Traits], failed: Sequence[bool], given: int | None = None) -> Learned:
+    """The rule of a given failure, or of the first one. Raises ValueError where nothing failed."""
+    return induce(probes, failed, given).learned
+
+
+def induce(probes: Sequence[Traits], failed: Sequence[bool], given: int | None = None) -> Induced:
+    """As `learn`, with the rule's rivals.
+
+    One rule for all failures is preferred, where it is not wrong of more than alternatives would be worth, nor they of
+    hardly anything: what fails for another reason may be rare.
+    """
+    if not any(failed):
+        raise ValueError("nothing failed, so there is nothing to state")
+    own = probes[failed.index(True) if given is None else given]
+    table = Table.of(probes, failed)
+    everything = list(grown_of(own, table))
+    best = max(everything, key=table.worth)
+    single = Learned(best.rule, table.agreeing(best), len(probes))
+    if _is_enough(single, table.failures.bit_count() - best.failures):
+        covering = _best([single, *_split(best, everything, probes, table)])
+    else:
+        covering = _best([single, *_coverings(everything, own, probes, table)])
+    if covering.others:
+        rivals = zip_longest(*_rivals_of_each((covering.rule, *covering.others), probes, table))
+        return Induced(covering, tuple(rule for each in rivals for rule in each if rule is not None)[:_MOST_RIVALS])
+    return Induced(single, tuple(_rivals(best, everything, table)))
+
+
+def loosened(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Rule:
+    """The rule without the conditions that only say what hides the failure now and then, such as a huge eps.
+
+    Where exactly they hide it depends on everything: to tell whether a failure is this one they are no use.
+    """
+
+    def pure(atoms: tuple[Atom, ...]) -> float:
+        held = [bad for traits, bad in zip(probes, failed, strict=True) if Rule(atoms).holds(traits)]
+        return sum(held) / max(len(held), 1)
+
+    def without(left_out: Atom) -> tuple[Atom, ...]:
+        """Return the atoms without one. Where that said which values a tensor has, another says still that it is
+        there."""
+        name = Feature("presence", left_out.trait.tensor)
+        there = [Atom(name, "=", (THERE,), 1.0)] if any(traits.get(name) == THERE for traits in probes) else []
+        return (*there, *(atom for atom in atoms if atom is not left_out and atom not in there))
+
+    atoms = rule.atoms
+    while hiding := [atom for atom in atoms if atom.trait.hides]:
+        best = max(map(without, hiding), key=pure)
+        if pure(best) < _PURE:
+            break
+        atoms = best
+    return Rule(atoms)
+
+
+def _worth(learned: Learned) -> float:
+    rules = (learned.rule, *learned.others)
+    reading = ATOM_WORTH * sum(rule.size for rule in rules) + _RULE_WORTH * (len(rules) - 1)
+    return learned.agreeing / learned.probes - reading
+
+
+def _is_enough(single: Learned, missed: int) -> bool:
+    """Whether no alternatives can be better than one rule, which misses so many failures: it is wrong of less than they
+    would be worth, and not by leaving out what they would be about."""
+    is_rarely_wrong = single.agreeing > single.probes * (1 - _RULE_WORTH - ATOM_WORTH)
+    return is_rarely_wrong and missed < max(_LEAST_FAILURES, (1 - _LEFT) * single.exceptions)
+
+
+def _best(stated: Sequence[Learned]) -> Learned:
+    """What is worth most, unless another leaves so few exceptions that the rest can hardly be such."""
+    best, fewest = max(stated, key=_worth), min(stated, key=lambda each: (each.exceptions, -_worth(each)))
+    return fewest if fewest.exceptions <= _LEFT * best.exceptions else best
+
+
+def _coverings(everything: Sequence[Grown], own: Traits, probes: Sequence[Traits], table: Table) -> Iterator[Learned]:
+    """Rules of failures that have several causes: first one of the given failure that hardly a pass contradicts, then
+    one of those that are left, which is the best for all of them, or the one before with another condition, or again
+    such a one."""
+    rules: list[Rule] = []
+    left, grown = table, everything
+    while len(rules) < _MOST_RULES:
+        if rules:
+            yield _learned([*rules, max(grown, key=left.worth).rule], table)
+            yield _learned([*rules, max(_other_cause(rules[-1], grown, left), key=_weight).rule], table)
+        found = max(grown, key=_weight)
+        if found.failures < (_LEAST_FAILURES if rules else 1) or found.failures <= _AGAINST * found.passes:
+            return
+        rules.append(_narrowed(found, own, left))
+        yield _learned(rules, table)
+        rest = left.failures & ~_held(rules[-1], table)
+        if not rest:
+            return
+        left, own = left.among(rest), probes[first(rest)]
+        grown = list(grown_of(own, left))
+
+
+def _split(best: Grown, everything: Sequence[Grown], probes: Sequence[Traits], table: Table) -> Iterator[Learned]:
+    """The rule with either of two further conditions, where hardly any of what passes inside it has one of them."""
+    failing, passing = best.held & table.failures, best.held & table.passes
+
+    def closest(grown: Iterable[Grown], failures: int) -> list[Grown]:
+        some = (each for each in grown if (each.held & passing).bit_count() <= _LEFT * passing.bit_count())
+        return nlargest(_SPLIT, some, lambda each: ((each.held & failures).bit_count(), -each.cost))
+
+    enough = passing.bit_count() >= _LEAST_PASSES
+    for one in closest((each for each in everything if len(each.atoms) == 1), failing) if enough else ():
+        if rest := failing & ~one.held:
+            atoms = atoms_of(probes[first(rest)], table.columns, rest, table.passes)
+            singles = (table.grown((atom,), atom.cost, table.columns.held(atom)) for atom in atoms)
+            for other in closest(singles, rest)[:1]:
+                both = (table.grown((*best.atoms, *each.atoms), 0.0, each.held) for each in (one, other))
+                yield _learned([each.rule for each in both], table)
+
+
+def _weight(grown: Grown) -> tuple[int, float]:
+    """How much speaks for an alternative, and how plain it is."""
+    return grown.failures - _AGAINST * grown.passes, -grown.cost
+
+
+def _other_cause(rule: Rule, everything: Sequence[Grown], table: Table) -> Iterator[Grown]:
+    """The rule, and what it becomes with one condition exchanged: few failures, which do not tell all their conditions,
+    often share them with those that have the other cause."""
+    single = [each for each in everything if len(each.atoms) == 1]
+    yield table.grown(rule.atoms, 0.0, _held(rule, table))
+    for left_out in rule.atoms:
+        rest = tuple(atom for atom in rule.atoms if atom is not left_out)
+        held = _held(Rule(rest), table)
+        cost = sum(atom.cost for atom in rest)
+        yield from (table.grown((*rest, *each.atoms), cost + each.cost, held & each.held) for each in single)
+
+
+def _learned(rules: Sequence[Rule], table: Table) -> Learned:
+    held = reduce(or_, (_held(rule, table) for rule in rules))
+    return Learned(rules[0], (held & table.failures | ~held & table.passes).bit_count(), table.count, tuple(rules[1:]))
+
+
+def _narrowed(found: Grown, own: Traits, table: Table) -> Rule:
+    """The same failures may have a simpler or a narrower statement, now that it is known which belong together."""
+    together = table.among(found.held & table.failures)
+    return max(grown_of(own, together), key=together.worth).rule
+
+
+def _held(rule: Rule, table: Table) -> int:
+    return reduce(and_, (table.columns.held(atom) for atom in rule.atoms), table.failures | table.passes)
+
+
+def _rivals(best: Grown, everything: Sequence[Grown], table: Table) -> Iterator[Rule]:
+    """The rule with a condition less, or with another one in its place that no probe tells from it; and other
+    conjunctions that agree with as many probes."""
+    most, agreeing = len(best.atoms) + 1, table.agreeing(best)
+    alike = [each for each in everything if len(each.atoms) <= most and table.agreeing(each) >= agreeing]
+    same = sorted(alike, key=lambda each: (len(each.atoms), each.cost))
+    exchanged = sorted(_exchanged(best, everything, table), key=lambda each: each.cost)
+    others = [each.rule for pair in zip_longest(exchanged, same) for each in pair if each is not None]
+    rivals = dict.fromkeys([*_shorter(best.rule), *others])
+    yield from [rule for rule in rivals if rule != best.rule][:_MOST_RIVALS]
+
+
+def _rivals_of_each(rules: Sequence[Rule], probes: Sequence[Traits], table: Table) -> Iterator[Iterator[Rule]]:
+    """Yield for each alternative its rivals: with a condition less, or with another one in its place that no probe
+    tells from it, beside all other alternatives as they are."""
+    for rule in rules:
+        held = _held(rule, table)
+        atoms = atoms_of(probes[first(held & table.failures)], table.columns, table.failures, table.passes)
+        singles = [table.grown((atom,), atom.cost, table.columns.held(atom)) for atom in atoms]
+        exchanged = sorted(_exchanged(table.grown(rule.atoms, 0.0, held), singles, table), key=lambda each: each.cost)
+        others = tuple(each for each in rules if each is not rule)
+        yield (Rule(rival.atoms, others) for rival in (*_shorter(rule), *(each.rule for each in exchanged)))
+
+
+def _shorter(rule: Rule) -> Iterator[Rule]:
+    """The rule with a condition less."""
+    yield from (Rule(tuple(atom for atom in rule.atoms if atom is not left_out)) for left_out in rule.atoms)
+
+
+def _exchanged(best: Grown, everything: Sequence[Grown], table: Table) -> Iterator[Grown]:
+    """The rule with one condition exchanged for another, where it then holds of the same probes."""
+    counting = table.failures | table.passes
+    single = [each for each in everything if len(each.atoms) == 1]
+    for left_out in best.atoms:
+        rest = tuple(atom for atom in best.atoms if atom is not left_out)
+        held = reduce(and_, (table.columns.held(atom) for atom in rest), counting)
+        for each in single:
+            if held & each.held == best.held & counting and each.atoms[0] not in best.atoms:
+                yield table.grown((*rest, *each.atoms), best.cost - left_out.cost + each.cost, best.held)

@@ -1,0 +1,204 @@
+"""Reach: how far a failure goes that no simple rule fits, as where rounding decides whether it shows. One condition may
+be necessary, without which nothing fails; one sufficient, with which everything does. Between them it is luck. No probe
+contradicts either, with room at their limits; a rare case may."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from fuzz.core.base.feature import Feature
+from fuzz.explain.rule.atoms import Columns
+from fuzz.explain.rule.conjunctions import Table, grown_of
+from fuzz.explain.rule.rule import Atom, Rule, Trait, Traits
+from fuzz.explain.rule.thresholds import HELD, plainest
+
+_EDGE = 8
+"""A limit lies where so many probes pass beyond the nearest failure that, if it went on as it does among the nearest so
+many failures on this side of it, it would have failed by then (all but e^-8 of the time)."""
+_MOST = 3
+"""The most conditions that a person reads at once."""
+_TELLING = 0.05
+"""A necessary condition rules out at least this share of what passes, and as many as any is held against."""
+_COVERED = 0.5
+"""A sufficient one is worth reading where it holds of this share of the failures, in a search too."""
+_CONFIRMED = 100
+"""The cases of a search that must have a sufficient condition, and fail."""
+_TRIED = 6
+"""The fewest failures from which a sufficient condition is looked for."""
+
+
+@dataclass(frozen=True)
+class RuleBounds:
+    """A necessary and a sufficient condition, with the probes that say so."""
+
+    necessary: Rule
+    outside: int
+    """The number of probes that have it not, and pass."""
+    sufficient: Rule | None
+    """Given the necessary one."""
+    inside: int
+    """The number of probes that have both, and fail."""
+
+    def agree(self, traits: Traits, *, failed: bool) -> bool:
+        """Whether neither is wrong of what has these traits."""
+        if failed:
+            return self.necessary.holds(traits)
+        return not (self.sufficient is not None and self.necessary.holds(traits) and self.sufficient.holds(traits))
+
+
+def reach_of(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> RuleBounds:
+    """Return the reach of probes of which some failed. A sufficient condition is found by the first `known` ones. The
+    others are drawn as a search draws them: what is common among them is so in a search, and they must not contradict
+    it either."""
+    necessary = _necessary(probes, failed, known)
+    places = [place for place, traits in enumerate(probes) if necessary.holds(traits)]
+    some, bad = [probes[place] for place in places], [failed[place] for place in places]
+    early = sum(place < known for place in places)
+    settled = (_settled(rule, some, bad) for rule in _sufficient(some[:early], bad[:early]))
+    confirmed = (rule for rule in settled if rule is not None and _is_confirmed(rule, some, bad, early))
+    sufficient = next(confirmed, None)
+    inside = sum(map(sufficient.holds, some)) if sufficient is not None else 0
+    return RuleBounds(necessary, len(probes) - len(places), sufficient, inside)
+
+
+def _is_confirmed(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool], early: int) -> bool:
+    """Whether all fails that it holds of, and that is enough of what fails, among the later probes too."""
+    held = [rule.holds(traits) for traits in probes]
+    is_pure = all(fails for holds, fails in zip(held, failed, strict=True) if holds)
+    covers = all(sum(held[part]) >= _COVERED * sum(failed[part]) for part in (slice(early), slice(early, None)))
+    return is_pure and covers and sum(held[early:]) >= _CONFIRMED
+
+
+def _necessary(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> Rule:
+    """Return the conditions that all failures have, one after the other the one that rules out most passes that are
+    left."""
+    atoms, left = list[Atom](), list(range(len(probes)))
+    fewest = max(_TELLING * (len(failed) - sum(failed)), HELD)
+    first = known if any(failed[known:]) else 0  # where hardly anything fails, probes near a failure are all there is
+    while len(atoms) < _MOST:
+        some = [_Seen(probes[place], failed[place], place >= first) for place in left]
+        columns = Columns([each.traits for each in some])
+        passes = sum(1 << place for place, each in enumerate(some) if not each.failed)
+        ruled = [(atom, (passes & ~columns.held(atom)).bit_count()) for atom in _of_all(some)]
+        atom, most = max(ruled, key=lambda each: each[1] / each[0].cost, default=(None, 0))
+        if atom is None or most < fewest:
+            break
+        atoms.append(atom)
+        left = [place for place in left if atom.holds(probes[place])]
+    return Rule(tuple(atoms))
+
+
+class _Seen(NamedTuple):
+    """A probe, and whether it counts where it is asked how common something is."""
+
+    traits: Traits
+    failed: bool
+    counts: bool
+
+
+class _Number(NamedTuple):
+    """A number of a probe, and whether it is one of those that a limit must keep on one side."""
+
+    value: float
+    hit: bool
+    counts: bool = True
+
+
+def _of_all(probes: Sequence[_Seen]) -> Iterator[Atom]:
+    """Conditions on one trait that hold of all failures, and would hardly do so by chance."""
+    bad = [each.traits for each in probes if each.failed]
+    for trait in bad[0]:
+        if all(trait in traits for traits in bad):
+            having = [each for each in probes if trait in each.traits]
+            if trait.row.form != "residue" and not any(isinstance(each.traits[trait], str) for each in having):
+                yield from _within(trait, having)
+            else:
+                yield from _among(trait, having)
+
+
+def _among(trait: Feature, probes: Sequence[_Seen]) -> Iterator[Atom]:
+    """Yield the conditions that a trait is the word or the residue that it is of all failures, or none of some that it
+    is of no failure."""
+    bad = {each.traits[trait] for each in probes if each.failed}
+    if bad == {"no"} and trait.hides:  # a NaN or an infinity hides what fails in its own row alone
+        return
+    counted = [each for each in probes if each.counts]
+    without = sum(each.traits[trait] not in bad for each in counted)
+    if without * sum(each.failed for each in counted) < _EDGE * (len(counted) - without):
+        return
+    others = sorted({each.traits[trait] for each in probes} - bad, key=str)
+    if len(bad) == 1:
+        yield Atom(trait, "=", (*bad,), trait.cost)
+    elif trait.row.form == "residue":
+        yield from [Atom(trait, "!=", (0,), trait.cost)] * (0 not in bad)
+    elif len(others) < _MOST:
+        yield Atom(trait, "!=", tuple(others), trait.cost + 0.1 * len(others))
+
+
+def _within(trait: Feature, probes: Sequence[_Seen]) -> Iterator[Atom]:
+    """Yield the conditions that a trait is at least, or at most, what it is of the outermost failures, with some
+    room."""
+    whole, cost = all(isinstance(each.traits[trait], int) for each in probes), trait.cost
+    for relation, sign in ((">=", 1.0), ("<=", -1.0)):
+        numbers = sorted(_Number(sign * float(each.traits[trait]), each.failed, each.counts) for each in probes)
+        limit = _limit(numbers)
+        if limit is not None:
+            inner, outer = (sign * each for each in limit)
+            number: Trait = int(outer + sign) if whole else plainest(inner, outer)
+            yield Atom(trait, relation, (number,), cost + (0.1 if relation == ">=" else 0.2))
+
+
+def _limit(ordered: Sequence[_Number]) -> tuple[float, float] | None:
+    """A pair: below the second number there is no hit, and the first is the next one above. So many lie between it and
+    the first hit as would hardly all pass if it went on as it does just beyond that. None where too few are known
+    below."""
+    lowest = next(each.value for each in ordered if each.hit)
+    inside = [each.hit for each in ordered if each.counts and each.value >= lowest]
+    outside = [each.value for each in ordered if each.counts and each.value < lowest]
+    hits = [place for place, hit in enumerate(inside, 1) if hit][:_EDGE]
+    room = _room(len(hits) / (hits[-1] + 1)) if hits else len(outside) + 1
+    if room > len(outside):
+        return None
+    outer = outside[-room]
+    return next(each.value for each in ordered if each.value > outer), outer
+
+
+def _room(share: float) -> int:
+    """Return how many pass in a row where each fails by that chance, all but e^-8 of the time."""
+    return math.ceil(-_EDGE / math.log1p(-share))
+
+
+def _sufficient(probes: Sequence[Traits], failed: Sequence[bool]) -> list[Rule]:
+    """Conditions that nothing that passes has, and most of what fails, the best first."""
+    if all(failed):
+        return [Rule()] * any(failed)
+    table = Table.of(probes, failed)
+    bad = [place for place, fails in enumerate(failed) if fails]
+    grown = (each for place in bad[:: -(-len(bad) // _TRIED) or 1] for each in grown_of(probes[place], table))
+    pure = [each for each in grown if not each.passes and len(each.atoms) < _MOST]
+    return [each.rule for each in sorted(pure, key=lambda each: (-each.failures, each.cost))[:_TRIED]]
+
+
+def _settled(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Rule | None:
+    """The rule, each of its limits so far from what passes that this would hardly be by chance; None where too few
+    fail for that."""
+    for atom in rule.atoms:
+        if atom.relation in (">=", "<="):
+            rest = Rule(tuple(each for each in rule.atoms if each is not atom))
+            sign = 1.0 if atom.relation == "<=" else -1.0
+            numbers = sorted(
+                _Number(sign * float(traits[atom.trait]), not fails)
+                for traits, fails in zip(probes, failed, strict=True)
+                if atom.trait in traits and rest.holds(traits)
+            )
+            limit = _limit(numbers) if any(each.hit for each in numbers) else None
+            if limit is None:
+                return None
+            inner, outer = (sign * each for each in limit)
+            number: Trait = int(outer) if isinstance(atom.values[0], int) else plainest(outer, inner)
+            further = replace(atom, values=(outer if number == inner else number,))
+            rule = Rule(tuple(further if each is atom else each for each in rule.atoms))
+    return rule

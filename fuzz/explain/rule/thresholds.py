@@ -1,0 +1,126 @@
+"""Thresholds: where a rule's limits lie, between the probes on either side of them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from fuzz.core.base.case import Case
+from fuzz.core.base.feature import Feature
+from fuzz.explain.rule.rule import Atom, Learned, Rule, Traits
+
+_CLOSE = 0.01
+"""A threshold is known well enough where a value passes that is so little beyond it."""
+
+
+_EDGE, _HARDLY, _FADED = 5, 2.0, 4.0
+"""Where so many failures next to a threshold have less than this err/budget in the middle, and all of them so many
+times more, what is wrong fades there. Chosen, not measured."""
+HELD = 20
+"""The cases that must pass by a condition alone for it to be stated: of fewer, another condition that goes with it is
+as likely. Chosen, not measured."""
+
+
+class Probed(NamedTuple):
+    """What was tried, and whether it failed."""
+
+    traits: Traits
+    failed: bool
+    case: Case
+    ratio: float = math.inf
+    """The err/budget of a failure that is told by it."""
+
+
+Tried = Sequence[Probed]
+
+
+def held_against(atom: Atom, rule: Rule, tried: Tried) -> int:
+    """Return how many cases pass that meet all conditions of a rule but this one."""
+    others = Rule(tuple(each for each in rule.atoms if each is not atom))
+    return sum(not each.failed and others.holds(each.traits) and not atom.holds(each.traits) for each in tried)
+
+
+def gaps(rule: Rule, tried: Tried) -> Iterator[tuple[Atom, Rule, tuple[float, float]]]:
+    """Each threshold, with the other conditions, and with the nearest passing value beyond it."""
+    for atom in rule.atoms:
+        if atom.relation in (">=", "<="):
+            rest = Rule(tuple(each for each in rule.atoms if each is not atom))
+            limit, up = float(atom.values[0]), atom.relation == "<="
+            others = (each.traits for each in tried if not each.failed and rest.holds(each.traits))
+            passing = (traits[atom.trait] for traits in others if atom.trait in traits)
+            beyond = [float(value) for value in passing if (float(value) > limit if up else float(value) < limit)]
+            if beyond:
+                yield atom, rest, (limit, min(beyond) if up else max(beyond))
+
+
+def is_close(atom: Atom, gap: tuple[float, float]) -> bool:
+    """Whether the threshold can hardly be elsewhere in its gap."""
+    limit, nearest = gap
+    if atom.trait.row.form == "power":
+        return abs(limit - nearest) <= 1
+    return limit * nearest > 0 and abs(nearest / limit - 1) <= _CLOSE
+
+
+def is_open(rule: Rule, tried: Tried) -> bool:
+    """Whether a threshold of values lies far from the nearest passing probe beyond it: it may be anywhere between."""
+    return any(atom.trait.hides and not is_close(atom, gap) for atom, _, gap in gaps(rule, tried))
+
+
+def fades(rule: Rule, tried: Tried) -> bool:
+    """Whether what is wrong fades towards a threshold of an extent until it is within the budget: just where it ends is
+    a matter of rounding."""
+    failing = [each for each in tried if each.failed and rule.holds(each.traits)]
+    limits = [(atom.trait, atom.values[0]) for atom in rule.atoms if atom.relation in (">=", "<=")]
+    return any(
+        _fades(trait, limit, failing) for trait, limit in limits if trait.row.form == "count" and isinstance(limit, int)
+    )
+
+
+def _fades(trait: Feature, limit: int, failing: Tried) -> bool:
+    ratios = [each.ratio for each in sorted(failing, key=lambda each: abs(float(each.traits[trait]) - limit))]
+    edge = statistics.median(ratios[:_EDGE])
+    return edge < _HARDLY and statistics.median(ratios) >= _FADED * edge
+
+
+def is_rough(rule: Rule, tried: Tried) -> bool:
+    """Whether a threshold is open, or the plainest number that it may be was not tried."""
+    quantiles = [gap for atom, _, gap in gaps(rule, tried) if atom.trait.row.form == "quantile"]
+    return is_open(rule, tried) or any(plainest(*gap) not in gap for gap in quantiles)
+
+
+def plainly(learned: Learned, tried: Tried) -> Learned:
+    """The same rule, each limit of real numbers the plainest in its gap."""
+    rule, *others = (_plainly(rule, tried) for rule in (learned.rule, *learned.others))
+    return replace(learned, rule=rule, others=tuple(others))
+
+
+def _plainly(rule: Rule, tried: Tried) -> Rule:
+    changed = {
+        atom: _at(atom, plainest(*gap), gap[1])
+        for atom, _, gap in gaps(rule, tried)
+        if isinstance(atom.values[0], float) and is_close(atom, gap)
+    }
+    return replace(rule, atoms=tuple(changed.get(atom, atom) for atom in rule.atoms))
+
+
+def _at(atom: Atom, limit: float, beyond: float) -> Atom:
+    """With that limit, itself left out where it is known to pass."""
+    return replace(atom, values=(limit,), relation=atom.relation.rstrip("=") if limit == beyond else atom.relation)
+
+
+def plainest(limit: float, beyond: float) -> float:
+    """The number between that is told in the fewest digits; a power of two before others."""
+    low, high = sorted((limit, beyond))
+    middle = limit / 2 + beyond / 2
+    if low * high > 0 and math.isfinite(middle):
+        power = math.copysign(2.0 ** round(math.log2(abs(middle))), middle)
+        if low <= power <= high:
+            return power
+    for digits in range(17):
+        for number in (middle, limit):
+            if low <= float(f"{number:.{digits}e}") <= high:
+                return float(f"{number:.{digits}e}")
+    return limit

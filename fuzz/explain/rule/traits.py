@@ -1,0 +1,237 @@
+"""Traits: the features of a case, of its values and of where it runs, of which a rule of failing is stated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import Case, Layout, Output, Tensor
+from fuzz.core.base.draw import Frame
+from fuzz.core.base.feature import Feature
+from fuzz.core.base.memory import distances, meets, shift
+from fuzz.core.generate.layouts import layout_class
+from fuzz.explain.rule.rule import THERE, VALID, Trait, Traits, word
+from fuzz.explain.rule.values import value_traits
+from oracles.declared import AXIS
+from oracles.dtypes import ITEMSIZE
+from oracles.op import Extents, Op
+from oracles.operand import OUTER
+from oracles.ops import OPS
+
+MODULI = (2, 3, 4, 6, 8, 12, 16, 32, 48, 64, 96, 128, 256, 512, 1024)
+ROW_MODULI = (2, 3, 4, 8, 16)
+_DIM_MODULI = (2, 3, 4, 8, 16, 32, 64, 128)
+ADDRESSES = (8, 16, 32, 64)
+_SMALL_INDEX = 2**15 - 1
+
+
+def traits_of(case: Case, target: Target, *, values: bool = True) -> Traits:
+    """All traits of a case on a target; those of its values where they are wanted."""
+    found = {
+        **case_traits(case, values=values),
+        **dict(_lane_traits(Frame(case).sizes, target)),
+        **target_traits(target),
+        **dict(_refused(case, target)),
+    }
+    able = target.kernel.able
+    if able.strides == "contiguous" and able.outside != "rejects":
+        # Strides differ then along extents of 1 alone, where nothing is read by them: they would stand for extents.
+        return {feature: value for feature, value in found.items() if feature.kind not in _OF_STRIDES}
+    return found
+
+
+_OF_STRIDES = frozenset(("strides", "step", "rows of", "layout", "stride of 0"))
+
+
+def _refused(case: Case, target: Target) -> Iterator[tuple[Feature, Trait]]:
+    """What a kernel that promises to reject invalid input must reject a case for."""
+    capability = target.kernel.capability
+    if capability.able.rejects and capability.foreign(case) is None:
+        found = capability.invalid(case)
+        yield Feature("invalid"), VALID if found is None else found.what
+
+
+def case_traits(case: Case, *, values: bool = True) -> Traits:
+    """Traits of the input alone."""
+    frame, op = Frame(case), OPS[case.op]
+    traits: dict[Feature, Trait] = dict(_extent_traits(op, frame.sizes, frame.batch))
+    traits |= dict(_axis_traits(frame)) if op.turns else {}
+    traits[Feature("axis")] = "last" if frame.axis == len(frame.grid) - 1 else "not last"
+    for name, tensor in case.tensors.items():
+        traits.update(_tensor_traits(name, tensor, frame))
+    optional = (each.name for each in op.operands if each.optional)
+    traits |= {Feature("presence", name): word(name in case.tensors, THERE, "absent") for name in optional}
+    traits.update(_memory_traits(frame))
+    traits.update(parameters_of(case))
+    if values:
+        traits.update(value_traits(case))
+    return traits
+
+
+def size_traits(op: Op, sizes: Extents, batch: Sequence[int], target: Target) -> Traits:
+    """Those traits that follow from the extents alone."""
+    return {**dict(_extent_traits(op, sizes, batch)), **dict(_lane_traits(sizes, target))}
+
+
+def _extent_traits(op: Op, sizes: Extents, batch: Sequence[int]) -> Iterator[tuple[Feature, Trait]]:
+    """Yield the traits of extents: what is left of them over blocks, and how they compare."""
+    rows, moduli = math.prod(batch), {op.row: MODULI, op.batch_name: ROW_MODULI}
+    extents = {dim: sizes[dim] for dim in op.named if dim in sizes}
+    extents |= {op.batch_name: rows} if OUTER in op.inputs[0].axes else {}
+    yield from ((Feature("extent", name), extent) for name, extent in extents.items())
+    yield Feature("rank"), len(batch) + len(op.inner)
+    for name, extent in extents.items():
+        yield from ((Feature("remainder", name, operand=m), extent % m) for m in moduli.get(name, _DIM_MODULI))
+    for name, extent in extents.items():
+        yield Feature("power of two", name), word(extent.bit_count() == 1)
+    if op.turns and op.row in sizes:
+        # Blocks of Triton are powers of two: by this many elements such kernels divide rows among programs.
+        yield Feature("in blocks", op.batch_name, operand=op.row), rows * (1 << max(sizes[op.row] - 1, 0).bit_length())
+    for (one, a), (other, b) in combinations(extents.items(), 2):
+        first, second = (other, one) if other == op.batch_name else (one, other)
+        yield Feature("product", first, operand=second), a * b
+        for relation, holds in (("=", a == b), (">", a > b), ("<", a < b)):
+            yield Feature("compared", one, relation, other), word(holds)
+    if len(batch) > 1:
+        yield Feature("beyond the first", op.batch_name), word(rows > batch[0])
+        for place, extent in enumerate(batch):
+            outer = Feature("outer extent", op.batch_name, operand=place)
+            yield outer, extent
+            yield Feature("compared", outer.text, "=", op.row), word(extent == sizes.get(op.row))
+
+
+def _axis_traits(frame: Frame) -> Iterator[tuple[Feature, Trait]]:
+    """Yield the traits of the axis of rows: whether it is the first, how many elements of the grid lie between
+    neighbours of a row, were it dense, and whether the last axis, where that is another one, is as long: a kernel may
+    take one for the other."""
+    yield Feature("axis is first"), word(frame.axis == 0)
+    if frame.axis < len(frame.grid) - 1:
+        yield (
+            Feature("compared", "extent of the last axis", "=", OPS[frame.case.op].row),
+            word(frame.grid[-1] == frame.n),
+        )
+    yield Feature("after the axis"), math.prod(frame.grid[frame.axis + 1 :])
+
+
+def varied_sizes(op: Op) -> tuple[str, ...]:
+    """The sizes of which probing an input changes each."""
+    return *op.named, *([op.batch_name] if OUTER in op.inputs[0].axes else [])
+
+
+def parameters_of(case: Case) -> Iterator[tuple[Feature, float]]:
+    """By name; where a case does without one, what that means."""
+    for each in OPS[case.op].parameters:
+        value = case.params.get(each.name, each.neutral)
+        if value is not None:
+            yield Feature("scale" if each.power else "parameter", each.name), float(value)
+
+
+def _lane_traits(lengths: Mapping[str, int], target: Target) -> Iterator[tuple[Feature, Trait]]:
+    lanes = target.lanes
+    if lanes is not None:
+        for name, size in lengths.items():
+            yield Feature("remainder", name, operand="lanes"), size % lanes
+            yield Feature("quotient", name, operand="lanes"), size // lanes
+            yield Feature("remainder", name, operand="4 lanes"), size % (4 * lanes)
+
+
+def target_traits(target: Target) -> Traits:
+    """Traits of where it runs."""
+    return {Feature("target", name): value for name, value in target.traits}
+
+
+def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator[tuple[Feature, Trait]]:
+    main = OPS[frame.case.op].main
+    first = frame.case.inputs[main]
+    yield Feature("dtype", name), tensor.dtype
+    if isinstance(tensor, Output) and tensor.alias and tensor.layout == frame.case.inputs[tensor.alias].layout:
+        # It is exactly in place, so that this is said of the input already; but not of two others.
+        yield from _stride_traits(name, tensor.layout, frame) if tensor.alias != main else ()
+        return
+    if name != main:
+        same = word(tensor.dtype == first.dtype, "same", "differ")
+        yield Feature("dtype and that of", name, operand=main), same
+    if isinstance(tensor, Tensor):
+        reached = zip(tensor.layout.shape, tensor.layout.strides, strict=True)
+        yield Feature("stride of 0", name), word(any(extent > 1 and not stride for extent, stride in reached))
+    if not OPS[frame.case.op].has_rows(name):
+        yield Feature("step", name), _step(tensor.layout, -1)
+    else:
+        axis = frame.axis if name in OPS[frame.case.op].alike else len(tensor.layout.shape) - 1
+        yield from _layout_traits(name, tensor.layout, frame, axis)
+        yield Feature("layout", name), layout_class(tensor.layout, axis)
+        itemsize = ITEMSIZE[tensor.dtype]
+        address = tensor.layout.alignment(itemsize)
+        yield from ((Feature("address", name, operand=m), address % m) for m in ADDRESSES)
+        starts = math.gcd(address, *(stride * itemsize for stride in _between_rows(tensor.layout, axis)))
+        yield from ((Feature("address of rows", name, operand=m), word(starts % m == 0)) for m in ADDRESSES)
+
+
+def _memory_traits(frame: Frame) -> Iterator[tuple[Feature, Trait]]:
+    """What tensors have in common: an output with an input, an input with the first one; and the rows of a stack."""
+    case = frame.case
+    op, meetings = OPS[case.op], {(output, source): how for output, source, how in case.meetings()}
+    for output, source in op.aliases:
+        if output in case.outputs and source in case.inputs:
+            over, under = case.outputs[output].layout, case.inputs[source].layout
+            how = meetings.get((output, source), "apart")
+            part = how == "overlap" and meets(under, over)
+            yield Feature("in place", output, operand=source), word(how == "same")
+            yield Feature("in part", output, operand=source), word(part)
+            if part:
+                # In the direction in which the elements of a row follow each other.
+                sign = -1 if _is_backwards(under, case) else 1
+                yield Feature("shift", output, operand=source), shift(under, over) * sign
+                for what, after in zip(("element", "row"), distances(under, over, frame.axis), strict=True):
+                    yield Feature("over later", output, what, source), word((after > 0).any())
+                    yield Feature("over earlier", output, what, source), word((after < 0).any())
+    for source in dict.fromkeys(source for _, source in op.aliases if source in case.inputs):
+        is_under = any(how == "overlap" for (_, each), how in meetings.items() if each == source)
+        yield Feature("span", source), word(is_under)
+    for operand in op.inputs:
+        if operand.name in case.inputs and operand.name in op.alike and operand.name != op.main:
+            is_one = word(case.inputs[operand.name].alias == op.main)
+            yield Feature("one buffer", operand.name, operand=op.main), is_one
+        if operand.name in case.inputs and operand.stackable:
+            shape = case.inputs[operand.name].layout.shape
+            yield Feature("rank of", operand.name), str(len(shape))
+            yield Feature("rows of", operand.name), shape[0] if len(shape) == 2 else 1
+
+
+def _is_backwards(layout: Layout, case: Case) -> bool:
+    axis = int(case.params[AXIS])
+    steps = [stride for extent, stride in zip(layout.shape, layout.strides, strict=True) if extent > 1]
+    return layout.strides[axis] < 0 if layout.shape[axis] > 1 else bool(steps) and steps[0] < 0
+
+
+def _layout_traits(name: str, layout: Layout, frame: Frame, axis: int) -> Iterator[tuple[Feature, Trait]]:
+    steps = [(extent, stride) for extent, stride in zip(layout.shape, layout.strides, strict=True) if extent > 1]
+    yield Feature("step", name), _step(layout, axis)
+    if rows := _between_rows(layout, axis):
+        yield Feature("rows of", name), word(min(map(abs, rows)) == layout.shape[axis], "one after the other", "apart")
+    furthest = sum(abs(stride) * (extent - 1) for extent, stride in steps)
+    # Where an index of 16 bits would do, the distance is no reason for anything.
+    yield Feature("furthest", name), max(furthest, _SMALL_INDEX)
+    yield from _stride_traits(name, layout, frame)
+
+
+def _between_rows(layout: Layout, axis: int) -> list[int]:
+    """The strides from row to row."""
+    return [stride for at, stride in enumerate(layout.strides) if at != axis and layout.shape[at] > 1]
+
+
+def _stride_traits(name: str, layout: Layout, frame: Frame) -> Iterator[tuple[Feature, Trait]]:
+    main = OPS[frame.case.op].main
+    if name != main and name in OPS[frame.case.op].alike:
+        own, theirs = (
+            [stride for extent, stride in zip(each.shape, each.strides, strict=True) if extent > 1]
+            for each in (layout, frame.case.inputs[main].layout)
+        )
+        yield Feature("strides", name, operand=main), word(own == theirs, "same", "differ")
+
+
+def _step(layout: Layout, axis: int) -> str:
+    """As a word: steps are told apart, not compared."""
+    return str(layout.strides[axis]) if layout.shape and layout.shape[axis] > 1 else "1"

@@ -1,0 +1,236 @@
+"""Reductions: what a smaller or plainer case keeps of a failing one, as an edit of its draw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import numpy as np
+
+from fuzz.core.base.case import CACHE_LINE, Case, CaseError, Layout, Origin, contiguous
+from fuzz.core.base.draw import GIVEN, Draw, Given, Part, Placement
+from fuzz.core.generate.given import DRAWN, Values, given_rows, plain, rows_of
+from fuzz.core.generate.layouts import lay_out
+from fuzz.core.generate.realise import draw_of, layout_of, realise
+from fuzz.core.laws.placement import placed
+from oracles.declared import AXIS
+from oracles.dtypes import ITEMSIZE
+from oracles.operand import OUTER, Parameter
+from oracles.ops import OPS
+
+Span = tuple[int, int]
+"""The first position and the count."""
+
+APART, IN_PLACE, BY_ONE, BY_A_ROW, KEPT = "apart", "in place", "by one", "by a row", "kept"
+WAYS = (APART, IN_PLACE, BY_ONE, BY_A_ROW, KEPT)
+"""How an output that overlaps an input may lie to it, the plainest first; 'kept' leaves it as far away as it is."""
+STRIDES = ("contiguous", "pitched", "kept")
+PLACES = ("aligned", "flush", "kept")
+STACKS = ("one row", "stack of one", "kept")
+"""What a stack of weights may become: of rank 1, or of rank 2 with a single row."""
+_PLAIN = 3
+"""The number of plain values of a parameter: the first ones that its op has."""
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """What is kept of a case. Rows are a block: a span of each axis of the first input but that of its row."""
+
+    rows: tuple[Span, ...]
+    columns: Span
+    dropped: frozenset[str] = frozenset()
+    memory: Mapping[str, str] = field(default_factory=dict)
+    """By name, one of WAYS for each output that lies in the memory of an input; an output that is not named is kept."""
+    unshared: frozenset[str] = frozenset()
+    """The inputs that get memory of their own."""
+    stacks: Mapping[str, str] = field(default_factory=dict)
+    collapsed: bool = False
+    """True if axes without a name become one, or none where they have one element and the row has its place; the row
+    lies along the last axis then."""
+    strides: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
+    """What the values become, by tensor; what is not named is kept."""
+    params: Mapping[str, float] = field(default_factory=dict)
+    """What parameters become; what is not named is kept."""
+    extents: Mapping[str, Span] = field(default_factory=dict)
+    """What the dimensions become that the first input does not have; what is not named is kept."""
+
+
+def plain_values(parameter: Parameter) -> tuple[float, ...]:
+    """What it may become, the plainest first."""
+    return parameter.values[:_PLAIN] if parameter.neutral is None else (parameter.neutral,)
+
+
+def reduced(draw: Draw, how: Reduction) -> Draw:
+    """The reduced draw, of one whose values and strides are given. Raises CaseError where its layout cannot be kept."""
+    draw, counts = draw.without(*how.dropped), tuple(count for _, count in how.rows)
+    outer = _collapsed_outer(draw, counts) if how.collapsed else counts
+    params = {**draw.params, **how.params, AXIS: len(outer) if how.collapsed else draw.axis}
+    kinds = {how.values.get(part.name, DRAWN) for part in draw.parts if part.given}
+    origin = draw.origin or Origin()
+    recipe = origin.recipe if kinds == {DRAWN} else GIVEN
+    return replace(
+        draw,
+        n=how.columns[1],
+        outer=outer,
+        extents={dim: _extent(draw, how, dim)[1] for dim in draw.extents},
+        params=params,
+        parts=tuple(_part(draw, part, how) for part in draw.parts),
+        # Plain values are no random ones: only the worst case is sound for them.
+        structured=draw.structured or kinds != {DRAWN},
+        origin=replace(origin, recipe=recipe, labels=()),
+    )
+
+
+def _collapsed_outer(draw: Draw, counts: tuple[int, ...]) -> tuple[int, ...]:
+    rows, batch = math.prod(counts[: len(draw.batch)]), len(draw.batch)
+    return (*((rows,) if _has_rows(draw, rows) else ()), *counts[batch:])
+
+
+def _has_rows(draw: Draw, rows: int) -> bool:
+    """Whether there is an axis for so many collapsed rows."""
+    return OPS[draw.op].turns or rows != 1
+
+
+def _extent(draw: Draw, how: Reduction, dim: str) -> Span:
+    return how.extents.get(dim, (0, draw.extents[dim]))
+
+
+def reduced_case(case: Case, how: Reduction) -> Case:
+    """What the reduction makes of a case. Raises CaseError where its layout cannot be kept."""
+    return realise(reduced(draw_of(case), how))
+
+
+def _part(draw: Draw, part: Part, how: Reduction) -> Part:
+    layout = _layout(draw, part, how)
+    small = replace(part, place=Placement(guard=layout.guard, offset=layout.offset, strides=layout.strides))
+    if part.given is None:
+        return _in_memory(draw, small, part, how)
+    values = plain(how.values.get(part.name, DRAWN), _block(draw, part, part.given, layout, how), part.dtype)
+    given = replace(given_rows(values), n=_length(draw, part, how), places=part.given.places)
+    stack = ("many" if layout.shape[0] > 1 else "one") if part.stack and len(layout.shape) == 2 else ""
+    return replace(small, given=given, stack=stack, alias=None if part.name in how.unshared else part.alias)
+
+
+def _length(draw: Draw, part: Part, how: Reduction) -> int:
+    """Return the length of the rows of a tensor."""
+    op = OPS[draw.op]
+    if part.name in op.alike:
+        return how.columns[1]
+    return 1 if op.operand(part.name).axes[-1:] in ((), (OUTER,)) else _spans(draw, part, how)[-1][1]
+
+
+def _block(draw: Draw, part: Part, given: Given, layout: Layout, how: Reduction) -> Values:
+    """The values that are kept, each row along the last axis."""
+    values, spans = rows_of(given), _spans(draw, part, how)
+    if part.stack:
+        (first, count), (column, columns) = spans
+        values = values[first : first + count, column : column + columns]
+        # The first row, or all, by turns where there are more rows of the grid along its axis now.
+        values = values[0] if len(layout.shape) == 1 else values[np.arange(layout.shape[0]) % len(values)]
+        return np.ascontiguousarray(values)
+    shape = draw.shape(part.name)
+    if part.name in OPS[draw.op].alike:
+        shape, spans = (*draw.outer, draw.n), (*how.rows, how.columns)
+    block = tuple(slice(first, first + count) for first, count in spans)
+    return np.ascontiguousarray(values.reshape(shape)[block])
+
+
+def _in_memory(draw: Draw, small: Part, part: Part, how: Reduction) -> Part:
+    """An output with what it has in common with an input."""
+    way = how.memory.get(part.name, KEPT)
+    if part.alias is None or way == APART:
+        return replace(small, alias=None, shift=None)
+    if part.shift is None or way == IN_PLACE:
+        return replace(small, place=replace(small.place, strides=None), shift=None)
+    # From the first element that is kept of the input to the first one of the output.
+    source, own = layout_of(draw, draw.part(part.alias)), layout_of(draw, part)
+    steps = zip(_spans(draw, part, how), source.strides, own.strides, strict=True)
+    kept = part.shift[0] + sum(first * (theirs - stride) for (first, _), theirs, stride in steps)
+    size = {BY_ONE: 1, BY_A_ROW: how.columns[1]}.get(way, abs(kept))
+    return replace(small, shift=(int(math.copysign(size, kept)), 0))
+
+
+def _spans(draw: Draw, part: Part, how: Reduction) -> tuple[Span, ...]:
+    """The span of each of a tensor's axes."""
+    if part.stack:
+        return _stack_span(draw, part, how), how.columns
+    op, batch = OPS[draw.op], len(draw.batch)
+    if part.name in op.alike:
+        return *how.rows[: draw.axis], how.columns, *how.rows[draw.axis :]
+    named = dict(zip(op.inner, (*how.rows[batch:], how.columns), strict=True))
+    named |= {dim: _extent(draw, how, dim) for dim in draw.extents}
+    made = op.whole({dim: size for dim, (_, size) in named.items()}) if op.made else {}
+    if made is None:
+        raise CaseError(f"op {draw.op}: a dimension is too short for others that follow from it")
+    named |= {dim: (0, made[dim]) for dim in op.made}
+    axes = op.operand(part.name).axes
+    return tuple(span for dim in axes for span in (how.rows[:batch] if dim == OUTER else (named[dim],)))
+
+
+def _stack_span(draw: Draw, part: Part, how: Reduction) -> Span:
+    """A row for each position along the innermost of the other axes, or one for all."""
+    return how.rows[-1] if part.stack == "many" and draw.outer else (0, 1)
+
+
+def _layout(draw: Draw, part: Part, how: Reduction) -> Layout:
+    """Where a reduced tensor lies."""
+    kept, spans = layout_of(draw, part), _spans(draw, part, how)
+    block = _stack_layout(part, kept, spans, how) if part.stack else _block_layout(draw, part, kept, how)
+    way = how.strides.get(part.name, "kept")
+    if way == "contiguous" or (way == "pitched" and len(block.shape) < 2):
+        block = contiguous(block.shape, block.guard, block.offset)
+    elif way == "pitched":
+        last = len(block.shape) - 1
+        is_last = how.collapsed or part.name not in OPS[draw.op].alike
+        axis = last if is_last else draw.axis
+        block = lay_out("pitched", block.shape, axis, 1, block.guard, block.offset)
+    place = how.places.get(part.name, "kept")
+    if place != "kept":
+        return replace(block, guard="before" if place == "aligned" else "after", offset=0)
+    if block == kept:
+        return kept
+    size = ITEMSIZE[part.dtype]
+    start = sum(first * stride for (first, _), stride in zip(spans, kept.strides, strict=True))
+    return placed(block, size, (kept.alignment(size) + start * size) % CACHE_LINE)
+
+
+def _block_layout(draw: Draw, part: Part, kept: Layout, how: Reduction) -> Layout:
+    """The memory of what is kept of a tensor."""
+    block = replace(kept, shape=tuple(count for _, count in _spans(draw, part, how)))
+    return _collapsed(draw, part, block) if how.collapsed else block
+
+
+def _stack_layout(part: Part, kept: Layout, spans: tuple[Span, ...], how: Reduction) -> Layout:
+    """The same of a stack of weights; with all rows of the grid along one axis it has a row for each of them."""
+    (_, rows), (_, n) = spans
+    way = how.stacks.get(part.name, "kept")
+    if way == "one row":
+        return replace(kept, shape=(n,), strides=kept.strides[1:])
+    every = math.prod(count for _, count in how.rows)
+    wanted = 1 if way == "stack of one" or rows == 1 else every if how.collapsed else rows
+    if wanted > rows:
+        return contiguous((wanted, n), kept.guard, kept.offset)
+    return replace(kept, shape=(wanted, n))
+
+
+def _collapsed(draw: Draw, part: Part, block: Layout) -> Layout:
+    """The same memory with all axes without a name as one. Raises CaseError where they have no common distance."""
+    dims = OPS[draw.op].dims(part.name, len(block.shape), draw.axis).split()
+    axes = list(zip(dims, block.shape, block.strides, strict=True))
+    named = [(extent, stride) for dim, extent, stride in axes if dim != OUTER]
+    if OUTER not in OPS[draw.op].operand(part.name).axes:
+        return block
+    unnamed = [(extent, stride) for dim, extent, stride in axes if dim == OUTER]
+    steps = [(extent, stride) for extent, stride in unnamed if extent != 1]
+    for (_, outer), (extent, inner) in pairwise(steps):
+        if outer != extent * inner:
+            raise CaseError(f"{part.name}: rows without a common distance")
+    rows = math.prod(extent for extent, _ in unnamed)
+    # One row is nowhere reached by its stride; the widest gap is what a reader expects there.
+    stride = steps[-1][1] if steps else max((each for _, each in unnamed), key=abs, default=named[0][0] if named else 1)
+    kept = [*([(rows, stride)] if _has_rows(draw, rows) else []), *named]
+    return replace(block, shape=tuple(extent for extent, _ in kept), strides=tuple(stride for _, stride in kept))

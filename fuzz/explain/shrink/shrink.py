@@ -1,0 +1,187 @@
+"""Shrinking: Hypothesis makes a failing case small and plain; a sweep then makes sure that no smaller one fails."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+from hypothesis import strategies as st
+from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
+
+from fuzz.core.base.case import Case, CaseError
+from fuzz.core.base.draw import Frame
+from fuzz.core.judge.judge import Judgement
+from fuzz.explain.shrink.choices import SHARING, START, Choices, Label, Vector
+from fuzz.explain.shrink.smallest import LUCKY, batches, ends_of, sweep
+from fuzz.explain.trial.trial import OutOfTimeError, Trials
+from oracles.op import Extents
+from oracles.operand import OUTER
+from oracles.ops import OPS
+
+_KEY = b"case"
+_BATCH = 32
+"""The number of cases of a sweep that are run at once."""
+_ROUNDS = 3
+"""The most rounds: a sweep that finds a smaller case gives Hypothesis another look at what is left."""
+
+
+def shrink(trials: Trials, case: Case) -> Case:
+    """The smallest and plainest case that fails in the way of the family: fewest rows, then smallest n, then plain.
+
+    Where time runs out it is the smallest found by then. A case that does not fail on its own is returned as it is.
+    """
+    if not Frame(case).fits():
+        return case
+    small = _cut(trials, case)
+    if trials.family.law is not None and trials.known.get(small.digest) is not None:
+        # Whether two ways to calculate differ is a matter of luck: few of the values at hand may have it.
+        with contextlib.suppress(OutOfTimeError):
+            luckier = sweep(trials, small, LUCKY).smaller
+            if luckier is not None:
+                return _cut(trials, luckier)
+    return small
+
+
+def _cut(trials: Trials, case: Case) -> Case:
+    """The smallest and plainest that has some of the case's own values."""
+    choices = Choices(case)
+    best = choices.whole
+    with contextlib.suppress(OutOfTimeError):
+        if not trials.fails(case):
+            return case
+        best = _with_plainest_memory(trials, choices, best)
+        around = _beginning(choices, best, _worst(case, trials.judge([case])[0]))
+        # Its own values, as they were drawn: what is an outlier of a long row is none of a short one.
+        seeds = around, _swept(trials, choices, around, _doubled)
+        for _ in range(_ROUNDS):
+            best = _by_hypothesis(trials, choices, [best, *seeds])
+            smaller = _swept(trials, choices, best, ends_of)
+            if smaller == best:
+                break
+            best = smaller
+    return choices.apply(best)
+
+
+def _with_plainest_memory(trials: Trials, choices: Choices, best: Vector) -> Vector:
+    """The vector with the plainest memory that the failure allows. Later, few rows or columns might need another."""
+    for place, label in enumerate(choices.ranges):
+        if label[0] in SHARING:
+            plainer = ((*best[:place], value, *best[place + 1 :]) for value in range(best[place]))
+            best = next((vector for vector in plainer if _fails(trials, choices, vector)), best)
+    return best
+
+
+def _beginning(choices: Choices, best: Vector, worst: tuple[tuple[int, ...], int, Extents]) -> Vector:
+    """The whole case with the memory of `best`, whose blocks begin at the worst element."""
+    labels = zip(choices.ranges, best, choices.starting(*worst), strict=True)
+    return tuple(kept if label[0] in SHARING else started for label, kept, started in labels)
+
+
+def _worst(case: Case, judgement: Judgement | None) -> tuple[tuple[int, ...], int, Extents]:
+    """Rows and column of the worst element, and its places along dimensions that the first input does not have, where
+    the failure may be kept with the least around it."""
+    frame, check, op = Frame(case), judgement.worst if judgement is not None else None, OPS[case.op]
+    batch, places = (0,) * len(frame.batch), dict[str, int]()
+    if check is not None and check.worst_index is not None:
+        dims = op.dims(check.output, len(check.worst_index), frame.axis).split()
+        places = {dim: at for dim, at in zip(dims, check.worst_index, strict=True) if dim != OUTER}
+        batch = tuple(at for dim, at in zip(dims, check.worst_index, strict=True) if dim == OUTER) or batch
+    return (*batch, *(places.get(dim, 0) for dim in op.inner[:-1])), places.get(op.row, frame.n - 1), places
+
+
+class _StillFailsError(Exception):
+    """Tells Hypothesis that what it tried fails too."""
+
+
+def _by_hypothesis(trials: Trials, choices: Choices, seeds: Sequence[Vector]) -> Vector:
+    """What Hypothesis shrinks the best of the seeds to.
+
+    The seeds come to it as examples of an earlier run, which it replays and shrinks: left to find a failing case on its
+    own it would have to guess a dozen choices right at once.
+    """
+    database = InMemoryExampleDatabase()
+    failing = [vector for vector in dict.fromkeys(seeds) if _fails(trials, choices, vector)]
+    for vector in failing:
+        # With one choice more than is drawn: an example that it replays to the letter it takes for shrunk already.
+        database.save(_KEY, choices_to_bytes((*vector, 0)))
+    best = min(failing)
+
+    def attempt(vector: Vector) -> None:
+        nonlocal best
+        # Out of time nothing new fails any more, which ends the shrinking; what is known is answered as before.
+        with contextlib.suppress(OutOfTimeError):
+            if _fails(trials, choices, vector):
+                if vector < best:
+                    best = vector
+                    trials.watch(choices.apply(best))
+                raise _StillFailsError
+
+    strategy = st.tuples(*(st.integers(0, most) for most in choices.ranges.values()))
+    phases = [Phase.reuse, Phase.generate, Phase.shrink]
+    quiet = settings(
+        database=database, phases=phases, deadline=None, suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False, print_blob=False, verbosity=Verbosity.quiet,
+    )  # fmt: skip
+    # In this order: a seed alone would take the database away.
+    test = quiet(seed(0)(given(strategy)(attempt)))
+    test._hypothesis_internal_database_key = _KEY  # type: ignore[attr-defined]  # as hypothesis.find does
+    with contextlib.suppress(_StillFailsError):
+        test()
+    return best
+
+
+def _fails(trials: Trials, choices: Choices, vector: Vector) -> bool:
+    try:
+        return trials.fails(choices.apply(vector))
+    except CaseError:
+        return False
+
+
+Chosen = Callable[[range], Iterable[int]]
+"""A function that says which of the smaller values of a choice are tried."""
+
+
+def _doubled(every: range) -> list[int]:
+    """Those by which 1, 2, 4, 8, ... elements are kept."""
+    return [every[2**power - 1] for power in range(len(every).bit_length())]
+
+
+def _swept(trials: Trials, choices: Choices, best: Vector, chosen: Chosen) -> Vector:
+    """Fewer rows, then fewer columns: the smaller numbers are tried, from 1 on. Shrinking alone may miss 63 below 1087,
+    where only n mod 64 = 63 fails, so every one is tried in the end."""
+    for label in choices.ranges:
+        if label[0] in START:
+            for vectors in batches(_smaller(choices, best, label, chosen), _BATCH):
+                failing = _failing(trials, choices, vectors)
+                if failing:
+                    best = failing[0]
+                    trials.watch(choices.apply(best))
+                    break
+    return best
+
+
+def _smaller(choices: Choices, best: Vector, label: Label, chosen: Chosen) -> Iterator[Vector]:
+    """The vector with smaller values of one choice: at the beginning, what is left of it without its last and
+    without its first elements, and at the end."""
+    labels, most = list(choices.ranges), choices.ranges[label]
+    count, start = labels.index(label), labels.index((START[label[0]], label[1]))
+    last = min(best[start], most - best[count]) + best[count]
+    for value in chosen(range(best[count])):
+        for first in dict.fromkeys((0, best[start], last - value, most - value)):
+            changed = np.array(best)
+            changed[[count, start]] = value, first
+            yield tuple(changed.tolist())
+
+
+def _failing(trials: Trials, choices: Choices, vectors: Sequence[Vector]) -> list[Vector]:
+    """Those of the vectors whose cases fail, in order."""
+    cases = []
+    for vector in vectors:
+        with contextlib.suppress(CaseError):
+            cases.append((vector, choices.apply(vector)))
+    judgements = trials.judge([case for _, case in cases])
+    return [
+        vector for (vector, case), judgement in zip(cases, judgements, strict=True) if trials.holds(case, judgement)
+    ]

@@ -1,0 +1,223 @@
+"""Declarations: whether what a kernel returned is as a neighbouring contract allows, where its own is contradicted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, takewhile
+from typing import TypeVar
+
+import numpy as np
+
+from fuzz.contracts.runs import Run, Runs, times_as_wide, usually_as_wide
+from fuzz.core.base.case import Case
+from fuzz.core.base.outcome import Outcome
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judgement
+from fuzz.explain.evidence.refutation import searched
+from fuzz.explain.explanation import ALIKE, MANY, WIDE, FittingContract
+from fuzz.explain.stages.meaning import meaning
+from fuzz.explain.trial.trial import OutOfTimeError, Trials
+from oracles.formula.contract import Contract
+from oracles.formula.neighbours import Neighbour, neighbours, pairs
+from oracles.ops import OPS
+
+_T = TypeVar("_T")
+LEAST, _FAILING, _PASSING = 3, 12, 6
+"""A neighbour must fit at least so many failing runs, and is tried on so many of each kind: a bug that looks like
+another contract on one case seldom does on three. Chosen, not measured."""
+_NONFINITE = 4
+"""The most of the failing runs in which what comes is infinite or NaN: contracts that allow an overflow judge nothing
+there. Chosen, not measured."""
+_DRAWN, _BATCH, _MOST_PAIRS, _FEW = 64, 16, 256, 4
+"""Cases of a search that are tried first: what a failure was shrunk by is all alike, and how much of that there is
+depends on the time it took; the most pairs of fields that are tried, and the number of smallest failing runs of which
+a neighbour must explain one to be in a pair. Chosen, not measured."""
+_LARGEST = 1 << 14
+"""Runs of more elements take the oracle too long to be judged under a hundred contracts."""
+_STEP = 1.1
+"""Contracts of which one allows less than that much more are as wide as each other whatever else there is."""
+_SPREAD, _ENDS, _OFTEN, _ENOUGH = 1 / 8, (0.02, 0.98), 1 / 2, 64
+"""A contract that allows more where the kernel passes too must be made use of all over. An element strays that is off
+by half of what is declared; where less than half do, an eighth of the others must lie among their exact values, but for
+2% at either end. Of a softplus that is 20 ulp off most stray; with one that is wrong from 10 to 13 none lies there.
+Fewer than 64 elements tell nothing, a number that was chosen."""
+_WIDE_WAY = 6.0
+"""What `WIDE` is for another way to the same value: Welford's squares allow 5.0 times as much, by the runs drawn."""
+_USED = 1 / 32
+"""A contract that is wider where the kernel fails must be made use of: of correct kernels the worst of a dozen runs has
+a larger share of its budget than that, and a bug that happens to fit has less."""
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """The narrowest neighbouring contract that fits all runs that were tried."""
+
+    neighbour: Neighbour
+    declared: Contract
+    width: float
+    """How many times as much it allows as the declared one, where the kernel fails."""
+    typical: float
+    """The same where it passes, of the middle one of those runs."""
+    used: float
+    """The worst err/budget under it where the kernel fails."""
+    failing: int
+    passing: int
+    """How many runs of each kind it fits."""
+    spread: float = 1.0
+    """Which share of the elements that do not stray lie among those that do, where the neighbour allows more."""
+    others: int = 0
+    """How many wider neighbours fit them too."""
+    meaning: str = ""
+    """What the neighbour says otherwise, in plain words."""
+
+    @property
+    def excuses(self) -> bool:
+        """Whether it allows more all over for the sake of one range: by its own kind of errors others are off too."""
+        return self.typical > ALIKE and self.spread < _SPREAD
+
+    @property
+    def telling(self) -> bool:
+        """Whether it is narrow enough to be said first: what fits everything proves nothing. Of an algorithm it is
+        enough that it has no number as result wherever the kernel fails, and one where it passes."""
+        is_way, breaks_down = self.neighbour.changed == ("algorithm",), self.width == math.inf
+        used = self.width <= ALIKE or self.used >= _USED or (is_way and breaks_down)
+        return used and self.typical <= (_WIDE_WAY if is_way and not breaks_down else WIDE)
+
+    @property
+    def rank(self) -> tuple[bool, float, float, int]:
+        """What puts the narrowest first: where the kernel fails, then where it passes. Of those that are as wide as
+        each other the one that is derived first stays so: "input" before a dtype by its name."""
+        fails, passes = (each if each > ALIKE else 1.0 for each in (self.width, self.typical))
+        steps = math.log(min(max(self.width, 1.0), ALIKE), _STEP)
+        return not self.telling, fails, passes, round(steps)
+
+    @property
+    def told(self) -> FittingContract:
+        """What is told of it."""
+        return FittingContract(
+            self.neighbour.text, self.neighbour.of(self.declared), self.width, self.typical, self.used,
+            self.failing, self.passing, self.others, self.telling, self.meaning,
+        )  # fmt: skip
+
+
+def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over: Callable[[], bool]) -> Fitting | None:
+    """The neighbouring contract that the trials speak for; None where none fits, where too few failing runs are known,
+    or where time is over first: what is tried, and in which order, is a matter of counts alone.
+
+    `shown` must be among the runs that fit: the case as it was found, and as it was shrunk.
+    """
+    if trials.fresh:
+        return None
+    try:
+        drawn = _drawn(trials, int(shown[0][0].digest[:15], 16))
+        failing = _failing(trials, shown)
+    except OutOfTimeError:
+        return None
+    if len(failing) < LEAST:
+        return None
+    declared, op = trials.target.contract, OPS[trials.target.kernel.op]
+    passing = _passing(trials, drawn)
+    runs = Runs((*failing, *passing), over)
+    meant = _meant(declared, runs)
+    known = [each for each in neighbours(op, meant) if runs.tell(each.contract, meant)]
+    fit = runs.fitting(known)
+    if not fit:  # two fields are wrong only where each explains a part
+        some = (each for each in known if any(run.ratio(each.contract) is not None for run in failing[:_FEW]))
+        fit = runs.fitting(islice(pairs(list(takewhile(lambda _: not over(), some))), _MOST_PAIRS))
+    found = [_measured(each, declared, failing, passing) for each in fit]
+    found = [each for each in found if not each.excuses and (each.telling or each.width <= MANY)]
+    found.sort(key=lambda each: each.rank)
+    if not found or over() or not runs.conform(found[0].neighbour.contract):
+        return None
+    first = found[0]
+    said = meaning(op, first.neighbour.contract, declared, first.neighbour.changed)
+    return replace(first, others=sum(each.width > first.width for each in found), meaning=said)
+
+
+def _meant(declared: Contract, runs: Runs) -> Contract:
+    """What is declared, with the dtype of all operations by its name where all runs have one: of such a contract it is
+    known what it says without a word."""
+    computes = runs.computes(declared)
+    return replace(declared, compute=min(computes)) if len(computes) == 1 else declared
+
+
+def _drawn(trials: Trials, key: int) -> list[Case]:
+    """Cases of a search that are judged now. Raises OutOfTimeError."""
+    accepts = trials.target.kernel.capability.accepts
+    drawn = [case for case in islice(searched(trials.target, key), _DRAWN) if _is_judged(case) and accepts(case)]
+    for start in range(0, len(drawn), _BATCH):
+        trials.judge(drawn[start : start + _BATCH])
+    return drawn
+
+
+def _measured(each: Neighbour, declared: Contract, failing: Sequence[Run], passing: Sequence[Run]) -> Fitting:
+    width = times_as_wide(failing, each.contract, declared)
+    typical = usually_as_wide(passing, each.contract, declared) if passing else width
+    used = max(run.ratio(each.contract) or 0.0 for run in failing)
+    spread = _spread_of((*failing, *passing), each.contract, declared) if typical > ALIKE else 1.0
+    return Fitting(each, declared, width, typical, used, len(failing), len(passing), spread)
+
+
+def _spread_of(runs: Sequence[Run], contract: Contract, declared: Contract) -> float:
+    """See `Fitting.spread`; 1 where too few elements tell, or most stray."""
+    values, strays = np.concatenate([run.strays(contract, declared, ALIKE) for run in runs]).T
+    if len(values) < _ENOUGH or strays.mean() >= _OFTEN:
+        return 1.0
+    low, high = np.quantile(values[strays > 0], _ENDS) if strays.any() else (0.0, 0.0)
+    others = values[strays == 0]
+    return float(((others > low) & (others < high)).mean())
+
+
+def _failing(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]]) -> list[Run]:
+    """Those that must fit, and of the others from the clearest to the least clear; the smallest first, which take the
+    least time to rule out. None where one failed in another way than by its values."""
+    first = {case.digest: _shown(trials, case, each) for case, each in shown if each is not None and _is_judged(case)}
+    if None in first.values():
+        return []
+    known = [
+        (judgement, judgement.of)
+        for judgement in trials.known.values()
+        if judgement is not None
+        and isinstance(judgement.of, Case)
+        and judgement.verdict in (Verdict.FAIL_NUMERIC, Verdict.FAIL_NONFINITE)
+        and judgement.case not in first
+        and _is_judged(judgement.of)
+        and not trials.is_explained(judgement.of)
+    ]
+    known.sort(key=lambda each: -each[0].ratio)
+    finite = [each for each in known if each[0].verdict is Verdict.FAIL_NUMERIC]
+    others = _spread([each for each in known if each not in finite], max(_NONFINITE, _FAILING - len(finite)))
+    chosen = [*_spread(finite, _FAILING - min(len(others), _NONFINITE)), *others][:_FAILING]
+    runs = [*first.values(), *(Run.failed(case, judgement) for judgement, case in chosen)]
+    return sorted((run for run in runs if run is not None), key=lambda run: run.case.elements)
+
+
+def _shown(trials: Trials, case: Case, judgement: Judgement) -> Run | None:
+    """The run of a finding; of those that wait to be sorted what the kernel returned is not kept."""
+    if judgement.outcome is not None:
+        return Run.failed(case, judgement)
+    (again,) = trials.judge([case])
+    return None if again is None else Run.failed(case, again)
+
+
+def _passing(trials: Trials, drawn: Sequence[Case]) -> list[Run]:
+    """Runs that pass, of those of a search, once more: what passed was not kept."""
+    judged = zip(drawn, trials.judge(drawn), strict=True)
+    cases = [case for case, judgement in judged if judgement is not None and judgement.verdict is Verdict.PASS]
+    chosen = _spread(cases, _PASSING)
+    if not chosen:
+        return []
+    outcomes: list[dict[str, Outcome]] = trials.pool.submit(chosen).outcomes()
+    name = trials.target.id
+    return [Run(case, by[name]) for case, by in zip(chosen, outcomes, strict=True) if name in by]
+
+
+def _is_judged(case: Case) -> bool:
+    return 0 < case.elements <= _LARGEST
+
+
+def _spread(items: Sequence[_T], count: int) -> list[_T]:
+    """Return at most `count` of the items, at even distances."""
+    return list(items) if len(items) <= count else [items[at * len(items) // count] for at in range(count)]

@@ -1,0 +1,188 @@
+"""Explaining: probes around a shrunk failure, and the rule of failing that agrees with them."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import Case
+from fuzz.core.base.draw import GIVEN, Draw, Frame
+from fuzz.core.base.feature import Feature
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.generate import variations as vary
+from fuzz.core.generate.dims import MOST_WORK
+from fuzz.explain.evidence import probes
+from fuzz.explain.evidence.evidence import (
+    Evidence,
+    differing,
+    made_for,
+    probe,
+    probe_all,
+    probe_each,
+    probe_elsewhere,
+    says_something,
+)
+from fuzz.explain.evidence.masking import swamped, unmask
+from fuzz.explain.evidence.refutation import searched
+from fuzz.explain.stages.conclusion import Conclusion, concluded
+from fuzz.explain.stages.refusals import declaring
+from fuzz.explain.stages.standing import LARGER, enough, probed_as, put_to_test
+from fuzz.explain.trial.trial import KeepsStateError, OutOfTimeError, Trials
+from oracles.dtypes import form
+from oracles.ops import OPS
+
+_STEADY = 8
+"""Where this many row lengths in a row all fail, a law's other conditions are probed: there it is no matter of luck."""
+_SURE = 320
+"""Two orders of a sum hardly ever round alike over this many elements: where such a row fails, it is probed around."""
+_CONFIRMED = 6
+"""At most this many of the probes that failed are tried again in new processes: a kernel that keeps state would give a
+rule of what it was called with before."""
+_CONFIRMED_SLOWLY = 2
+"""The same in an emulator, and on a GPU, where a process starts slowly: six took 6.9 of 40 s on an H100."""
+_SEVERAL = 3
+"""A rule of what has no elements takes so many failures: one in a hundred cases of a search has none."""
+_HARDLY_ANY = 0.9
+"""Where more than this share of row lengths fail, no further ones are probed: a probe that fails takes ten times as
+long as one that passes, since the oracle confirms each failure. Chosen, not measured."""
+_CLEARLY = 100.0
+"""A failure with at least this err/budget is not hidden by a row a few times as long."""
+_PLAINLY = (GIVEN, "ones", "integers", "normal", "tiny")
+"""A failure may be clearer with these values."""
+
+
+def explain(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Conclusion:
+    """Probe around a shrunk case, on its target and on the kernel's other ones, until the trials' time is over.
+
+    Raises KeepsStateError where what fails does so because of earlier probes.
+    """
+    law = trials.family.law.name if trials.family.law is not None else ""
+    evidence = evidence_of(trials, case, siblings)
+    return replace(concluded(evidence, law), suggestion=declaring(trials.target.kernel.capability, evidence))
+
+
+def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Evidence:
+    """What is probed around a shrunk case. Raises KeepsStateError as `explain` does."""
+    evidence = Evidence()
+    # Around the failure a boundary case fails as well.
+    anyhow = replace(trials, family=replace(trials.family, clear=0.0, wide=True))
+    with contextlib.suppress(OutOfTimeError):
+        probe(anyhow, [case], evidence)
+        frame = Frame(case)
+        is_empty = frame.fits() and len(OPS[case.op].named) == 1 and not math.prod(frame.grid)
+        if is_empty or not frame.fits():
+            evidence.whole = evidence.tested = True  # there is nothing to vary
+            return _beside_nothing(anyhow, case, evidence) if is_empty else evidence
+        base = vary.filled(vary.base_of(case))
+        anyhow = replace(anyhow, work=max(anyhow.work, min(LARGER * base.work, MOST_WORK)), room=base.work * 9 // 8)
+        if trials.family.name == "values":
+            base = _clearest(anyhow, case, base)
+        elif trials.family.law is not None:
+            base = _finest(anyhow, base)
+        _probe_around(anyhow, base, int(case.digest[:15], 16), evidence)
+        if not evidence.bad and not trials.fresh:
+            raise KeepsStateError  # it failed after other calls, and not any more
+        if not evidence.bad:
+            return evidence  # all that fails around it is what another finding's rule says
+        confirmed = _CONFIRMED_SLOWLY if trials.target.emulated or trials.target.shares else _CONFIRMED
+        for failure, _ in evidence.bad[:: -(-len(evidence.bad) // confirmed)]:
+            anyhow.confirm(failure)
+        others = differing(trials.target, siblings)
+        failing = _failing_lengths(evidence, base)
+        if others:
+            probe_elsewhere(anyhow, others, lambda other: probes.elsewhere(base, other, failing), evidence)
+        evidence.whole = True
+        put_to_test(anyhow, base, int(case.digest[15:30], 16), evidence)
+        evidence.tested = True
+        if not evidence.masking.hidden:
+            probe_all(anyhow, swamped(evidence), evidence)
+            unmask(anyhow, evidence)
+        if not (evidence.stands and evidence.induced().learned.exact and concluded(evidence, "").certain):
+            _draw_on(anyhow, int(case.digest[30:45], 16), evidence)
+    return evidence
+
+
+def _beside_nothing(trials: Trials, case: Case, alone: Evidence) -> Evidence:
+    """Whether others fail beside a case without elements, a search tells; of few that do, any rule would be chance."""
+    evidence = alone.beside = Evidence()
+    drawn = islice(searched(trials.target, int(case.digest[:15], 16)), enough(trials))
+    probe(trials, [case, *(each for each in drawn if trials.target.kernel.capability.accepts(each))], evidence)
+    if sum(evidence.failed) < _SEVERAL:
+        return alone
+    evidence.whole = evidence.tested = True
+    evidence.stands, evidence.true_of = evidence.induced().learned.exact, len(evidence.failed) - 1
+    return evidence
+
+
+def _draw_on(trials: Trials, key: int, evidence: Evidence) -> None:
+    """Probe what a search draws, for how far a failure goes that no rule fits."""
+    before = len(evidence.failed)
+    some = islice(searched(trials.target, key), enough(trials))
+    probe_each(trials, [each for each in some if says_something(each, trials)], evidence)
+    unmask(trials, evidence)
+    evidence.drawn = before
+
+
+def _probe_around(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
+    target, law = probed_as(trials), trials.family.law is not None
+    probe_all(trials, [] if law else probes.spread(base), evidence)
+    telling, others = probes.swept(base, target, few=law)
+    probe_all(trials, telling, evidence)
+    if sum(evidence.failed) <= _HARDLY_ANY * len(evidence.failed):
+        probe_all(trials, others, evidence)
+    failing = _failing_lengths(evidence, base)
+    if law:
+        steady = next((n for n in failing if {*range(n, n + _STEADY)} <= {*failing}), base.n)
+        base = replace(base, n=next((n for n in failing if n >= _SURE), steady))
+        failing = [n for n in failing if n >= base.n]
+    probe_all(trials, probes.changed(base, target, law=law), evidence)
+    failing = failing if law else _failing_lengths(evidence, base)
+    probe_all(trials, probes.mixed(base, target, failing, key, few=law), evidence)
+
+
+def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
+    """The base, or what of it fails most clearly with other values, or with another parameter that goes with their
+    scale, where it fails by little itself: else a slightly longer row would hide the failure, and the rule would be
+    about what hides it.
+
+    Where tensors share memory, or places say which element is meant, the values are rather drawn ones: of plain ones
+    many are the same when written over, and wherever they are taken from.
+    """
+    own, op = trials.judge([case])[0], OPS[base.op]
+    moved = not case.apart or any(op.integers.values())
+    if own is None or own.verdict is not Verdict.FAIL_NUMERIC or (own.ratio >= _CLEARLY and not moved):
+        return base
+    clear = [(own.ratio, base)]
+    scaled = [base.with_params(**{p.name: v}) for p in op.parameters if p.power for v in vary.values_of(base, p)]
+    for values in _PLAINLY:
+        variants = [vary.with_values(draw, values, 1) for draw in (base, *scaled)]
+        tried = [(variant, each) for variant in variants for each in made_for([variant], trials)]
+        judgements = trials.judge([each for _, each in tried])
+        for (variant, each), judgement in zip(tried, judgements, strict=True):
+            if judgement is not None and judgement.verdict is own.verdict and trials.holds(each, judgement):
+                clear.append((judgement.ratio, variant))
+    if moved:
+        drawn = [found for found in clear if found[1].part(op.main).recipe == "normal" and found[0] >= _CLEARLY]
+        clear = drawn or clear
+    return max(clear, key=lambda found: found[0])[1]
+
+
+def _finest(trials: Trials, base: Draw) -> Draw:
+    """The base in the finest dtype in which the law is broken with some values or other: in a coarse one two orders of
+    a sum round alike most of the time, and what was probed would be about luck."""
+    for dtype in sorted(trials.target.kernel.able.dtypes, key=lambda each: form(each).u):
+        finer, tried = vary.of_dtype(base, dtype), Evidence()
+        probe_all(trials, [finer], tried)
+        if any(tried.failed):
+            return finer
+    return base
+
+
+def _failing_lengths(evidence: Evidence, base: Draw) -> list[int]:
+    n, length = base.n, Feature("extent", OPS[base.op].row)
+    failing = (traits for traits, failed in zip(evidence.traits, evidence.failed, strict=True) if failed)
+    return sorted({int(traits[length]) for traits in failing}) or [n]

@@ -1,0 +1,235 @@
+"""Forms: other formulas that are taken for the declared one, and others of the same value in whose steps it is lost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
+
+import numpy as np
+
+from fuzz.explain.stages.meaning import spelled
+from oracles.doubledouble import F64
+from oracles.dtypes import Format, form
+from oracles.enclosure import Enclosure, Mask, compare
+from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.centre import Inputs, Replaced, evaluate
+from oracles.formula.node import Node, ordered
+from oracles.formula.tiers.problem import FormulaProblem
+from oracles.formula.tiers.reading import reading
+from oracles.formula.trace import Trace, elementary, extent, prod, total
+from oracles.op import Op
+from oracles.rounding import round_to
+
+_CANCELS = 2.0
+"""How many times smaller than its operands a difference is that is said to cancel. That it decides is known by then."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """What takes the place of some values of a formula."""
+
+    operation: str
+    """What makes them, as `Node.operation` says."""
+    made: Callable[[Node], Node | None]
+    """What stands there in place of such a node; None: it stays."""
+    words: str = ""
+    """What the formula is then; '' where it has the same value."""
+
+
+_exp, _log, _tanh = elementary("exp"), elementary("log"), elementary("tanh")
+
+
+def _tanh_of(node: Node) -> Node:
+    x = node.args[0] * math.sqrt(2.0)
+    return _tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * (x * x * x)))
+
+
+def _to_zero(node: Node) -> Node:
+    return elementary("sign")(node.args[0]) * elementary("floor")(abs(node.args[0]))
+
+
+def _by_one_less(node: Node) -> Node | None:
+    """A division by one less than an extent; elsewhere n says which elements there are."""
+    x, n = node.args
+    return x / (n - 1.0) if n.operation == "extent" else None
+
+
+OTHERS = (
+    Form("erf", _tanh_of, "the tanh form of gelu"),
+    Form("erf", lambda node: _tanh(0.851 * math.sqrt(2.0) * node.args[0]), "the sigmoid form of gelu"),
+    Form("divide", _by_one_less, "the formula with n - 1 in place of n"),
+    Form("floor", _to_zero, "a rounding to zero in place of one down"),
+)
+
+
+def _quotient(node: Node) -> Node:
+    e = _exp(node.args[0])
+    return e / (e + 1.0)
+
+
+def _of_sigmoid(node: Node) -> Node:
+    (x,) = node.args
+    return -_log(elementary("sigmoid")(x.args[0] if x.kind == "negate" else -x))
+
+
+def _half_angle(node: Node) -> Node:
+    e = _exp(2.0 * node.args[0])
+    return (e - 1.0) / (e + 1.0)
+
+
+def _of_squares(node: Node) -> Node | None:
+    """The squares of differences, less the products that make up for them."""
+    (terms,) = node.args
+    if terms.kind != "multiply" or terms.args[0] is not terms.args[1] or terms.args[0].kind != "subtract":
+        return None
+    (a, b), dim = terms.args[0].args, node.over
+    if set(dim) <= b.dims:
+        return total(a * a, dim) + total(b * b, dim) - 2.0 * total(a * b, dim)
+    return total(a * a, dim) - b * (b.args[0] if b.kind == "divide" else extent(dim) * b)
+
+
+def _of_two_squares(node: Node) -> Node | None:
+    by = {each.kind: each.args for each in node.args}
+    if by.keys() != {"add", "subtract"} or {*map(id, by["add"])} != {*map(id, by["subtract"])}:
+        return None
+    a, b = by["subtract"]
+    return a * a - b * b
+
+
+def _of_quotient(node: Node) -> Node | None:
+    shifted, mass = node.args
+    return _log(_exp(shifted) / mass.args[0]) if mass.operation == "log" else None
+
+
+def _of_product(node: Node) -> Node | None:
+    """The mean of logarithms, as the root of a product."""
+    (mean,) = node.args
+    terms = mean.args[0] if mean.kind == "divide" else mean
+    if terms is mean or terms.kind != "sum" or len(terms.over) > 1 or terms.args[0].operation != "log":
+        return None
+    return _exp(_log(prod(terms.args[0].args[0], terms.label)) / mean.args[1])
+
+
+def _of_share(node: Node) -> Node | None:
+    """A value times its sigmoid, of which the exponential is multiplied first."""
+    x, share = node.args
+    e = _exp(x)
+    return x * e / (e + 1.0) if share.operation == "sigmoid" and share.args[0] is x else None
+
+
+def _of_two_exponentials(node: Node) -> Node | None:
+    most, less = node.args
+    if most.kind != "where" or less.operation != "log1p" or most.args[0].kind != "less":
+        return None
+    a, b = most.args[0].args
+    return _log(_exp(a) + _exp(b))
+
+
+SAME = (
+    Form("max", lambda node: Node("constant", value=0.0)),
+    Form("log1p", lambda node: _log(1.0 + node.args[0])),
+    Form("expm1", lambda node: _exp(node.args[0]) - 1.0),
+    Form("sigmoid", _quotient),
+    Form("tanh", _half_angle),
+    Form("softplus", lambda node: elementary("log1p")(_exp(node.args[0]))),
+    Form("softplus", lambda node: _log(1.0 + _exp(node.args[0]))),
+    Form("softplus", _of_sigmoid),
+    Form("sum", _of_squares),
+    Form("multiply", _of_two_squares),
+    Form("multiply", _of_share),
+    Form("subtract", _of_quotient),
+    Form("exp", _of_product),
+    Form("add", _of_two_exponentials),
+)
+"""What has the exact value of the formula, and loses it on the way for some inputs."""
+
+
+def rewritten(op: Op, way: Form) -> Iterator[Op]:
+    """Yield the op with another value in place of all such, then of each."""
+    places = sum(node.operation == way.operation and way.made(node) is not None for node in read(op).nodes)
+    for chosen in [range(places), *(([at] for at in range(places)) if places > 1 else ())] if places else ():
+
+        @wraps(op.formula)
+        def formula(chosen: Sequence[int] = chosen, **given: Node) -> Mapping[str, Node]:
+            return _replaced(op.formula(**given), way, chosen)
+
+        yield replace(op, formula=formula, algorithms={}, open_ways={})
+
+
+def _replaced(outputs: Mapping[str, Node], way: Form, chosen: Sequence[int]) -> Mapping[str, Node]:
+    """The outputs with another value in place of the chosen ones, in the order in which they are calculated."""
+    made, seen = dict[Node, Node](), 0
+    for node in ordered(outputs.values()):
+        made[node] = node.made_of(made)
+        if node.operation == way.operation and (other := way.made(made[node])) is not None:
+            made[node] = other if seen in chosen else made[node]
+            seen += 1
+        if made[node].kind in ("add", "subtract") and _is_zero(made[node].args[1]):
+            made[node] = made[node].args[0]
+    return {name: made[node] for name, node in outputs.items()}
+
+
+def _is_zero(node: Node) -> bool:
+    return node.kind == "constant" and not node.value
+
+
+def read(op: Op) -> Trace:
+    """The formula of an op with all of its operands."""
+    present = frozenset((*(each.name for each in op.operands), *(each.name for each in op.parameters)))
+    return reading(op, present, frozenset(), ()).trace
+
+
+def lost_step(
+    truth: FormulaProblem,
+    within: Mapping[str, Enclosure],
+    wrong: Mapping[str, Mask],
+    got: Mapping[str, F64],
+    dtype: str,
+) -> str:
+    """The step of a formula, in words, whose rounding in a dtype alone makes the most of the wrong elements wrong, and
+    zero or no number where they are."""
+    own, kept = truth.plain.trace, form(dtype)
+    operands = {name: node for name, node in own.locals.items() if not node.args}  # no other names are told
+    trace = Trace(own.dims, own.tensors, own.outputs, operands, own.counts)
+    inputs = Inputs(trace, truth.tensors, truth.parameters)
+    found, most, told = evaluate(inputs, Float64()), 0, ""
+    for node in trace.nodes:
+        rounded = node.args if _cancels(node, found) else (node,) * (node not in trace.outputs.values())
+        changed: Replaced = {(each, None): round_to(found[each], kept) for each in rounded if each.args}
+        words = _loss(trace, node, found, kept) if changed else ""
+        if not words:
+            continue
+        values, off = evaluate(inputs, Float64(), changed), 0
+        for name, each in within.items():
+            of = trace.outputs[name]
+            shape = np.broadcast_shapes(values[of].shape, found[of].shape)
+            made = round_to(truth.arranged(name, truth.returned(name, np.broadcast_to(values[of], shape))), each.form)
+            alike = np.isfinite(made) & (made != 0) | np.equal(made, got[name]) | (np.isnan(made) & np.isnan(got[name]))
+            off += int((compare(each, made).failing & wrong[name] & alike).sum())
+        most, told = (off, words) if off > most else (most, told)
+    return told
+
+
+def _loss(trace: Trace, node: Node, found: Mapping[Node, F64], kept: Format) -> str:
+    """What is lost where a step is rounded; '' where that is nothing that is known."""
+    size, spelt = np.abs(found[node]), spelled(trace, node)
+    if (size > kept.max).any():
+        return f"{spelt} overflows"
+    if ((size < kept.tiny) & (size > 0)).any():
+        return f"{spelt} underflows"
+    if _cancels(node, found):
+        return f"{spelt} cancels"
+    if node.kind in ("add", "subtract"):
+        less, more = sorted(node.args, key=lambda each: float(np.abs(found[each]).min()))
+        lost = trace.names.get(less) or (spelled(trace, less) if less.args else "")
+        if lost and (np.abs(found[less]) < np.abs(found[more]) / _CANCELS).any():
+            return f"{spelt} absorbs digits of {lost}"
+    return ""
+
+
+def _cancels(node: Node, found: Mapping[Node, F64]) -> bool:
+    """Whether a difference is much smaller than what it is of."""
+    of = (np.abs(found[each]) > _CANCELS * np.abs(found[node]) for each in node.args)
+    return node.kind in ("add", "subtract") and any(each.any() for each in of)

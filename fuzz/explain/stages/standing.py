@@ -1,0 +1,175 @@
+"""Standing: a rule is put to the test until it is not refuted any more. Each round has a stage, which follows from how
+the rounds before it went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from itertools import islice
+
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import Case
+from fuzz.core.base.draw import Draw, Frame
+from fuzz.core.generate import variations as vary
+from fuzz.core.generate.dims import CHEAP_WORK
+from fuzz.explain.evidence import probes
+from fuzz.explain.evidence.closing import closing
+from fuzz.explain.evidence.evidence import Evidence, made_for, probe_all, probe_each, says_something
+from fuzz.explain.evidence.masking import unmask
+from fuzz.explain.evidence.refutation import refuting, searched
+from fuzz.explain.rule.rule import Traits
+from fuzz.explain.rule.thresholds import is_rough
+from fuzz.explain.trial.trial import Trials
+
+LARGER = 4
+"""Probes have steps of so many times the terms of the failing case: with a dimension that much longer."""
+_ROUNDS, _CLOSING = 5, 9
+"""A rule is put to the test so many times at most, and the gaps at its thresholds are looked into so many times more:
+each leaves a fifth of them."""
+_SEARCHED, _SEARCHED_SLOWLY = 64, 16
+"""The cases of a search among the probes that put a rule to the test each time."""
+_CONVINCED = 2
+"""A rule that has held in so many rounds without a probe against it is put to a longer test."""
+_HELD, _HELD_SLOWLY, _AT_A_TIME = 1000, 250, 100
+"""A rule that is true of so many cases of a search, one after the other, is taken for true: it is wrong of fewer than 3
+in as many (of 1,000 at 95%). So many are tried before the rule is looked at again."""
+_BY_LAW = 10
+"""The factor by which a law's cases are fewer, since each is tried with a dozen kinds of values."""
+_AGAIN = 3
+"""The further rounds in which a rule is put to the test after that has shown it to be wrong."""
+_LOOKED_INTO, _MOST_LOOKED_INTO, _LIKE = 2, 6, 24
+"""Where no more probes than the first contradict a rule, they are looked into, by so many with one thing changed; but
+no more of them in all: a rule that is wrong again and again does not become true so. Chosen, not measured."""
+_NEAR = (1, 2, 3, 5, 8, 12, 16, 31, 64, 100, 129)
+"""Row lengths of probes like it: short ones, since what fails takes the longer the more elements it has."""
+
+
+class Stage(Enum):
+    """What a round of a test is about."""
+
+    REFUTING = auto()
+    """The rule is new, or was wrong just now: its rivals and its edges are probed, and some cases of a search."""
+    CLOSING = auto()
+    """The rounds for that are over: the gaps at its thresholds are probed, and some cases of a search."""
+    SEARCHING = auto()
+    """The rule has held: many cases of a search are tried, until it is true of enough of them in a row."""
+    STANDING = auto()
+    """It is: only the gaps at its thresholds are left to be probed."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How the rounds of a test went."""
+
+    enough: int
+    """A rule stands that is true of so many cases of a search in a row."""
+    searched: Mapping[Stage, int]
+    """The cases of a search in a round of each stage."""
+    rounds: int = _ROUNDS
+    """The number of rounds after which a rule is refuted no more."""
+    number: int = 0
+    """The rounds so far; those of a search that finds nothing count for none."""
+    held: int = 0
+    """The latest rounds in which nothing was against the rule."""
+    true_of: int = 0
+    """The latest cases of a search, one after the other, of which it is true."""
+    looked_into: int = 0
+    """The probes against a rule around which others were probed."""
+
+    @classmethod
+    def at_first(cls, trials: Trials) -> Standing:
+        """Before the first round."""
+        fewer = _BY_LAW if trials.family.law is not None else 1
+        some = (_SEARCHED_SLOWLY if probed_as(trials).costly else _SEARCHED) // fewer
+        cases = {Stage.REFUTING: some, Stage.CLOSING: some, Stage.SEARCHING: _AT_A_TIME // fewer, Stage.STANDING: 0}
+        return cls(enough(trials), cases)
+
+    @property
+    def stage(self) -> Stage:
+        """The stage of the next round."""
+        if self.held < _CONVINCED:
+            return Stage.REFUTING if self.number < self.rounds else Stage.CLOSING
+        return Stage.SEARCHING if self.true_of < self.enough else Stage.STANDING
+
+    @property
+    def is_over(self) -> bool:
+        return self.number >= self.rounds + _CLOSING
+
+    def worth_a_look(self, against: int) -> int:
+        """How many of so many probes against the rule are looked into: such as are rare."""
+        return min(against, _MOST_LOOKED_INTO - self.looked_into) if against <= _LOOKED_INTO else 0
+
+    def after(self, against: int, searched: int, looked_into: int) -> Standing:
+        """After a round in which so many probes were against the rule, and so many cases of a search tried."""
+        is_search = self.stage is Stage.SEARCHING
+        told = replace(
+            self, number=self.number + (not is_search or against > 0), looked_into=self.looked_into + looked_into
+        )
+        if not against:
+            return replace(told, held=self.held + 1, true_of=self.true_of + searched)
+        rounds = min(self.number + 1 + _AGAIN, _ROUNDS + _CLOSING) if is_search else self.rounds
+        return replace(told, rounds=rounds, held=0, true_of=0)
+
+
+def put_to_test(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
+    """Put the rule to the test, and the next one where it does not stand, until one is not refuted again."""
+    standing, drawn = Standing.at_first(trials), searched(trials.target, key)
+    # What is invalid for several reasons may be rejected for another one than is said of it.
+    looks = trials.family.law is None and trials.family.name != "accepted invalid"
+    while not standing.is_over:
+        unmask(trials, evidence)
+        learned, before, seed = evidence.induced().learned, len(evidence.failed), key + standing.number
+        probe_all(trials, _draws(trials, base, seed, standing.stage, evidence), evidence)
+        middle = len(evidence.failed)
+        some = islice(drawn, standing.searched[standing.stage])
+        probe_each(trials, [case for case in some if says_something(case, trials)], evidence)
+        new = range(before, len(evidence.failed))
+        evidence.tests += new
+        unmask(trials, evidence)
+        counted = [place for place in new if place not in evidence.masking.hidden]
+        against = [place for place in counted if learned.holds(evidence.traits[place]) != evidence.failed[place]]
+        rare = against[: standing.worth_a_look(len(against)) if looks else 0]
+        for place in rare:
+            look_into(trials, evidence.cases[place], seed, evidence)
+        standing = standing.after(len(against), new.stop - middle, len(rare))
+        evidence.stands, evidence.true_of = standing.stage is Stage.STANDING, standing.true_of
+        if evidence.stands and not (new and is_rough(evidence.induced().learned.rule, evidence.counted_probes())):
+            return
+
+
+def _draws(trials: Trials, base: Draw, key: int, stage: Stage, evidence: Evidence) -> Iterable[Draw]:
+    """What is probed in a round beside cases of a search."""
+
+    def known(draw: Draw) -> Traits | None:
+        return next((trials.traits(case) for case in made_for([draw], trials)), None)
+
+    induced, tried, law = evidence.induced(), evidence.counted_probes(), trials.family.law is not None
+    if stage is Stage.REFUTING:
+        hidden = evidence.masking.only_hide
+        return refuting(base, probed_as(trials), induced, tried, known, key, law=law, hidden=hidden)
+    return () if stage is Stage.SEARCHING else closing(base, induced.learned.rule, tried, known)
+
+
+def enough(trials: Trials) -> int:
+    """How many cases of a search in a row a rule must be true of."""
+    most = _HELD_SLOWLY if probed_as(trials).costly else _HELD
+    return most // (_BY_LAW if trials.family.law is not None else 1)
+
+
+def probed_as(trials: Trials) -> Target:
+    """The target for which probes are drawn: as of one that runs slowly where each has a process of its own, or takes
+    the oracle long."""
+    return replace(trials.target, costly=trials.target.costly or trials.fresh or trials.work > LARGER * CHEAP_WORK)
+
+
+def look_into(trials: Trials, exception: Case, key: int, evidence: Evidence) -> None:
+    """Probe around a case that contradicts the rule. Of its kind it may be the only one so far, and one exception is
+    worth no condition."""
+    if not Frame(exception).fits():
+        return
+    base, before = vary.filled(vary.base_of(exception)), len(evidence.failed)
+    changed = list(probes.changed(base, probed_as(trials)))
+    one_in = -(-len(changed) // _LIKE)
+    probe_all(trials, [*(replace(base, n=n) for n in _NEAR), *changed[key % one_in :: one_in]], evidence)
+    evidence.tests += range(before, len(evidence.failed))

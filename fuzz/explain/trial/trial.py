@@ -1,0 +1,258 @@
+"""A failing case run again: as it is, on all targets or in a new process after given calls; and variants of it, on one
+target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import Case, CaseError
+from fuzz.core.base.outcome import Outcome
+from fuzz.core.base.validity import check_case
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import Pool, WorkerPool
+from fuzz.core.generate.dims import CHEAP_WORK
+from fuzz.core.judge.batch import asked_of, settle
+from fuzz.core.judge.judge import EntryJudge, Judgement
+from fuzz.core.judge.trouble import judged
+from fuzz.core.laws.law import LawCheck
+from fuzz.core.laws.registry import Entry, twin_of
+from fuzz.explain.explanation import Unsteady
+from fuzz.explain.rule.rule import Rule, Traits
+from fuzz.explain.rule.traits import traits_of
+from fuzz.explain.rule.twins import twin_traits
+from fuzz.explain.trial.family import Family
+from fuzz.explain.trial.unsteady import unsteady
+
+
+class OutOfTimeError(Exception):
+    """The time for explaining a finding is over; what is known by then has to do."""
+
+
+class KeepsStateError(Exception):
+    """What a worker said of a case a new process does not: the kernel keeps state from call to call."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What one target did: with the case, or, where that passes, with the twin of the law that was broken."""
+
+    case: Case
+    judgement: Judgement
+    outcome: Outcome
+
+
+def replayed(
+    pool: Pool,
+    targets: Mapping[str, Target],
+    case: Case,
+    law: LawCheck | None,
+    history: Sequence[Case] = (),
+) -> dict[str, Observed]:
+    """Run the calls of `history`, then the case and, with `law`, right after it its twin; judge these; by target."""
+    entries = [Entry(case)] if law is None else [Entry(case), twin_of(case, law)]
+    batch = pool.submit([*history, *(entry.case for entry in entries)])
+    seen: dict[str, Observed] = {}
+    judge = None
+    for entry, outcomes in zip(entries, batch.outcomes()[len(history) :], strict=True):
+        judge = EntryJudge(entry, outcomes, judge)
+        for name, outcome in outcomes.items():
+            judgement, _ = judged(judge, targets[name])
+            if name not in seen or (seen[name].judgement.verdict, judgement.verdict.is_finding) == (Verdict.PASS, True):
+                seen[name] = Observed(judge.evidence(judgement), judgement, outcome)
+    return seen
+
+
+@dataclass(frozen=True)
+class FreshProcess:
+    """Tries a failing case again, each time in a new process of the one target in `pool`."""
+
+    pool: WorkerPool
+    target: Target
+    case: Case
+    finding: Judgement
+
+    def verdict(self, history: Sequence[Case] = ()) -> Verdict:
+        """What is said of the case after these calls; NOT_RUN where the target is not given it."""
+        self.pool.renew()
+        law = self.finding.broken_law
+        seen = replayed(self.pool, {self.target.id: self.target}, self.case, law, history)
+        return seen[self.target.id].judgement.verdict if self.target.id in seen else Verdict.NOT_RUN
+
+    def fails(self, history: Sequence[Case] = ()) -> bool:
+        """Whether the case fails after these calls as it was found; alone, whether it fails in any way."""
+        verdict = self.verdict(history)
+        return verdict is self.finding.verdict if history else verdict.is_finding
+
+    def unsteady(self) -> Unsteady | None:
+        """How the result of the case changes from call to call, where it does by chance."""
+        return unsteady(self.pool, self.target, self.case, beside=self.target.shares)
+
+
+@dataclass
+class Trials:
+    """Judges variants on `target`, whose worker is in `pool`. Nothing is run twice.
+
+    Hundreds of variants are judged for one that is shown: what certainly fails is confirmed by the precise tier for
+    that one alone, see `confirmed`.
+    """
+
+    pool: Pool
+    target: Target
+    family: Family
+    out_of_time: Callable[[], bool] = lambda: False
+    explained: tuple[Rule, ...] = ()
+    """The rules of other findings: where one holds, failing says nothing about this one."""
+    within: tuple[Trials, ...] = ()
+    """Trials of other kernels, of whose source this one is made too, on which the finding passes: what fails there is
+    another bug, of that source."""
+    work: int = CHEAP_WORK
+    """Probes have no step of more terms, see `Op.work`."""
+    room: int = 0
+    """Up to so many terms a probe may have anyhow: about those of the failing case, which may be the first size that
+    fails."""
+    watch: Callable[[Case], None] = lambda case: None
+    """This is told of each smaller case that fails too."""
+    fresh: bool = False
+    """True where each case is the first call of a new process: where a kernel keeps state from call to call, an earlier
+    case could make a later one fail, or hide that it does."""
+    runs: int = 0
+    known: dict[str, Judgement | None] = field(default_factory=dict)
+    """The judgements by digest of the case; None for a case that the target was not given, or that did not run."""
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement | None]:
+        """The judgement of each case, by the family's law too; None where the kernel is not to be given the case.
+
+        Raises OutOfTimeError before a batch that would run over the time, never for what is known.
+        """
+        fresh = {case.digest: case for case in cases if case.digest not in self.known}
+        if fresh and self.out_of_time():
+            raise OutOfTimeError
+        self.known.update(self._run(list(fresh.values())))
+        return [self.known[case.digest] for case in cases]
+
+    def fails(self, case: Case) -> bool:
+        """True when the case fails in the way of the family."""
+        return self.holds(case, self.judge([case])[0])
+
+    def confirm(self, case: Case) -> None:
+        """Try a case that was judged again in a new process. Raises KeepsStateError where that says otherwise.
+
+        Whether two orders of a sum round alike may be a matter of luck, so a broken law is not asked for again.
+        """
+        before = self.known.get(case.digest)
+        if self.fresh or before is None or self.family.law is not None:
+            return
+        self.pool.renew()
+        again = self._run([case])[case.digest]
+        if again is None or self.family.holds(again) != self.family.holds(before):
+            raise KeepsStateError
+
+    def confirmed(self, case: Case) -> Judgement | None:
+        """The judgement of a case that was judged, confirmed by the precise tier; None where it was not judged.
+
+        Raises `OracleDisagreement` where that contradicts it.
+        """
+        known = self.known.get(case.digest)
+        if known is None or known.outcome is None or known.law is not None:
+            return known  # what breaks a law has passed, and passes are confirmed as in a search
+        return EntryJudge(Entry(case), {self.target.id: known.outcome}).judge(self.target)
+
+    def holds(self, case: Case, judgement: Judgement | None) -> bool:
+        """True when that judgement of the case is the failure that is looked for, and not one that is explained."""
+        if judgement is None or not self.family.holds(judgement) or self.is_explained(case):
+            return False
+        return not self.fail_within([case])
+
+    def fail_within(self, cases: Sequence[Case]) -> set[str]:
+        """The digests of those cases that fail on one of the kernels of which this one is made."""
+        judged = [
+            (case.digest, each) for other in self.within for case, each in zip(cases, other.judge(cases), strict=True)
+        ]
+        return {digest for digest, judgement in judged if judgement is not None and judgement.verdict.is_finding}
+
+    def is_explained(self, case: Case) -> bool:
+        """True when another finding's rule holds of the case."""
+        if not self.explained:
+            return False
+        traits = self.traits(case)
+        return any(rule.holds(traits) for rule in self.explained)
+
+    def traits(self, case: Case) -> Traits:
+        """Traits of a case on the target."""
+        return traits_for(case, self.target, self.family.law)
+
+    def _run(self, cases: Sequence[Case]) -> dict[str, Judgement | None]:
+        found: dict[str, Judgement | None] = {case.digest: None for case in cases}
+        entries = [entry for case in cases for entry in entries_of(case, self.target, self.family.law)]
+        judges = list[EntryJudge]()
+        for entry, outcomes in zip(entries, self._outcomes(entries), strict=True):
+            judges.append(EntryJudge(entry, outcomes, judges[-1] if judges else None, confirms=False))
+        settle(asked_of(judges, {self.target.id: self.target}))
+        for judge in judges:
+            if self.target.id in judge.outcomes:
+                judgement = judge.judge(self.target)
+                if judge.entry.check is None or judgement.law is not None:
+                    _keep(found, judge.evidence(judgement), judgement, self.family)
+        return found
+
+    def _outcomes(self, entries: Sequence[Entry]) -> list[dict[str, Outcome]]:
+        self.runs += len(entries)
+        if not self.fresh:
+            return self._collected(entries) if entries else []
+        outcomes = []
+        for group in _with_twins(entries):
+            self.pool.renew()
+            outcomes += self._collected(group)
+        return outcomes
+
+    def _collected(self, entries: Sequence[Entry]) -> list[dict[str, Outcome]]:
+        return self.pool.submit([entry.case for entry in entries]).outcomes()
+
+
+def _with_twins(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Each case with the twin that is to be called right after it."""
+    groups: list[list[Entry]] = []
+    for entry in entries:
+        if entry.check is None:
+            groups.append([])
+        groups[-1].append(entry)
+    return groups
+
+
+def entries_of(case: Case, target: Target, law: LawCheck | None) -> list[Entry]:
+    """What to run to judge `case`: nothing if it is none for this target, two entries if a law makes a twin of it."""
+    if not _is_sound(case, target):
+        return []
+    if law is None:
+        return [Entry(case)]
+    if not law.law.applies(case):
+        return []
+    twin = twin_of(case, law)
+    return [Entry(case), twin] if target.kernel.capability.refusal(twin.case) is None else []
+
+
+def _is_sound(case: Case, target: Target) -> bool:
+    try:
+        check_case(case)
+    except CaseError:
+        return False
+    return target.kernel.capability.is_dispatched(case)
+
+
+def _keep(found: dict[str, Judgement | None], case: Case, judgement: Judgement, family: Family) -> None:
+    """A twin's judgement counts for the case only where it is the finding that is looked for."""
+    if judgement.verdict is Verdict.NOT_RUN:  # it says nothing of failing, nor of passing
+        return
+    if case.digest in found and (found[case.digest] is None or family.holds(judgement)):
+        found[case.digest] = judgement
+
+
+def traits_for(case: Case, target: Target, law: LawCheck | None) -> Traits:
+    """Traits of a case on a target; where a law is broken, of what the law changes, and none of the values: on which of
+    them two ways to calculate differ is a matter of luck."""
+    if law is None:
+        return traits_of(case, target)
+    twins = twin_traits(case, law.twin(case)) if law.law.applies(case) else {}
+    return {**traits_of(case, target, values=False), **twins}

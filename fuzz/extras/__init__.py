@@ -1,0 +1,1 @@
+"""What few users need: it is loaded when it is named."""

@@ -1,0 +1,191 @@
+"""A cluster of Dask: how it is reached, what its workers offer, which targets they shall be given, and what a campaign
+tells them: its pack, its targets in groups, and the rules."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import platform
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future as Answer
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import oracles
+from fuzz.campaign.search.turn_runner import Terms
+from fuzz.core.adapters.cuda import sanitized
+from fuzz.core.adapters.pack import Pack, load
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
+from fuzz.core.base import __version__
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.laws.registry import declared
+from fuzz.findings.database import EXTRA
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+SCHEME = "dask://"
+_PATIENCE_S = 30
+"""A scheduler and its first worker are waited for so many seconds, and so is each answer of either: as long as Dask
+itself waits for a connection."""
+AWAY_S = 120.0
+"""A scheduler or a worker of which nothing is heard for so many seconds is given up: Dask would wait for minutes, and
+with it all others. It is four times what Dask allows for a connection: with 8 to 40 processes for 2 processors, 30
+seconds were not enough for 3 of 5 workers to say who they are."""
+_SHARE = 1 / 1024
+"""What one order takes of a resource: a worker has it or not."""
+
+_T = TypeVar("_T")
+
+
+def within(asked: Callable[[], _T], seconds: float = _PATIENCE_S) -> _T:
+    """What a cluster answers. Raises TimeoutError where that takes longer: a machine that is stopped, or whose network
+    is gone, is waited for without an end by most of what Dask offers."""
+    answer = Answer[_T]()
+
+    def ask() -> None:
+        try:
+            answer.set_result(asked())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, daemon=True).start()
+    return answer.result(seconds)
+
+
+def connected(engine: str) -> Client:
+    """A client of the scheduler. Raises UsageError where there is none, or it has no workers."""
+    if find_spec("distributed") is None:
+        raise UsageError(f"--engine {engine}: dask is not installed: {EXTRA}")
+    import dask
+    from distributed import Client
+
+    scheme = "tls" if dask.config.get("distributed.comm.tls.ca-file", None) else "tcp"
+    # What happens is said once, and here. Dask gives its client a level of its own.
+    for name in ("distributed", "distributed.client", "asyncio", "tornado"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        address = engine.replace(SCHEME, f"{scheme}://")
+        client = within(lambda: Client(address, timeout=_PATIENCE_S, set_as_default=False), _PATIENCE_S + 2)
+    except (OSError, TimeoutError, ValueError, TypeError) as error:
+        said = str(error).partition("\n")[0] or f"it says nothing for {_PATIENCE_S} seconds"
+        raise UsageError(f"--engine {engine}: no scheduler of Dask answers there: {said}") from error
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE_S)
+    except TimeoutError as error:
+        client.close()
+        raise UsageError(f"--engine {engine}: the scheduler has no workers: start some with dask worker") from error
+    return client
+
+
+def workers_of(client: Client) -> Mapping[str, Mapping[str, Any]]:
+    """What the scheduler knows of each worker, by its address. Raises TimeoutError."""
+    # `scheduler_info` may return what the client has asked for itself meanwhile, every two seconds: without workers.
+    said: Any = within(lambda: client.sync(client.scheduler.identity, n_workers=-1))
+    found: Mapping[str, Mapping[str, Any]] = said["workers"]
+    return found
+
+
+def offered(workers: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
+    """The resources that some worker names."""
+    return frozenset(name for worker in workers.values() for name in worker["resources"])
+
+
+def needs_of(target: Target, known: Collection[str]) -> frozenset[str]:
+    """The resources that a worker must have to be given the target, as far as the cluster names any such."""
+    arch = target.host.arch if target.host is not None else platform.machine()
+    needs = {arch}
+    if target.shares or target.sanitizable or target.sanitizer:
+        needs.add("gpu")
+    if target.emulator is None and any("avx512" in flag for flag in target.flags):
+        needs.add("avx512")
+    return frozenset(needs & {*known})
+
+
+def requested(needs: Collection[str]) -> dict[str, float]:
+    """The same in the words of Dask."""
+    return dict.fromkeys(sorted(needs), _SHARE)
+
+
+def groups_by_need(
+    targets: Sequence[Target], slow: Collection[str], known: Collection[str]
+) -> tuple[list[tuple[str, ...]], list[frozenset[str]], int]:
+    """The targets by what a worker needs for them, what that is for each group, and how many groups there are of quick
+    ones. The first group is the largest of those."""
+    quick, rest = dict[frozenset[str], list[str]](), dict[frozenset[str], list[str]]()
+    for target in targets:
+        into = rest if target.id in slow else quick
+        into.setdefault(needs_of(target, known), []).append(target.id)
+    ordered = sorted(quick.items(), key=lambda each: (-len(each[1]), sorted(each[0])))
+    both = [*ordered, *rest.items()]
+    return [tuple(names) for _, names in both], [needs for needs, _ in both], max(1, len(ordered))
+
+
+def threads_for(needs: Collection[str], workers: Mapping[str, Mapping[str, Any]]) -> int:
+    """How many orders workers with these resources carry out at a time."""
+    fit = [worker for worker in workers.values() if {*needs} <= {*worker["resources"]}]
+    return sum(int(worker["nthreads"]) for worker in fit)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """It is JSON text on its way."""
+
+    pack: str
+    """The folder of the pack, '' for the built-in one. It is the same on all machines, or relative to where a worker
+    was started."""
+    untrusted: bool
+    kernels: str
+    """The digest of the pack's sources."""
+    groups: tuple[tuple[str, ...], ...]
+    """The targets by the processes that run them."""
+    accuracy: bool
+    records: bool
+    case_limit: float | None
+    longest: float | None
+
+    def terms(self, kernels: tuple[Kernel, ...]) -> Terms:
+        """Those of its turns."""
+        return Terms(kernels, declared(kernels), self.groups, accuracy=self.accuracy, records=self.records)
+
+    def loaded(self, group: int) -> tuple[Pack, list[Target]]:
+        """The pack, and the targets of a group, as they are on this machine. Raises UsageError."""
+        found = load(Path(self.pack) if self.pack else None)
+        pack = found.distrusted() if self.untrusted else found
+        if sources_digest(pack.path, pack.kernels) != self.kernels:
+            raise UsageError(f"the pack {self.pack or 'that comes along'} has other sources here")
+        every = expand(pack.kernels)
+        by_id = {each.id: each for target in every for each in (target, *sanitized(target))}
+        missing = [name for name in self.groups[group] if name not in by_id]
+        if missing:
+            raise UsageError(f"{missing[0]} is no target of this machine: name its processor in --resources")
+        return pack, [by_id[name] for name in self.groups[group]]
+
+
+def sources_digest(folder: Path, kernels: Iterable[Kernel]) -> str:
+    """A digest of the files that a pack and its kernels are made of, wherever they are."""
+    made_of = {path for kernel in kernels for _, path in kernel.paths if path.is_file()}
+    texts = sorted((path.name, path.read_bytes()) for path in {*folder.rglob("*.py"), *made_of})
+    return _digest(texts)
+
+
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """The version of kernelfuzz, and a digest of its sources: two that differ may draw different cases."""
+    folders = [Path(__file__).parents[2], Path(str(oracles.__file__)).parent]
+    tests = [folder / "tests" for folder in folders]
+    paths = sorted(path for folder in folders for path in folder.rglob("*.py") if not set(tests) & {*path.parents})
+    return f"{__version__} ({_digest((path.name, path.read_bytes()) for path in paths)})"
+
+
+def _digest(files: Iterable[tuple[str, bytes]]) -> str:
+    found = hashlib.blake2b(digest_size=6)
+    for name, content in files:
+        found.update(name.encode() + b"\0" + hashlib.blake2b(content).digest())
+    return found.hexdigest()

@@ -1,0 +1,245 @@
+"""What a worker of Dask does: `answered` is the one function that it calls, with JSON text and for JSON text.
+
+Turns are taken by a process of its own, which the threads of the worker share: what a kernel does to it is its end, and
+Dask tries the turns again.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from base64 import b64decode, b64encode
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any
+
+import msgspec
+
+from fuzz.campaign.search.turn_runner import Task
+from fuzz.campaign.search.wire import Calls, CallsRequest, Cut, Failed, Passed, Start, Started, Take, packed, passing
+from fuzz.core.adapters.toolchain import this_host
+from fuzz.core.transport.process import START_LIMIT_S
+from fuzz.extras.fleet.cluster import AWAY_S, code_digest
+
+_LOOK_S = 1.0
+_SILENT_S = START_LIMIT_S + AWAY_S
+"""The seconds for which a process may say nothing at its start: it tells each second of what is built or started, and
+before that it loads the pack, which may import what a kernel may."""
+
+
+class ShardEndedError(Exception):
+    """The process that takes turns has ended; another one is started for the next."""
+
+
+@dataclass
+class _Order:
+    """Turns that were sent to the process together."""
+
+    left: int
+    taken: list[str] = field(default_factory=list)
+    """The message of each piece, as text."""
+    done: threading.Event = field(default_factory=threading.Event)
+    failed: str = ""
+    """Why it was not taken."""
+
+
+@dataclass(frozen=True)
+class _Lessons:
+    """Those of the first places of a search, in pieces."""
+
+    chunks: Sequence[str]
+    sizes: Sequence[int]
+
+    def since(self, told: int) -> list[bytes]:
+        """Those of the places from that one on."""
+        found, start = list[bytes](), 0
+        for chunk, size in zip(self.chunks, self.sizes, strict=True):
+            if start + size > told:
+                found += [b64decode(each) for each in chunk.split()[max(0, told - start) :]]
+            start += size
+        return found
+
+
+class _Shard:
+    """The process that takes the turns of one campaign and group on this machine."""
+
+    def __init__(self, campaign: dict[str, Any], group: int) -> None:
+        ours, theirs = Pipe()
+        command = [sys.executable, "-m", "fuzz.extras.fleet.process", str(theirs.fileno())]
+        self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        theirs.close()
+        self._connection: Connection = ours
+        self._lock = threading.Lock()
+        self._orders: deque[_Order] = deque()
+        self._calls: SimpleQueue[Calls] = SimpleQueue()
+        self._told: dict[tuple[str, int], int] = {}
+        self._ready = threading.Event()
+        self._heard = time.monotonic()
+        self.started: Started | None = None
+        self.failed = ""
+        self.usage = False
+        """Whether it failed by a mistake of the user."""
+        self.send(json.dumps({"campaign": campaign, "group": group}).encode(), packed(Start()))
+        threading.Thread(target=self._read, daemon=True).start()
+
+    @property
+    def ended(self) -> bool:
+        return bool(self.failed)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send(self, *messages: bytes) -> None:
+        """What it cannot be told any longer is noticed where its answer is awaited."""
+        try:
+            for message in messages:
+                self._connection.send_bytes(message)
+        except OSError:
+            pass
+
+    def wait_ready(self) -> None:
+        """Wait until it is started, or has failed. One that says nothing for long is ended."""
+        while not self._ready.wait(_LOOK_S):
+            if time.monotonic() - self._heard > _SILENT_S:
+                self.failed = f"says nothing for {_SILENT_S:.0f} s at the start of its process, which is ended"
+                self.usage = True
+                self.end()
+
+    def take(self, tasks: list[Task], lessons: _Lessons, kept: list[tuple[str, str]]) -> list[str]:
+        """What came of turns of one search. Raises ShardEndedError."""
+        search = tasks[0].op, tasks[0].seed
+        with self._lock:
+            order = _Order(len(tasks))
+            self._orders.append(order)
+            if self.failed:
+                raise ShardEndedError(self.failed)
+            told = self._told.get(search, 0)
+            new = lessons.since(told)
+            for task in tasks:
+                self.send(packed(Take(task, new[: max(0, task.known - told)], kept)))
+                new = new[max(0, task.known - told) :]
+                told = max(told, task.known)
+            self._told[search] = told
+        order.done.wait()
+        if order.failed:
+            raise ShardEndedError(order.failed)
+        return order.taken
+
+    def before(self, finding: tuple[str, str]) -> Calls:
+        with self._lock:
+            if self._orders or self.failed:
+                return Calls([])
+            self.send(packed(CallsRequest(finding)))
+        return self._calls.get()
+
+    def end(self) -> None:
+        self._process.kill()
+
+    def _read(self) -> None:
+        try:
+            while True:
+                said = self._connection.recv_bytes()
+                self._heard = time.monotonic()
+                message = passing(said)
+                if isinstance(message, Started):
+                    self.started = message
+                    self._ready.set()
+                elif isinstance(message, Calls):
+                    self._calls.put(message)
+                elif isinstance(message, Failed):
+                    self.failed, self.usage = message.error, message.usage
+                elif isinstance(message, Passed):
+                    self._taken(said, message)
+        except (EOFError, OSError):
+            self._process.wait()
+            with self._lock:
+                self.failed = self.failed or f"its process ended: exit status {self._process.returncode}"
+                for order in self._orders:
+                    order.failed = self.failed
+                    order.done.set()
+            self._calls.put(Calls([]))
+            self._ready.set()
+
+    def _taken(self, said: bytes, message: Passed) -> None:
+        order = self._orders[0]
+        order.taken.append(b64encode(said).decode())
+        order.left -= not message.plain.rest
+        if not order.left:
+            self._orders.popleft()
+            order.done.set()
+
+
+_SHARDS: dict[str, _Shard] = {}
+"""The processes of this worker, by campaign and group."""
+_OPENING = threading.Lock()
+
+
+def answered(text: str, *chunks: str) -> str:
+    """The answer to what a campaign asks of a worker. `chunks` are lessons, which Dask keeps at hand."""
+    return json.dumps({"worker": _here(), **_answer(json.loads(text), chunks)})
+
+
+def _here() -> str:
+    """The address of this worker."""
+    from distributed import get_worker
+
+    try:
+        return str(get_worker().address)
+    except ValueError:  # outside of a task
+        return ""
+
+
+def _answer(asked: dict[str, Any], chunks: Sequence[str]) -> dict[str, Any]:
+    if asked["code"] != code_digest():
+        return {"refused": f"has kernelfuzz {code_digest()}, and not {asked['code']}"}
+    what, key = asked["ask"], json.dumps([asked["campaign"], asked["group"]])
+    if what == "machine":
+        host = this_host()
+        return {"arch": host.arch, "features": sorted(host.features), "settings": dict(host.settings)}
+    if what in ("cut", "end"):
+        shard = _SHARDS.pop(key, None) if what == "end" else _SHARDS.get(key)
+        if shard is not None:
+            shard.end() if what == "end" else shard.send(packed(Cut()))
+        return {}
+    if what == "explain":
+        return {"causes": _explained(asked)}
+    shard = _shard(key, asked["campaign"], asked["group"])
+    if shard.failed and shard.usage:
+        _SHARDS.pop(key, None)  # who asks again may have mended it
+        return {"refused": shard.failed}
+    if shard.failed or shard.started is None:
+        raise ShardEndedError(shard.failed)
+    if what == "start":
+        return {"missing": shard.started.missing, "attested": shard.started.attested}
+    if what == "before":
+        return {"calls": b64encode(packed(shard.before((asked["target"], asked["case"])))).decode()}
+    lessons = _Lessons((*chunks, asked["lessons"]), asked["sizes"])
+    tasks = msgspec.convert(asked["tasks"], list[Task])
+    kept = [(target, case) for target, case in asked["kept"]]
+    return {"taken": shard.take(tasks, lessons, kept), "pid": shard.pid, "token": asked["token"]}
+
+
+def _explained(asked: dict[str, Any]) -> Any:
+    """In a process of its own: what a kernel does to it ends neither this one nor the one that takes turns."""
+    command = [sys.executable, "-m", "fuzz.extras.fleet.process"]
+    done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ShardEndedError(done.stderr.strip().rpartition("\n")[2] or f"exit status {done.returncode}")
+    return json.loads(done.stdout)
+
+
+def _shard(key: str, campaign: dict[str, Any], group: int) -> _Shard:
+    with _OPENING:
+        known = _SHARDS.get(key)
+        if known is None or known.ended:
+            known = _SHARDS[key] = _Shard(campaign, group)
+    known.wait_ready()
+    return known

@@ -1,0 +1,1 @@
+"""Functions of torch, NumPy and JAX that say what a kernel should compute."""

@@ -1,0 +1,180 @@
+"""A pack as it is first written: with comments on what is to be changed, and a kernel that is right."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fuzz.core.adapters import pack, toolchain
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.files import write_whole
+from fuzz.tasks.beginning.declared import KINDS, Beginning, declared
+from fuzz.tasks.beginning.functions import Wanted, read
+from oracles.op import Op
+from oracles.ops import OPS
+
+_SUFFIXES = {".c": "c", ".cpp": "c++", ".cc": "c++", ".cxx": "c++", ".so": "shared", ".cu": "cuda"}
+_PACKAGES = {
+    "triton": "triton", "jax": "dlpack", "mlx": "dlpack", "cupy": "dlpack", "torch": "torch", "numpy": "numpy",
+}  # fmt: skip
+"""The kinds by what a file in Python imports, the most telling first."""
+_IMPORTED = re.compile(r"(?:^|;)[ \t]*(?:import|from) ([^;\n]+)", re.MULTILINE)
+"""What a line imports, or from where."""
+MODULE = "op.py"
+"""The file of the pack that has the op."""
+_CONTRACT = """
+# A function says neither an order of additions nor how accurate a library is: neither is held against a kernel.
+CONTRACT = {contract}
+"""
+
+
+@dataclass(frozen=True)
+class OwnOp:
+    """What is written of a function."""
+
+    place: str
+    """The function."""
+    op: Op
+    text: str
+    """The text of a module with the op, and with what is held against a kernel that promises nothing."""
+    constants: Mapping[str, float]
+    """The function's numbers beside its tensors, such as an eps."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is typed."""
+
+    kind: str = ""
+    given: str = ""
+    """FILE, or FILE:FUNCTION."""
+    prototype: str = ""
+    op: str = ""
+    """An op by its name, or a function that says what it is, FILE.py:FUNCTION."""
+    shapes: str = ""
+    """The dimensions of that function's tensors."""
+    arguments: Sequence[str] = ()
+    """What arguments of other names are: NAME=MEANING."""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What was written, and what is taken for what."""
+
+    paths: Sequence[Path]
+    taken: Mapping[str, str]
+
+
+def begin(folder: Path, asked: Asked) -> Begun:
+    """Write a pack into that folder. Nothing that is there is overwritten. Raises UsageError."""
+    given, function = _place(asked.given)
+    kind = asked.kind or _kind_of(given)
+    if kind not in KINDS:
+        raise UsageError(f"--kind{' ' * bool(kind)}{kind}: it is one of {', '.join(KINDS)}")
+    if given is not None and not given.is_file():
+        raise UsageError(f"--from {given}: there is no such file")
+    if asked.prototype and kind not in ("c", "c++", "shared", "cuda"):
+        raise UsageError(f"--prototype: a kernel of {kind} has none")
+    if kind == "shared" and given is not None and not asked.prototype:
+        other = "; if its op is not built in, name a Python function that computes the same, too: "
+        more = "" if asked.op else f"{other}--op FILE.py:FUNCTION --shapes 'x=... n'"
+        raise UsageError(f"--from {given}: say how C declares its function: --prototype 'void f(...)'{more}")
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file: name a folder")
+    own = _own_op(asked.op, asked.shapes) if ".py" in asked.op else None
+    wanted = _wanted(asked, function, own)
+    found = declared(folder, Beginning(kind, given, asked.prototype, wanted, own.place if own is not None else ""))
+    files = {**({MODULE: own.text} if own is not None else {}), **found.files}
+    written = _write(folder, files)
+    try:
+        if kind == "shared" and given is None:
+            written.append(_compiled(folder))
+        pack.load(folder)
+    except UsageError:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise
+    return Begun(written, found.taken)
+
+
+def _wanted(asked: Asked, function: str, own: OwnOp | None) -> Wanted:
+    """The function that is meant. Raises UsageError."""
+    if own is None and asked.shapes:
+        raise UsageError("--shapes: they are of a function that says what it is: --op FILE.py:FUNCTION")
+    if own is None and asked.op and asked.op not in OPS:
+        raise UsageError(f"--op {asked.op}: no such op: see kernelfuzz list ops, or name a function, FILE.py:FUNCTION")
+    arguments = dict[str, str]()
+    for word in asked.arguments:
+        name, equals, meaning = word.partition("=")
+        if not (name and equals and meaning):
+            raise UsageError(f"--argument {word}: write an argument and what it is, such as --argument gamma=weight")
+        arguments[name] = meaning
+    if own is None:
+        return Wanted(OPS.get(asked.op), function, arguments)
+    return Wanted(own.op, function, arguments, own.constants)
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> list[Path]:
+    for name in ("pack.py", *files):
+        if (folder / name).exists():
+            raise UsageError(f"{folder / name} exists: nothing is overwritten")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            write_whole(folder / name, text)
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be written: {error.strerror}") from error
+    return [folder / name for name in files]
+
+
+def _place(given: str) -> tuple[Path | None, str]:
+    """A file, and the function of it that is named."""
+    file, colon, name = given.rpartition(":")
+    if colon and name.isidentifier() and not Path(given).exists():
+        return Path(file), name
+    return (Path(given) if given else None), ""
+
+
+def _kind_of(path: Path | None) -> str:
+    """What a file is written in, by its name and what it imports; '' where nothing tells."""
+    if path is None:
+        return ""
+    if path.suffix != ".py":
+        return _SUFFIXES.get(path.suffix, "")
+    named = _IMPORTED.findall(read(path)) if path.is_file() else []
+    imported = [re.split(r"\W", each.strip())[0] for names in named for each in names.split(" import ")[0].split(",")]
+    return next((kind for package, kind in _PACKAGES.items() if package in imported), "")
+
+
+def _compiled(folder: Path) -> Path:
+    """The library of the sample. Raises UsageError."""
+    tool = toolchain.program("gcc")
+    if tool.missing is not None:
+        raise UsageError(tool.missing)
+    library = folder / "libmine.so"
+    words = [*tool.command, "-O2", "-shared", "-fPIC", str(folder / "mine.c"), "-o", str(library), "-lm"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UsageError(f"{library}: cannot be compiled: {done.stderr.strip().splitlines()[-1]}")
+    return library
+
+
+def _own_op(place: str, shapes: str) -> OwnOp:
+    """The op of a function, FILE.py:FUNCTION. Raises UsageError."""
+    from fuzz.references.named import derived_at
+    from fuzz.tasks.check.reference import contract_of
+    from fuzz.tasks.judge.written import contract_text
+    from oracles.dtypes import SINGLE
+    from oracles.reference.text import identifier
+
+    name = identifier(place.rpartition(":")[2], "reference")
+    found = derived_at(place, shapes, name=f"reference_{name}"[:31] if name in OPS else name)
+    contract = contract_of(found, "torch", (SINGLE.name,), strict=False)
+    orders = {type(order).__name__ for order in contract.sums.values()}
+    names = ", ".join(sorted({"Contract", "Op", "Operand", *orders}))
+    text = found.module.replace("from fuzz import Op, Operand\n", f"from fuzz import {names}\n")
+    constants = {name: value for name, value in found.constants.items() if type(value) in (int, float)}
+    return OwnOp(place, found.op, text + _CONTRACT.format(contract=contract_text(contract)), constants)

@@ -1,0 +1,367 @@
+"""`fuzz.check`: one kernel, searched for a failure from inside a test."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from rich.console import Console
+
+from fuzz.campaign.corpus.folder import entries_of, in_batches
+from fuzz.campaign.measured import Measuring
+from fuzz.campaign.search.groups import EndsSoonAfter
+from fuzz.campaign.search.runner import Runner
+from fuzz.campaign.search.stopping import Limits
+from fuzz.campaign.search.turn_runner import Terms
+from fuzz.campaign.session import Session
+from fuzz.campaign.starting import runnable
+from fuzz.contracts.accepts import Accepted, accepted
+from fuzz.core.adapters.pack import make_known
+from fuzz.core.adapters.python_kernel import Device
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.base.capability import Capabilities, DeclarationError
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.selection import globs, matches_any
+from fuzz.core.execute.spent import Spent
+from fuzz.core.generate.observed import kept_by, words_of
+from fuzz.core.laws.registry import Entry
+from fuzz.core.laws.registry import declared as declared_laws
+from fuzz.core.transport.python.foreign import Maker
+from fuzz.findings.book import book_in
+from fuzz.references.examples import GIVEN as GIVEN_INPUTS
+from fuzz.references.examples import beside
+from fuzz.report import console, events
+from fuzz.report.platforms import taken_lines
+from fuzz.report.progress import LiveLine
+from fuzz.report.totals import counted, kernels_judged, not_exercised, undeclared_by_op
+from fuzz.report.wrapping import columns, wrapped_text
+from fuzz.tasks.check.explain_time import explaining
+from fuzz.tasks.check.far import wrong_far
+from fuzz.tasks.check.foreign_arrays import meant_by, of_jax, of_numpy
+from fuzz.tasks.check.function import NO_OTHERS, Arrays, OwnProcess, always_of, declared, never_given
+from fuzz.tasks.check.known import kept, remember, remembered
+from fuzz.tasks.check.plan import GIVEN, Checked, Seed, plan, running_test
+from fuzz.tasks.check.results import (
+    CheckError,
+    CheckFailed,
+    NotRunWarning,
+    meant_words,
+    passed_line,
+    report,
+    told,
+    width,
+)
+from fuzz.tasks.check.retrieval import origin_words, sign
+from fuzz.tasks.check.tried import spared
+from oracles.declared import OpError
+from oracles.formula.contract import Contract
+from oracles.op import Op
+from oracles.ops import OPS
+
+__all__ = ["CheckError", "CheckFailed", "check", "check_targets"]
+
+__tracebackhide__ = told
+_AFTER_FINDING = 64
+"""A check goes on for this many cases once it has found something: a smaller case is easier to understand."""
+_WHOLE = 100
+"""A check of so many cases, which is the usual number, looks at the longest extents too."""
+_PATIENCE_S = 1.0
+"""A check that has gone on for so many seconds shows that it is going on: most of a suite are over by then."""
+_AGAIN = (
+    "  note          it fails on a kept case, or on one that failed the last time: these are run first, and the search "
+    "was left out"
+)
+_NOTED = {
+    each: f"the kernel is given arrays of {words}, which it calls: arrays='torch' gives it tensors"
+    for each, words in {"numpy": "NumPy", "jax": "JAX"}.items()
+}
+_LEAST_S, _QUEUE = 0.5, 2
+"""The time that there is for explaining is for all findings: the first may take half of what is left."""
+
+
+def check(
+    kernel: Kernel | Callable[..., Any],
+    *,
+    op: Op | str | None = None,
+    reference: Callable[..., Any] | None = None,
+    oracle: Literal["formula", "replay"] = "formula",
+    shapes: Mapping[str, Any] | str | None = None,
+    example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
+    values: Mapping[str, str] | str | None = None,
+    fixed: Mapping[str, int] | None = None,
+    any_values: bool = False,
+    contract: Contract | Mapping[str, Any] | None = None,
+    capabilities: Capabilities | None = None,
+    laws: tuple[str, ...] = ("rerun",),
+    returns: Sequence[str] = (),
+    arrays: Arrays | Literal["jax"] | Maker | None = None,
+    device: Device = "cpu",
+    name: str = "",
+    targets: Sequence[str] = (),
+    cases: Iterable[str | Path] = (),
+    max_cases: int | None = None,
+    max_time: float | None = None,
+    seed: Seed = None,
+) -> None:
+    """Search for inputs that `kernel` gets wrong; raise CheckFailed, with the whole report, where there are any.
+
+    A declared kernel runs in workers of its own, on all its targets or those that match `targets`. A plain function is
+    called in this process with parameters of `op` by their names, which is the name of an op or an op of one's own, and
+    tensors: arrays of NumPy or JAX where it calls these and not torch, or as `arrays` says, or what that makes of
+    NumPy's. It writes the outputs that it has parameters for and returns the others, those named by `returns` where
+    that is a tuple.
+
+    In place of an op, `reference` is a function of torch tensors that says what the kernel should compute: it is read
+    into an op, `shapes` names the dimensions of its tensors, such as {"x": "... n", "w": "n"}, or `example_inputs` are
+    like them, and `values` are what they are drawn from: "any" of them has NaN, infinities and overflow judged, too.
+    `fixed` are extents that never change, such as {"k": 3}. What examples always are, such as triangular, cases are
+    too, unless there may be `any_values`. What no formula is read from may be run in float64 itself,
+    `oracle="replay"`, which is weaker: see the page on references.
+    The kernel's parameters are those of the reference by their names, or by their places. `contract` is what the kernel
+    promises, or those fields of it alone in which it promises something else than is held against any other kernel,
+    such as {"expanded": True}.
+
+    `cases` are case files or folders of them, run first. How many cases are drawn is said by the options of pytest,
+    else by `max_cases` and `max_time` (seconds), else by the Hypothesis profile. The seed is the same for the same
+    test each time; `seed` is another one, or "random". A check that passes says in a line on stderr what it ran.
+    """
+    found, measures, beside, noted = None, False, None, ""
+    if arrays is None:
+        arrays = "torch" if isinstance(kernel, Kernel) or device != "cpu" else meant_by(kernel)
+        noted = _NOTED.get(arrays, "")
+    if not callable(arrays) and arrays not in (known := (*get_args(Arrays), "jax")):
+        words = ", ".join(known)
+        raise CheckError(f"arrays={arrays!r}: it is one of {words}, or a function of an array of NumPy's")
+    if callable(arrays) or arrays == "jax":
+        made = arrays if callable(arrays) else of_jax()
+        kernel, arrays = kernel if isinstance(kernel, Kernel) else of_numpy(kernel, made), "numpy"
+    if oracle not in ("formula", "replay"):
+        raise CheckError(f"oracle={oracle!r}: it is 'formula' or 'replay'")
+    if oracle == "replay":
+        if reference is None or isinstance(kernel, Kernel) or op is not None or contract is not None:
+            raise CheckError("oracle='replay': a plain function is held against a reference, without op and contract")
+        from fuzz.tasks.check.replay import Wanted, check_by_replay
+
+        dtypes = (capabilities or Capabilities()).dtypes
+        wanted = Wanted(shapes, example_inputs, values, fixed, dtypes, arrays, seed, max_cases, max_time, any_values)
+        if noted:
+            print(wrapped_text(noted, columns()), file=sys.stderr)
+        check_by_replay(kernel, reference, wanted)
+        return
+    if reference is not None:
+        if op is not None:
+            raise CheckError(f"op={op!r}: a kernel is held against an op or a reference, not both")
+        from fuzz.tasks.check.reference import read
+        from fuzz.tasks.check.tried import tried
+
+        if isinstance(kernel, Kernel):
+            capabilities, contract = kernel.capabilities, kernel.contract
+        measures, given = not isinstance(contract, Contract), (values, capabilities, arrays, contract, fixed)
+        found = read(reference, shapes, example_inputs, *given, any_values=any_values)
+        if not isinstance(kernel, Kernel) and measures and (shapes is None or GIVEN.asked is None):
+            beside = tried(kernel, found, capabilities, returns, arrays, device)
+            # What examples do not have is no failure; where there are none, what raises is none.
+            excused = {"raises"} if example_inputs is None else {"raises", "wrong values"}
+            if shapes is None and beside is not None and excused & {*beside.ranks.values()}:
+                shapes = found.of_rank(example_inputs)
+                found = read(reference, shapes, example_inputs, *given, any_values=any_values)
+        op, contract, capabilities = found.op, found.contract, found.capabilities(capabilities)
+    op = _named(op)
+    if isinstance(kernel, Kernel):
+        if op not in (None, kernel.op):
+            raise CheckError(f"op={op!r}: {kernel.name} is declared as a kernel of {kernel.op}")
+        try:
+            kernel.check_op()
+        except DeclarationError as error:
+            raise CheckError(str(error)) from None
+        said = _lines(found.said, found.left_out) if found else ""
+        chosen = _chosen(kernel, targets)
+        check_targets(chosen, Plans(max_cases, max_time, seed), cases, said=said)
+        return
+    if op is None or op not in OPS:
+        raise CheckError(f"op={op!r}: name the op that it is a kernel of: {', '.join(OPS)}")
+    declaration, function = declared(
+        kernel, op, contract, capabilities, laws, tuple(returns), arrays, device, name,
+        found.called(kernel) if found else NO_OTHERS, found.constants(kernel) if found else NO_OTHERS,
+    )  # fmt: skip
+    kept = f"kept as in {GIVEN_INPUTS}: {words_of(kept_by(OPS[op]))}" if kept_by(OPS[op]) else ""
+    of_kernel, left_out = (found.said_of(kernel), found.left_out) if found else (kept, "")
+    named = {*OPS[op].params, *(each.name for each in OPS[op].operands), *function.called.values(), *function.constants}
+    said = _lines(
+        "; ".join(filter(None, (of_kernel, noted))), left_out, never_given(kernel, op, named, always_of(OPS[op]))
+    )
+    [target] = (spared(each, kernel) for each in _chosen(declaration, targets))
+    here = OwnProcess(target, function, found.takes if found else None)
+    taken = accepted(here, target) if measures and GIVEN.asked is None else None
+    check_targets(
+        [target], Plans(max_cases, max_time, seed), cases, here=here, said=said, measures=measures, taken=taken,
+        accepts=beside.text if beside is not None else "",
+    )  # fmt: skip
+
+
+def _lines(*lines: str) -> str:
+    """What was read, what is left out and what was measured: a report says it once, whether it passes or fails."""
+    return "\n  ".join(filter(None, lines))
+
+
+def _named(op: Op | str | None) -> str | None:
+    """The name of an op, which is known from then on."""
+    if not isinstance(op, Op):
+        return op
+    try:
+        make_known(op)
+    except OpError as error:
+        raise CheckError(str(error)) from None
+    return op.name
+
+
+@dataclass(frozen=True)
+class Plans:
+    """What the call itself says of its limits."""
+
+    max_cases: int | None = None
+    max_time: float | None = None
+    seed: Seed = None
+
+
+def _chosen(kernel: Kernel, patterns: Sequence[str]) -> tuple[Target, ...]:
+    """The kernel's targets, as far as the call and the command line of the tests ask for them."""
+    every = expand([replace(kernel)])  # each check is a run of its own, and reads the kernel's files anew
+    chosen = every
+    for wanted in (globs(patterns), globs(GIVEN.options.targets)):
+        chosen = tuple(target for target in chosen if not wanted or matches_any(target.id, wanted))
+    if not chosen:
+        asked = " and ".join(repr(",".join(each)) for each in (patterns, GIVEN.options.targets) if each)
+        raise CheckFailed(f"NOTHING RAN: no target matches {asked}; there are {', '.join(t.id for t in every)}")
+    return chosen
+
+
+def check_targets(
+    targets: Sequence[Target],
+    plans: Plans,
+    cases: Iterable[str | Path] = (),
+    pack_option: tuple[str, ...] = (),
+    here: OwnProcess | None = None,
+    said: str = "",
+    measures: bool = False,
+    taken: Accepted | None = None,
+    accepts: str = "",
+) -> None:
+    """Check targets of one kernel, in workers where it does not run `here`: known cases, then the search. `pack_option`
+    names its pack on a command line, `said` is what was read of a reference, and a kernel of which nothing is declared
+    is measured; where extents are `taken` only in part, no others are searched, and what it `accepts` is told.
+    CheckFailed, with what was found shrunk and explained, unless something was judged and all of it passed."""
+    if GIVEN.asked is not None:
+        GIVEN.asked.append(Checked(tuple(targets), here))
+        return
+    whole, targets = targets, targets if taken is None else [taken.narrowed(each) for each in targets]
+    kernel, signs = targets[0].kernel, not pack_option
+    pack_option = pack_option or origin_words()
+    label = targets[0].id if len(targets) == 1 else kernel.name
+    explain_s, option = explaining()
+    todo = plan(label, plans.seed, plans.max_cases, plans.max_time, str(kernel.source))
+    began, facts = time.monotonic(), taken_lines(runnable(targets))
+    book, terms = book_in(GIVEN.options.output, todo.seed), Terms((kernel,), declared_laws([kernel]))
+    limits, earlier = Limits(todo.max_time, todo.max_cases), remembered(todo, kernel.op)
+    session = Session(
+        targets, book, terms, todo.seed, limits, searched=(), here=here, screen=_screen(), patience=_PATIENCE_S,
+        tells_facts=False,
+    )  # fmt: skip
+    with _misuse_is_said(), session:
+        runner, pool = session.runner(targets), session.pool
+        runner.enough = EndsSoonAfter(lambda tally: tally.findings, _AFTER_FINDING)
+        measuring = Measuring(pool, targets, todo.seed) if measures else None
+        if measuring is not None:
+            measuring.measure()  # kernels run here: nothing goes on beside a search
+        replayed = [*kept(cases, kernel.op), *earlier]
+        runner.replay(in_batches(map(entries_of, replayed)))
+        again = bool(runner.tally.findings)
+        if not again:
+            runner.run(kernel.op, todo.seed)
+        if measuring is not None:
+            targets = measuring.ended(session, book, todo.max_cases)
+            said = _lines(said, measuring.text, accepts)
+        if kernel.op in OPS and (seen := OPS[kernel.op].kept):
+            failed = {kernel.name} if book.buckets else ()
+            more = beside(pool, targets, todo.seed, seen, GIVEN_INPUTS, failed).values()
+            said = _lines(said, *(each.text for each in more))
+        if taken is not None:
+            said = f"{said}\n  {taken.text}"
+            if not book.buckets:
+                targets = whole
+                session.runner(targets).replay([[Entry(taken.refused)]])
+        most = math.inf if todo.max_cases is None else todo.max_cases
+        if not book.buckets and most >= _WHOLE and not session.interruption.wanted:
+            session.runner(targets).replay([wrong_far(pool, targets, todo.seed, runner.tally)])
+        session.draw_no_more()
+        if explain_s and book.buckets:
+            from fuzz.explain.diagnosis import TimeShares, new_workers
+            from fuzz.findings.explainer import Explainer
+
+            workers = new_workers if here is None else lambda targets, limit: nullcontext(here)
+            line = LiveLine(session.err)
+            try:
+                bounds = TimeShares(_LEAST_S, queue=_QUEUE, clock=Spent(), option=option)
+                explainer = Explainer(pool, targets, book, bounds, say=line.show, workers=workers)
+                explainer.explain_all(explain_s)
+            finally:
+                line.stop()
+    for bucket in book.buckets.values():
+        if bucket.path is not None and signs:
+            sign(bucket.path)
+    remember(todo, book, earlier)
+    stale = sum(each.found is not None and each.found.is_of_another_formula(each.case) for each in replayed)
+    changed = f"  note          {counted(stale, 'kept case')} of another {kernel.op}: it or its reference has changed"
+    _tell_undeclared(runner)
+    wrong = report(runner.tally, book, pool, targets, todo, pack_option, interrupted=session.interruption.wanted)
+    if wrong:
+        noted = [
+            _AGAIN if again and not book.errors else "",
+            changed if stale else "",
+            meant_words(book) if measures else "",
+            *(f"  {each}" for each in (said, *facts) if each),
+        ]
+        notes = "\n".join(filter(None, noted))
+        raise CheckFailed("\n".join(filter(None, [wrong, wrapped_text(notes, width())])))
+    told_line = passed_line(kernel.name, targets, runner.tally, todo, len(earlier), time.monotonic() - began)
+    GIVEN.passed += [told_line, *([f"  {said}"] if said else [])]
+    shown = [told_line, *[changed] * bool(stale), *(f"  {each}" for each in (said, *facts) if each)]
+    print(wrapped_text("\n".join(shown), columns()), file=sys.stderr)
+    for target, status in pool.statuses.items():
+        if isinstance(status, NotRun):
+            warnings.warn(NotRunWarning(f"{target} did not run: {status.reason}"), stacklevel=3)
+
+
+def _screen() -> Console:
+    """Where a check shows how it is going: a terminal, or events."""
+    if GIVEN.console is not None:
+        return GIVEN.console()
+    return console.progress() if sys.stderr.isatty() or events.wanted() else console.silent()
+
+
+@contextmanager
+def _misuse_is_said() -> Iterator[None]:
+    """Raise what the user can mend as a CheckError."""
+    try:
+        yield
+    except UsageError as error:
+        raise CheckError(str(error)) from None
+
+
+def _tell_undeclared(runner: Runner) -> None:
+    """What was not exercised, since the kernel does not declare it. In a test suite its end says it once for all."""
+    found = undeclared_by_op(kernels_judged(runner.targets, runner.tally))
+    new = {op: kernels for op, kernels in found.items() if not {*kernels} <= {*GIVEN.undeclared.get(op, ())}}
+    for op, kernels in new.items():
+        GIVEN.undeclared.setdefault(op, {}).update(kernels)
+    if not running_test():
+        print(wrapped_text("\n".join(not_exercised(new)), columns()), end="\n" if new else "", file=sys.stderr)

@@ -1,0 +1,297 @@
+"""A plain Python function as a kernel: what it takes is read from its signature, and it is called in this process, its
+tensors between margins that are poisoned and checked.
+
+No inaccessible pages are beside them, as in a worker: a touch would end the user's process, unless its signal handlers
+were replaced, which are not ours. So a stray read that lands in a margin is not seen, and a crash ends the test run:
+what may stray or crash is declared as a kernel, and runs in a worker.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from fuzz.core.adapters.python_kernel import Device, PythonKernel
+from fuzz.core.adapters.signature import NOTHING_KNOWN, Signature, completed, misfits, signature_of
+from fuzz.core.adapters.target import Attestation, NotRun, Target
+from fuzz.core.base.capability import Capabilities, DeclarationError
+from fuzz.core.base.case import Case
+from fuzz.core.base.dispatch import Dispatch
+from fuzz.core.base.numbers import numbers_of
+from fuzz.core.base.outcome import Outcome
+from fuzz.core.base.platforms import platform_of
+from fuzz.core.execute.lane import TargetBatch
+from fuzz.core.execute.pool import Batch, Watch, patient
+from fuzz.core.transport import records
+from fuzz.core.transport.frames import decode_responses, outcome_of
+from fuzz.core.transport.python.answer import Answer, is_of_device, respond
+from fuzz.core.transport.python.arrays import arrays_of
+from fuzz.core.transport.python.attempt import CaseRunner
+from fuzz.core.transport.python.device import device_memory
+from fuzz.core.transport.python.kernel import MARGIN_BYTES, Raised, Way, has_own_frame, is_rejection, misuse_of
+from fuzz.core.transport.python.memory import FreshMemory
+from fuzz.tasks.check.results import CheckError, told
+from oracles.formula.contract import Contract
+from oracles.op import Op
+from oracles.ops import OPS
+from oracles.reference.asked import name_of, optional_of
+from oracles.summation import NumericsError
+
+__tracebackhide__ = told
+Arrays = Literal["torch", "numpy"]
+NO_OTHERS: Mapping[str, str] = MappingProxyType({})
+
+_WORDS_LIMIT = 1500
+_INTERPRETER = "set TRITON_INTERPRET=1 in the environment, before triton is imported for the first time"
+
+
+@dataclass(frozen=True)
+class Function:
+    """The function, called as the memory checks call a kernel: by keyword, with what it has parameters for."""
+
+    function: Callable[..., Any]
+    names: frozenset[str]
+    neutral: Mapping[str, float]
+    """What the op's parameters are in a case that does not have them."""
+    returns: tuple[str, ...]
+    folder: str
+    """The folder of its file, which with those beside it is its own."""
+    called: Mapping[str, str] = field(default_factory=dict)
+    """Its parameters for tensors that its op calls otherwise."""
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    """What else it is given with each call."""
+
+    def takes(self, name: str) -> bool:
+        """True when there is a parameter of that name; an output that has none is returned."""
+        return name in self.names
+
+    def is_own(self, error: BaseException) -> bool:
+        """Whether code of its folder was at work when that was raised."""
+        return has_own_frame(error, (self.folder,))
+
+    def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int], way: Way | None = None) -> Any:
+        """What it returns, outputs by name, or what it raised, as `Raised`."""
+        given = {name: value for name, value in {**self.neutral, **params}.items() if self.takes(name)}
+        try:
+            named = {self.called.get(name, name): tensor for name, tensor in tensors.items()}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of overflow: whether a result is right is judged by its bits
+                call = partial(self.function, **named, **given, **self.constants)
+                returned = call() if way is None else way(call)
+        except Exception as error:  # not what stops a test run: KeyboardInterrupt, and pytest's own outcomes
+            names = ", ".join((*tensors, *given))
+            wrapper = f"lambda {names}: mine({names})"
+            if misuse := misuse_of(error, wrapper=wrapper, interpreter=_INTERPRETER):
+                return Raised(rejected=False, words=misuse, misused=True)
+            return Raised(is_rejection(error, (self.folder,)), _words(error))
+        if isinstance(returned, (tuple, list)) and len(returned) == len(self.returns):
+            returned = dict(zip(self.returns, returned, strict=True))
+        return returned
+
+
+def _words(error: Exception) -> str:
+    said = " ".join(str(error).split())[:_WORDS_LIMIT]
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f" ({Path(trace.tb_frame.f_code.co_filename).name} line {trace.tb_lineno})" if trace is not None else ""
+    return f"{type(error).__name__}{': ' if said else ''}{said}{where}"
+
+
+def held(contract: Contract | Mapping[str, Any] | None, plain: Contract) -> Contract:
+    """Return the contract that is given, or the plain one, with what some of its fields say otherwise. Raises
+    CheckError."""
+    if isinstance(contract, Contract):
+        return contract
+    known, said = [each.name for each in fields(Contract)], dict[str, Any]()
+    for name, value in (contract or {}).items():
+        if name not in known:
+            raise CheckError(f"contract: {name!r} is not in a contract; there are {', '.join(known)}")
+        by_name = isinstance(own := getattr(plain, name), Mapping)
+        if by_name != isinstance(value, Mapping):
+            wanted = "a dict, a value for each name" if by_name else "one value"
+            raise CheckError(f"contract: {name} is {value!r}; it must be {wanted}")
+        said[name] = {**own, **value} if by_name else value
+    try:
+        return replace(plain, **said)
+    except (NumericsError, TypeError) as error:
+        raise CheckError(f"contract: {error}") from None
+
+
+def declared(
+    function: Callable[..., Any],
+    op: str,
+    contract: Contract | Mapping[str, Any] | None,
+    capabilities: Capabilities | None,
+    laws: tuple[str, ...],
+    returns: Sequence[str],
+    arrays: Arrays,
+    device: Device,
+    name: str,
+    called: Mapping[str, str] = NO_OTHERS,
+    constants: Mapping[str, Any] = NO_OTHERS,
+) -> tuple[PythonKernel, Function]:
+    """The declaration of a function, and how it is called: by the names of its op, but for those that are `called`
+    otherwise, with constants beside. Raises CheckError for one that cannot be called so."""
+    of_op = OPS[op]
+    signature = _signature(function, of_op, called, constants)
+    names = {name for name in signature.parameters if name in {*of_op.params, *(o.name for o in of_op.operands)}}
+    returned = tuple(returns) or tuple(o.name for o in of_op.outputs if not o.optional and o.name not in names)
+    unknown = [each for each in returned if each not in {o.name for o in of_op.outputs}]
+    if unknown:
+        raise CheckError(f"returns: {op} has no output {unknown[0]!r}: {', '.join(o.name for o in of_op.outputs)}")
+    written = [each for each in returned if each in names]
+    if written:
+        raise CheckError(f"returns: {written[0]!r} is a parameter too, which it would write: drop one of them")
+    try:
+        able = completed(capabilities or Capabilities(), of_op, signature, returns=returned)
+    except DeclarationError as error:
+        raise CheckError(str(error)) from None
+    kernel = _HereKernel(
+        name=name or re.sub(r"[^A-Za-z0-9_.-]", "", getattr(function, "__name__", "")) or op,
+        op=op,
+        source=_source(function),
+        framework=arrays,
+        contract=held(contract, platform_of(arrays, device).undeclared(of_op)),
+        capabilities=able,
+        entry=getattr(function, "__name__", op),
+        devices=(device,),
+        laws=laws,
+        known=numbers_of(function),
+        modes=_other_mode(function),
+    )
+    try:
+        kernel.check_op()
+    except DeclarationError as error:
+        raise CheckError(str(error)) from None
+    folder = str(kernel.source.parent.resolve())
+    return kernel, Function(function, frozenset(names), of_op.neutral, returned, folder, called, constants)
+
+
+def _other_mode(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The mode in which a module is not; nothing of a function, which has none."""
+    training = getattr(function, "training", None)
+    return () if training is None else ("evaluation mode",) if training else ("training mode",)
+
+
+def never_given(function: Callable[..., Any], of: str, given: Collection[str], always: Sequence[str]) -> str:
+    """Return what is said of a function's optional parameters that may be tensors, and that are never given: the op or
+    reference `of` that name has no such tensor. `always` are those that it cannot do without."""
+    names = [name for name in optional_of(function) if name not in given]
+    if not names:
+        return ""
+    needed = ", ".join(always)
+    how = f"to have one tried, check lambda {needed}: mine({needed}, {names[0]}=...)"
+    return f"left out: {', '.join(names)} of {name_of(function)}, which {of} does not have; {how}"
+
+
+@dataclass(frozen=True)
+class _HereKernel(PythonKernel):
+    """Its function is here: what it takes was read from that, and not from a source."""
+
+    known: tuple[int, ...] = ()
+    modes: tuple[str, ...] = ()
+
+    @property
+    def never(self) -> tuple[str, ...]:
+        return (*super().never, *self.modes)
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        return self.known
+
+    @property
+    def signature(self) -> Signature:
+        return NOTHING_KNOWN
+
+
+def _signature(
+    function: Callable[..., Any], op: Op, called: Mapping[str, str], constants: Collection[str]
+) -> Signature:
+    """The function's signature, by which it can be called as a kernel of the op."""
+    needed = ", ".join(always_of(op))
+    advice = f"wrap it: fuzz.check(lambda {needed}: mine({needed}), ...)"
+    try:
+        parameters, found = inspect.signature(function).parameters.values(), signature_of(function)
+    except (TypeError, ValueError) as error:
+        raise CheckError(f"{function!r} has no signature to read; {advice}") from error
+    nameless = [each for each in parameters if each.kind is each.POSITIONAL_ONLY and each.default is each.empty]
+    names = {mine: name for name, mine in called.items()}
+    own = {names.get(each, each): left for each, left in found.parameters.items() if each not in constants}
+    found = replace(found, parameters=own)
+    wrong = [f"parameter {each.name!r} is nothing that it can be called with" for each in nameless]
+    for words in (*wrong, *(words for _, words in misfits(op, found))):
+        raise CheckError(f"{getattr(function, '__name__', 'the kernel')}: {words}; {advice}")
+    return replace(found, takes_all=False)  # what it has no parameter for, it is not given
+
+
+def always_of(op: Op) -> Sequence[str]:
+    """Return what a function of the op cannot do without."""
+    tensors = [each.name for each in op.inputs if not each.optional]
+    return [*tensors, *(each.name for each in op.parameters if each.neutral is None)]
+
+
+def _source(function: Callable[..., Any]) -> Path:
+    """The file that a report points at."""
+    try:
+        return Path(inspect.getsourcefile(inspect.unwrap(function)) or __file__)
+    except TypeError:  # compiled, or an object with __call__
+        return Path(__file__)
+
+
+class OwnProcess:
+    """Stands for a worker pool of one target."""
+
+    def __init__(self, target: Target, function: Function, takes: Callable[[Case], bool] | None = None) -> None:
+        reason = target.unavailable()
+        self.watch: Watch = patient
+        """Nobody asks it: a call in this process returns before anything else is done."""
+        self.statuses: Mapping[str, Attestation | NotRun] = {} if reason is None else {target.id: NotRun(reason)}
+        self.limits: Mapping[str, float] = {}
+        self._target = target
+        self.function = function
+        self._dispatch = Dispatch(target.kernel.capability, target.size_limit)
+        self._takes = takes or (lambda case: True)
+        """Whether a case that the kernel takes has a meaning."""
+
+    @property
+    def threads(self) -> int:
+        """The processor threads that arrays' own operations use here; 0 where nobody knows."""
+        library: Any = sys.modules.get(self._target.name.kind)
+        return int(library.get_num_threads()) if hasattr(library, "get_num_threads") else 0
+
+    def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch:
+        """Run them, now."""
+        batch = Batch(tuple(cases))
+        indices = [index for index, case in enumerate(cases) if self._dispatch.accepts(case) and self._takes(case)]
+        if indices and not self.statuses and self._target.id not in without:
+            batch.parts.append(
+                TargetBatch(self._target.id, indices, [self._outcome(cases[index]) for index in indices])
+            )
+        return batch
+
+    def renew(self) -> None:
+        """Nothing: what the function remembers stays in this process."""
+
+    def _outcome(self, case: Case) -> Outcome:
+        arrays = arrays_of(self._target.name.kind)
+        cuda = self._target.name.place == "cuda"
+        memory = device_memory(MARGIN_BYTES) if cuda else FreshMemory(MARGIN_BYTES)
+        finish = arrays.library.cuda.synchronize if cuda else None
+        try:
+            [answers] = CaseRunner(self.function, arrays, memory, finish).answers([(case, False)])
+        except RuntimeError as error:
+            if not cuda or not is_of_device(error):
+                raise
+            # An illegal access: the device is lost for this process.
+            answers = case, Answer(records.RAISED, {}, (), {}, str(error).splitlines()[0]), None
+        [response], _ = decode_responses(respond(0, *answers))
+        return outcome_of(response, case, self._target.id)

@@ -1,0 +1,280 @@
+"""A plain function that says what a kernel should compute, as the op of a check; and what is held against the kernel.
+
+A function fixes an order of additions, a way to each value and roundings of its own, which a correct kernel need not
+have: what nobody declared is judged so that none of these is held against it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fuzz.core.adapters.pack import make_known
+from fuzz.core.base.capability import Capabilities
+from fuzz.core.base.case import Case
+from fuzz.core.base.platforms import platform_of
+from fuzz.references.examples import GIVEN, keeping
+from fuzz.tasks.check.function import Arrays, held
+from fuzz.tasks.check.results import CheckError, reason_of, told
+from oracles.declared import OpError
+from oracles.dtypes import DOUBLE, FORMATS, SINGLE
+from oracles.elementary.functions import records
+from oracles.formula.algorithm import FORMULA
+from oracles.formula.contract import DIVIDE, INPUT, Contract
+from oracles.op import Op
+from oracles.operand import OUTER
+from oracles.ops import OPS
+from oracles.reference.arrays import library_of
+from oracles.reference.asked import name_of
+from oracles.reference.derive import ANY, FINITE, Derived, derive
+from oracles.reference.dims import MisnamedError, UnreadableError
+from oracles.reference.reductions import WEAKER
+from oracles.reference.text import identifier
+
+__tracebackhide__ = told
+_ULP = 4.0
+"""The accuracy of elementary functions in the libraries that kernels are written with; of a quotient half of it, as it
+may be a product with the reciprocal."""
+_SPECIAL, _ZEROS, _EMPTY = "NaN, infinities, overflow, subnormals", "signs of zero", "tensors without elements"
+"""What is not judged unless it is asked for."""
+_F64 = DOUBLE.name
+_MADE: dict[str, Op] = {}
+"""The ops that checks made of references, by name: one gives way to the next of its name."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """A reference that was read."""
+
+    derived: Derived
+    contract: Contract
+    said: str
+    """What was read, and what is not judged."""
+
+    @property
+    def op(self) -> str:
+        """The name of its op."""
+        return self.derived.op.name
+
+    def capabilities(self, declared: Capabilities | None) -> Capabilities:
+        """What is declared, without tensors that have no elements where the reference raises for these; nobody who
+        declares nothing thinks of them."""
+        found = declared or Capabilities(empty=False)
+        return found if self.derived.agreement.empty else replace(found, empty=False)
+
+    def takes(self, case: Case) -> bool:
+        """Whether the reference takes a case: one that it raises for has no meaning."""
+        if self.derived.library == "jax":
+            return self._takes_arrays(case)
+        import torch
+
+        # Not on the device meta: torch imports its compiler for that, and no case that is drawn is much work.
+        operand = self.derived.op.operand
+        tensors = {
+            name: torch.zeros(each.layout.shape, dtype=torch.int64 if operand(name).index else
+                              torch.bool if operand(name).integers else torch.float32)
+            for name, each in case.inputs.items()
+        }  # fmt: skip
+        with warnings.catch_warnings(), suppress(Exception):  # whatever it raises
+            warnings.simplefilter("ignore")
+            self.derived.reference(**tensors)
+            return True
+        return False
+
+    def _takes_arrays(self, case: Case) -> bool:
+        from oracles.reference.jaxprs.evaluation import shaped
+
+        kinds = {each.name: "int32" if each.index else "bool" for each in self.derived.op.inputs if each.integers}
+        with suppress(UnreadableError):
+            shaped(
+                self.derived.reference,
+                {name: (each.layout.shape, kinds.get(name, "float32")) for name, each in case.inputs.items()},
+            )
+            return True
+        return False
+
+    def of_rank(self, example_inputs: Sequence[Any] | Mapping[str, Any] | None) -> Mapping[str, str]:
+        """The dimensions of its tensors, those without a name as the examples have them: one where there is none."""
+        op = self.derived.op
+        examples = example_inputs.values() if isinstance(example_inputs, Mapping) else example_inputs or ()
+        ranks = [len(each.shape) for each in examples if hasattr(each, "shape")]
+        inner = len(op.inputs[0].axes) - 1
+        return with_names(self.derived, max(max(ranks, default=inner + 1) - inner, 0))
+
+    def constants(self, kernel: Callable[..., Any]) -> Mapping[str, Any]:
+        """What a kernel's function has parameters for beside tensors, as the reference has it: its eps, say."""
+        try:
+            names = inspect.signature(kernel).parameters
+        except (TypeError, ValueError):
+            return {}
+        mine = {*self.called(kernel).values()}
+        return {name: value for name, value in self.derived.constants.items() if name in names and name not in mine}
+
+    def called(self, kernel: Callable[..., Any]) -> Mapping[str, str]:
+        """The parameters of a kernel's function for tensors of the reference that it calls otherwise: by position."""
+        try:
+            parameters = inspect.signature(kernel).parameters.values()
+        except (TypeError, ValueError):
+            return {}
+        own = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+        theirs = self.derived.called
+        if {*theirs} <= {*own} or len(own) < len(theirs):
+            return {}
+        by_name = {*theirs.values()} <= {*own}
+        found = theirs if by_name else dict(zip(theirs, own, strict=False))
+        astray = [mine for name, mine in found.items() if mine in theirs.values() and mine != theirs[name]]
+        if astray:
+            order = ", ".join(theirs.values())
+            raise CheckError(
+                f"the reference takes ({order}), and the kernel ({', '.join(own)}), whose {astray[0]!r} is at another "
+                f"place: which is which? Call all of them alike, or wrap it: fuzz.check(lambda {order}: mine(...), ...)"
+            )
+        return {name: mine for name, mine in found.items() if name != mine}
+
+    def said_of(self, kernel: Callable[..., Any]) -> str:
+        """What was read, and which parameter of the kernel's function is given which tensor, where that is not said by
+        their names."""
+        given = ", ".join(f"{mine} is given {name}" for name, mine in self.called(kernel).items())
+        return f"{self.said}; by its place {given}" if given else self.said
+
+    @property
+    def left_out(self) -> str:
+        """What is said of optional parameters of the reference that were not named."""
+        return self.derived.left_out
+
+
+def read(
+    reference: Callable[..., Any],
+    shapes: Mapping[str, Any] | str | None,
+    example_inputs: Sequence[Any] | Mapping[str, Any] | None,
+    values: Mapping[str, str] | str | None,
+    capabilities: Capabilities | None,
+    arrays: Arrays = "torch",
+    contract: Contract | Mapping[str, Any] | None = None,
+    fixed: Mapping[str, int] | None = None,
+    *,
+    any_values: bool = False,
+) -> Read:
+    """Return a reference, whose op is known from then on, and the contract that is given, or what is held against a
+    kernel without one, but for what is given otherwise. Raises CheckError."""
+    dtypes = (capabilities or Capabilities()).dtypes
+    drawn, name = FINITE if values is None else values, _name(reference)
+    try:
+        found = derive(
+            reference,
+            shapes,
+            example_inputs=example_inputs,
+            values=drawn,
+            name=name,
+            dtype=_traced(dtypes),
+            fixed=fixed,
+        )
+        if example_inputs is not None:
+            found = keeping(
+                found, [named_examples(reference, found.called, example_inputs)], GIVEN, any_values=any_values
+            )
+        OPS.pop(name, None)
+        make_known(found.op)
+        _MADE[name] = found.op
+    except ImportError as error:
+        raise CheckError(f"reference: it is read with torch, which is not installed: {error}") from error
+    except UnreadableError as error:
+        more = '; oracle="replay" compares a kernel with the function itself in float64, which is weaker'
+        raise CheckError(f"{error}{more if is_replayable(reference, error) else ''}") from reason_of(error)
+    except OpError as error:
+        raise CheckError(str(error)) from None
+    strict = values == ANY
+    measures = not isinstance(contract, Contract)
+    points = found.formula.points if measures else ()
+    contract = held(contract, contract_of(found, arrays, dtypes, strict=strict))
+    rounded = " and ".join(points)
+    text = f"{found.said}; {rounded} may be rounded to the dtype of the inputs" if rounded else found.said
+    limits = " and ".join(each for each in found.op.open_ways if not isinstance(contract.algorithm.get(each), str))
+    text = f"{text}; {limits} may be NaN, or the maximum of its terms, where that is infinite" if limits else text
+    if measures and _F64 in dtypes and found.shortens:
+        text = f"{text}; f64 is judged as calculated in f32 at least, which the reference casts to"
+    unjudged = {_SPECIAL: not strict, _ZEROS: contract.zeros == "any", _EMPTY: capabilities is None}
+    words = ", ".join(word for word, left_out in unjudged.items() if left_out)
+    said = f"{text}; not judged: {words}" if words else text
+    return Read(found, contract, said)
+
+
+def with_names(found: Derived, count: int) -> Mapping[str, str]:
+    """Return the dimensions of a reference's tensors, with so many names in the place of "..."."""
+    op = found.op
+    free = [each for each in "mbrgijpqoyzw" if each not in op.named][:count]
+    return {
+        theirs or name: op.operand(name).dims.replace(OUTER, " ".join(free)).strip()
+        for name, theirs in found.called.items()
+    }
+
+
+def is_replayable(reference: Callable[..., Any], error: UnreadableError) -> bool:
+    """Whether a reference that no formula is read from may be replayed: a function of JAX is compiled for that."""
+    if library_of(reference) == "jax":
+        from jax.errors import JAXTypeError
+
+        return not isinstance(error, MisnamedError) and not isinstance(error.__cause__, JAXTypeError)
+    return not isinstance(error, MisnamedError)
+
+
+def contract_of(found: Derived, arrays: Arrays, dtypes: Sequence[str], *, strict: bool) -> Contract:
+    """Return what a kernel of a reference is judged by that declares nothing: `lenient`, and it may round where the
+    reference does, calculate in f32 what is f64 if that does, and take any way to a value that is known, but for weaker
+    ones."""
+    plain, shortens = lenient(found.op, arrays, strict=strict), _F64 in dtypes and found.shortens
+    known = {local: [way for way in ways if way not in WEAKER] for local, ways in found.op.algorithms.items()}
+    return replace(
+        plain,
+        compute=SINGLE.name if shortens else plain.compute,
+        wider=shortens,
+        points=dict.fromkeys(found.formula.points, f"maybe {INPUT}"),
+        algorithm={local: (FORMULA, *ways) for local, ways in known.items() if ways},
+    )
+
+
+def lenient(op: Op, arrays: Arrays, *, strict: bool = False) -> Contract:
+    """Return a contract that holds no order of additions against a kernel, nor that a bias comes first, nor how
+    accurate its library is, be that the one where it runs or another; unless it is `strict`, also nothing about what is
+    no number, overflows or is subnormal."""
+    home, plain = platform_of(arrays, "cpu"), Contract()
+    accuracy = {name: max(_ULP, plain.ulp(name)) for name, each in records().items() if not each.is_exact}
+    found = replace(
+        home.undeclared(op), addend="any", accuracy={**accuracy, DIVIDE: _ULP / 2}, absolute=home.absolute,
+        platform="widens",
+    )  # fmt: skip
+    return found if strict else replace(found, nonfinite="unspecified", denormals="flush", zeros="any")
+
+
+def named_examples(
+    reference: Callable[..., Any], called: Mapping[str, str], examples: Sequence[Any] | Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return examples by what the reference calls them."""
+    if isinstance(examples, Mapping):
+        return examples
+    try:
+        names = [*inspect.signature(reference).parameters]
+    except (TypeError, ValueError):
+        names = [*called.values()]
+    return dict(zip(names, examples, strict=False))
+
+
+def _traced(dtypes: Sequence[str]) -> str:
+    """The dtype of the tensors that a reference is traced with: one of 16 bits where a kernel takes any, so that what
+    it rounds to that shows."""
+    return next((FORMATS[half].spelling for half in ("bf16", "f16") if half in dtypes), SINGLE.spelling)
+
+
+def _name(reference: Callable[..., Any]) -> str:
+    """The name of its op: its own, or with a word in front where there is an op of that name, such as "softmax"."""
+    plain = identifier(name_of(reference), "reference")
+    for name in (plain, f"reference_{plain}"[:31]):
+        if name not in OPS or OPS[name] is _MADE.get(name):
+            return name
+    raise CheckError(
+        f"reference {plain}: there are ops of the names {plain} and reference_{plain}: rename the function"
+    )

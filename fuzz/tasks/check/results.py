@@ -1,0 +1,162 @@
+"""How a check ends that does not pass: what is raised, and what it says."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import oracles
+from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.base.exits import Exit
+from fuzz.core.execute.pool import Pool
+from fuzz.findings.book import FindingBook
+from fuzz.findings.bucket import Bucket
+from fuzz.findings.tally import Tally
+from fuzz.report.brief import WIDTH, Provenance, brief, commands_of
+from fuzz.report.failure import full_text
+from fuzz.report.outline import broken_kernels
+from fuzz.report.totals import counted, largest_text, never_text, remarks
+from fuzz.report.use_outcome import outcome_of
+from fuzz.report.wrapping import columns
+from fuzz.tasks.check.plan import GIVEN, CheckPlan
+
+_INDENT = len("E       ")
+"""The columns that pytest takes beside each line of what a test raised."""
+_NAMED = len("fuzz.CheckFailed: ")
+"""And those before its first line."""
+
+
+class CheckFailed(AssertionError):  # noqa: N818 (named as test suites name it)
+    """The kernel failed, or nothing could be judged. The message is the whole report."""
+
+    __module__ = "fuzz"
+
+
+class CheckError(Exception):
+    """A check that cannot be made as it was asked for. The message says what to do."""
+
+    __module__ = "fuzz"
+
+
+class NotRunWarning(UserWarning):
+    """A target of a check that passed did not run here."""
+
+    __module__ = "fuzz"
+
+
+_OURS = tuple(f"{folder}/" for folder in (Path(__file__).parents[2], *oracles.__path__))
+_Hook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]
+
+
+def users(traceback: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without frames of ours."""
+    if traceback is None:
+        return None
+    more = users(traceback.tb_next)
+    if traceback.tb_frame.f_code.co_filename.startswith(_OURS):
+        return more
+    return TracebackType(more, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
+
+
+def reason_of(error: BaseException) -> BaseException | None:
+    """Return what a reference raised, without frames of ours; None where it was we who raised it."""
+    cause = error.__cause__
+    if cause is None or type(cause).__module__.startswith("oracles."):
+        return None
+    return cause.with_traceback(users(cause.__traceback__))
+
+
+def program_ends(before: _Hook, kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
+    """Show what ends a program that no test runner runs: where it is the report of a check, no frames of ours."""
+    if isinstance(error, (CheckFailed, CheckError)):
+        tb = users(tb)
+        error = error.with_traceback(tb)
+    before(kind, error, tb)
+
+
+sys.excepthook = partial(program_ends, sys.excepthook)
+
+
+def told(info: Any) -> bool:
+    """Whether pytest hides our frames: their message says everything. Those of an internal error are shown."""
+    return isinstance(info.value, (CheckFailed, CheckError))
+
+
+def report(
+    tally: Tally,
+    book: FindingBook,
+    pool: Pool,
+    targets: Sequence[Target],
+    todo: CheckPlan,
+    pack_option: tuple[str, ...],
+    *,
+    interrupted: bool = False,
+) -> str:
+    """What is wrong, in full; '' where everything that ran has passed, and something ran."""
+    if book.errors:
+        return "\n".join(book.errors)
+    if book.buckets:
+        origin = Provenance(todo.seed, todo.command, pack_option)
+        texts = list[str]()
+        for bucket in book.buckets.values():
+            texts.append(_text(bucket, origin, _NAMED if not texts else 0))
+        return "\n\n".join([*texts, *([book.trouble] if book.trouble else [])])
+    broken = broken_kernels(
+        (target.kernel.name, target.id, status.reason, status.broken)
+        for target in targets
+        if isinstance(status := pool.statuses.get(target.id), NotRun)
+    )
+    if broken:
+        return "\n\n".join(each.text("", whole=True) for each in broken)
+    outcome = outcome_of(tally, interrupted=interrupted)
+    if outcome.code is Exit.NOTHING_RAN:
+        return f"{outcome.ending}: {targets[0].id}: {_why_nothing(tally, pool)}"
+    return "" if outcome.passed else f"{outcome.ending}: {'; '.join(remarks(outcome))}; {todo.command}"
+
+
+def passed_line(
+    name: str, targets: Sequence[Target], tally: Tally, todo: CheckPlan, earlier: int, seconds: float
+) -> str:
+    """What a check that passed has run, and what never ran, such as 'softmax passed: 100 cases on torch-softmax@cpu in
+    2.1 s, extents in f32 up to 8,193 (rows 1,025, elements 16,384), seed 7'."""
+    ran = [target.id for target in targets if target.id in tally.targets and tally.targets[target.id].judged]
+    where = ran[0] if len(ran) == 1 else f"{len(ran)} targets"
+    outcome = outcome_of(tally)
+    before = f", {counted(earlier, 'case')} that failed before among them" if earlier else ""
+    cases = counted(tally.cases, "case")
+    said = f"{name} passed: {cases} on {where} in {seconds:.1f} s{before}"
+    return f"{said}, {largest_text(outcome.largest)}, seed {todo.seed}\n  {never_text(outcome.never)}"
+
+
+def meant_words(book: FindingBook) -> str:
+    """What a check is given to hold a kernel to the contract that fits it; '' where none does."""
+    fitting = [bucket.told.contract for bucket in book.buckets.values()]
+    said = next((each.says for each in fitting if each is not None and each.telling), "")
+    return f"  if that is meant, check with contract=dict({said})" if said else ""
+
+
+def width() -> int:
+    """Return the columns of what a check raises."""
+    return columns() - _INDENT
+
+
+def _text(bucket: Bucket, origin: Provenance, before: int) -> str:
+    """The first lines of the failure, and with -v all of it. A check typed at a prompt is unknown to `repro` and
+    `show`: all of it is told, and its case goes to a check."""
+    path, told = bucket.path if origin.pack_option else None, bucket.told
+    commands = commands_of(told, path, origin)
+    text = brief(told, commands, min(width(), WIDTH + before), before)
+    if path is None or GIVEN.options.verbose:
+        text += f"\n\n{full_text(told, commands, width=width())}"
+    if bucket.path is None or path is not None:
+        return text
+    return f"{text}\n  case file     {bucket.path}, to be run first by fuzz.check(..., cases=[...])"
+
+
+def _why_nothing(tally: Tally, pool: Pool) -> str:
+    reasons = [status.reason for status in pool.statuses.values() if isinstance(status, NotRun)]
+    return reasons[0] if reasons else f"none of {tally.cases} cases fits what the kernel takes"

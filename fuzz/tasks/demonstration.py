@@ -1,0 +1,92 @@
+"""What the demonstration shows: the kernel, an ordinary test that it passes, and what a search finds."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fuzz.core.base.capability import Capabilities
+from fuzz.core.base.errors import InternalError
+from fuzz.explain.explanation import Explanation
+from fuzz.report.brief import Commands, brief
+from fuzz.tasks.check.aside import found_by_check
+
+BLOCK = 4
+
+
+# As somebody who knows NumPy writes it: with a mistake. Its source is shown, so this stands outside.
+def softmax(x: Any) -> Any:
+    n = x.shape[-1]
+    below = x - x.max(-1, keepdims=True)
+    padding = [(0, 0)] * (x.ndim - 1) + [(0, -n % BLOCK)]
+    e = np.exp(np.pad(below, padding))  # should be padded with -inf
+    return (e / e.sum(-1, keepdims=True))[..., :n]
+
+
+SHAPE = (64, 1024)
+"""The usual shape: with nothing left over for any block."""
+_SEED = 1
+_CASES = 20
+_ABLE = Capabilities(empty=False, max={"n": 64})
+"""Short rows show the mistake as well as long ones, and are explained sooner."""
+
+
+@dataclass(frozen=True)
+class OrdinaryTest:
+    """What a test on normal values at the usual shape says."""
+
+    close: bool
+    largest: float
+    """The largest difference from the result in float64."""
+
+
+def ordinary_test() -> OrdinaryTest:
+    """The kernel beside a right softmax, as most tests compare them."""
+    x = np.random.default_rng(_SEED).standard_normal(SHAPE, dtype=np.float32)
+    got = softmax(x)
+    e = np.exp(x.astype(np.float64))
+    right = e / e.sum(-1, keepdims=True)
+    return OrdinaryTest(np.allclose(got, right), float(np.abs(got - right).max()))
+
+
+def found(explain_s: float) -> Explanation:
+    """What the search finds. Raises InternalError where it finds nothing: the bug is there."""
+    told = found_by_check(softmax, "softmax", _ABLE, explain_s, _SEED, "numpy", _CASES)
+    if not told:
+        raise InternalError("the planted bug was not found")
+    return replace(told[0], option="--explain-time")
+
+
+def planted_lines() -> Iterator[str]:
+    """Yield the kernel, and what an ordinary test says of it."""
+    yield f"A softmax in NumPy. It works in blocks of {BLOCK}, and pads the last one wrongly:"
+    yield ""
+    source = inspect.getsource(softmax).replace(": Any", "").replace(" -> Any", "")
+    yield from (f"    {line}".rstrip() for line in source.splitlines())
+    yield ""
+    test, (rows, n) = ordinary_test(), SHAPE
+    verdict = "passes" if test.close else "fails"
+    yield f"1. The usual test, numpy.allclose on normal values of {rows} x {n}: it {verdict}."
+    yield f"   The largest difference is {test.largest:.1g}: {n} is a multiple of {BLOCK}."
+    yield ""
+
+
+def told_text(told: Explanation, width: int) -> str:
+    """The first lines of every report of a failure, without commands: nothing is kept that these could name."""
+    return brief(told, Commands(), width)
+
+
+def next_lines(seconds: float) -> Iterator[str]:
+    """Yield how long it took, what the lines above mean, and what to type next."""
+    yield ""
+    yield f"   n is the length of a row. Found and explained in {seconds:.0f} s."
+    yield ""
+    yield "Next, try a kernel of yours (--kind is c, c++, cuda, triton, torch, numpy, ...):"
+    yield "    kernelfuzz init mine --kind numpy --from YOUR_FILE.py"
+    yield "    kernelfuzz run --pack mine --max-time 1m"
+    yield "Without --from, init writes a right softmax, which you change into your kernel."
+    yield "What the words of a report mean: kernelfuzz explain"

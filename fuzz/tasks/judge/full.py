@@ -1,0 +1,292 @@
+"""A task at its full size, where a whole replay of it would take too long: a solution runs once with all of the inputs,
+and some rows of what it returns are compared with a replay of the reference on those rows alone."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzz.campaign.search.groups import free_memory
+from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.base.case import STORAGE_LIMIT, Case
+from fuzz.core.base.dtypes import from_bits
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.base.text import printable
+from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.judge.judge import Judge
+from fuzz.tasks.check.replay_cases import ReplayCase, compared
+from fuzz.tasks.check.results import CheckError
+from fuzz.tasks.judge.asked import Asked
+from fuzz.tasks.judge.nameless import arrays_of, case_of
+from fuzz.tasks.judge.numbers import batch_of
+from fuzz.tasks.judge.own import beside, drawn_of, shapes_of
+from fuzz.tasks.judge.problem import Problem, of_module
+from fuzz.tasks.judge.replay import Replay, replay_of
+from fuzz.tasks.judge.ruling import FullSize, SolutionRuling, worst_of
+from fuzz.tasks.judge.solution import Solutions
+from fuzz.tasks.judge.source import ProblemError, executed, text_of
+from oracles.reference.dims import UnreadableError
+from oracles.reference.guard import first_difference
+from oracles.reference.replay import Replayed, ways_of
+
+_FILE = "full_size_"
+_BYTES = 32
+"""The bytes that an element takes here and in a worker, at most: it is in memory as a float about eight times."""
+_RUNS = 45
+"""A replay takes as long as so many calls of the reference, see `own`."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How large a task may be, and how much of it is compared."""
+
+    elements: int = 1 << 26
+    """Those of all inputs, weights and outputs together: a worker takes about 5 s to be given and to return so many."""
+    compared: int = 1 << 20
+    """Those of the largest tensor of the rows that are replayed: such a replay takes some seconds."""
+    row: int = 1 << 22
+    """Where a row has more than `compared`, but no more than these, the last one alone is replayed: twenty outputs of
+    it are in memory at once."""
+    seconds: float = 20.0
+    """What a solution may take, and half of it the replay."""
+
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A task, and the rows of it that are compared."""
+
+    problem: Problem
+    """The same of these rows alone."""
+    arrays: Mapping[str, NDArray[Any]]
+    """All of the inputs and weights."""
+    cut: frozenset[str]
+    """The inputs that have rows."""
+    count: int
+    rows: Sequence[int] = ()
+    seconds: float = 0.0
+    """What a call of the reference with all rows takes, about."""
+
+    def at(self, rows: Sequence[int]) -> Mapping[str, NDArray[Any]]:
+        """Return the inputs of some rows, floats as float64."""
+        found = {name: each[list(rows)] if name in self.cut else each for name, each in self.arrays.items()}
+        return {name: each.astype(np.float64) if each.dtype.kind == "f" else each for name, each in found.items()}
+
+
+def at_full_size(
+    asked: Asked, problem: Problem, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int,
+    limits: Limits = LIMITS,
+) -> tuple[SolutionRuling, ...]:  # fmt: skip
+    """Return rulings with what is said at the full size of a task of those that are not wrong already, where it was
+    made smaller or not tried before: who is wrong there is wrong."""
+    left = {
+        kernel: solutions[kernel] for kernel, each in zip(solutions, rulings, strict=True)
+        if each.verdict in ("right", "undecided") and problem.module is not None and _was_smaller(problem, each)
+    }  # fmt: skip
+    if not left:
+        return tuple(rulings)
+    try:
+        found = _judged(asked, _task(asked.against, seed, limits), left, seed, limits)
+    except (ProblemError, UnreadableError, CheckError) as error:
+        found = dict.fromkeys(left, _untried(printable(str(error))))
+    return tuple(_with_full(each, found.get(kernel)) for kernel, each in zip(solutions, rulings, strict=True))
+
+
+def _was_smaller(problem: Problem, ruling: SolutionRuling) -> bool:
+    own = ruling.own_shapes
+    return bool(problem.changed) if own is None else bool(own.changed) or own.verdict == "did not run"
+
+
+def _with_full(ruling: SolutionRuling, full: FullSize | None) -> SolutionRuling:
+    if full is None or full.verdict != "wrong":
+        return replace(ruling, full_size=full)
+    return replace(ruling, full_size=full, verdict="wrong", reason="it fails at the full size of the task")
+
+
+def _untried(reason: str) -> FullSize:
+    return FullSize({}, "did not run", 0, 0, "", reason)
+
+
+def _task(against: str, seed: int, limits: Limits) -> _Task:
+    """The inputs and weights of a seed. Raises ProblemError where they are too large, or where no rows of the reference
+    are calculated apart."""
+    import torch
+
+    path = Path(against.partition(":")[0])
+    text = text_of(path)
+    module = executed(path, text)
+    given_shapes, own_shapes = shapes_of(module)
+    _check_sizes([*given_shapes, *own_shapes], limits)
+    count = batch_of(text) or next((shape[0] for shape in given_shapes if shape), 0)
+    torch.manual_seed(seed)
+    try:
+        given = [*module.get_inputs()]
+    except (Exception, SystemExit) as error:  # whatever it raises
+        raise ProblemError(f"get_inputs raises {type(error).__name__}: {error}") from error
+    having = [at for at, each in enumerate(given) if hasattr(each, "shape") and tuple(each.shape[:1]) == (count,)]
+    if count < 2 or not having:
+        raise ProblemError("no input has a batch of several rows")
+    refusal: Exception | None = None
+    for cut in dict.fromkeys((tuple(having), tuple(having[:1]))):  # a matrix may be as long as a batch by chance
+        try:
+            return _with_rows(_cut(path, module, given, cut, count, seed), seed, limits)
+        except ProblemError:
+            raise
+        except (Exception, SystemExit) as error:  # whatever the reference raises
+            refusal = refusal or (error if isinstance(error, Exception) else RuntimeError(str(error)))
+    told = f"{type(refusal).__name__}: {refusal}".splitlines()[0]
+    raise ProblemError(told.removeprefix(f"{_TogetherError.__name__}: "))
+
+
+class _TogetherError(Exception):
+    """The rows of a reference hang together."""
+
+
+def _cut(path: Path, module: ModuleType, given: Sequence[Any], cut: Sequence[int], count: int, seed: int) -> _Task:
+    """The task, with the problem of its first and its last row."""
+    ends = [each[[0, count - 1]] if at in cut else each for at, each in enumerate(given)]
+    small, whole = ModuleType(module.__name__), ModuleType(module.__name__)
+    vars(small).update({**vars(module), "get_inputs": lambda: ends})
+    vars(whole).update({**vars(module), "get_inputs": lambda: given})
+    problem = of_module(path, small)[0]
+    assert problem.module is not None
+    own = problem.module
+    arrays = {name: _array(each) for name, each in drawn_of(whole, own, seed).items()}
+    names = frozenset(own.inputs[at] for at in cut)
+    return _Task(replace(problem, fixed={**problem.fixed, **problem.examples[0]}), arrays, names, count)
+
+
+def _array(tensor: Any) -> NDArray[Any]:
+    """The same as it is: NumPy lacks bfloat16."""
+    import torch
+
+    found: NDArray[Any] = (tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor).numpy()
+    return found.copy(order="C") if not found.flags.c_contiguous else found
+
+
+def _check_sizes(shapes: Sequence[tuple[int, ...]], limits: Limits) -> None:
+    largest, total = max(shapes, key=math.prod, default=()), sum(map(math.prod, shapes))
+    shape = "x".join(map(str, largest))
+    if math.prod(largest) * 4 > STORAGE_LIMIT:
+        raise ProblemError(f"a tensor is {shape}, and a worker holds at most {STORAGE_LIMIT >> 20} MiB")
+    if total > limits.elements:
+        raise ProblemError(f"its tensors have {total:,} elements, and more than {limits.elements:,} take too long")
+    if total * _BYTES > free_memory() // 4:
+        raise ProblemError(f"its tensors have {total:,} elements, for which too little memory is available")
+
+
+def _with_rows(task: _Task, seed: int, limits: Limits) -> _Task:
+    """The same with the rows that are compared: the first one, the last one, and others by the seed. Raises
+    ProblemError."""
+    ends, ways = (0, task.count - 1), ways_of(task.problem.reference)
+    outputs = ways.single(task.at(ends))
+    if any(each.shape[:1] != (2,) for each in outputs):
+        raise _TogetherError("its rows hang together: an output has no row for each")
+    made = [(task.count, *each.shape[1:]) for each in outputs]
+    _check_sizes([*(each.shape for each in task.arrays.values()), *made], limits)
+    shapes = [*made, *(task.arrays[name].shape for name in task.cut)]
+    row = max(1, *(math.prod(shape[1:]) for shape in shapes))
+    if row > limits.row:
+        raise ProblemError(f"one of its rows has {row:,} elements, and more than {limits.row:,} take too long")
+    most = min(task.count, max(limits.compared // row, 1))
+    middle = random.Random(seed).sample(range(1, task.count - 1), max(most - 2, 0))
+    rows = _rows(task, most, middle)
+    began = time.process_time()
+    ways.single(task.at(rows))
+    took = (time.process_time() - began) / most
+    few = min(most, int(limits.seconds / 2 / max(took * _RUNS, 1e-9)))
+    if not few:
+        raise ProblemError(f"a replay of one of its rows takes too long: {took * _RUNS:.0f} s")
+    _check_apart(task, rows if most > 1 else ends)
+    return replace(task, rows=_rows(task, few, middle), seconds=took * task.count)
+
+
+def _rows(task: _Task, count: int, middle: Sequence[int]) -> list[int]:
+    """Return that many rows: the last one, the first one, then others."""
+    return [*range(min(count - 1, 1)), *sorted(middle[: max(count - 2, 0)]), task.count - 1]
+
+
+def _check_apart(task: _Task, rows: Sequence[int]) -> None:
+    """Raise _TogetherError where the reference has other values for some rows apart and in another order."""
+    exact, last = ways_of(task.problem.reference).exact, len(rows) - 1
+    whole = exact(task.at(rows))
+    for order in ([last, 0], [*range(last - 1, 0, -1)]) if last > 1 else ([1], [0]):
+        parts = exact(task.at([rows[at] for at in order]))
+        for part, each in zip(parts, whole, strict=True):
+            wanted = each[order] if each.shape[:1] == (len(rows),) else each
+            if part.shape != wanted.shape or part.shape[:1] != (len(order),) or _differ(part, wanted):
+                raise _TogetherError("its rows hang together: the reference has other values for them apart")
+
+
+def _differ(one: NDArray[Any], two: NDArray[Any]) -> bool:
+    return first_difference(one.astype(np.float64), two.astype(np.float64)) is not None
+
+
+def _judged(asked: Asked, task: _Task, solutions: Solutions, seed: int, limits: Limits) -> Mapping[str, FullSize]:
+    """What is said of solutions, by their kernels. Raises ProblemError."""
+    some = task.at(task.rows)
+    files = {name: (words, beside(each, _FILE)) for name, (words, each) in solutions.items()}
+    replay = replay_of(asked, replace(task.problem, own=lambda _: some), files)
+    if task.seconds > limits.seconds and all(each.name.place != "cuda" for each in replay.targets):
+        raise ProblemError(f"a call takes about {task.seconds:.0f} s")
+    meant, recipes = replay.meant, dict.fromkeys(some, "its own")
+    drawn = ReplayCase(some, recipes, meant.floats[0])
+    outputs = meant.outputs(drawn)
+    wanted = meant.replays(arrays_of(case_of(drawn, outputs, replay.op, seed, 1)))
+    if wanted is None:
+        raise ProblemError("the reference raises where it is replayed")
+    whole = {name: ((task.count, *shape[1:]), dtype) for name, (shape, dtype) in outputs.items()}
+    case = case_of(ReplayCase(task.arrays, recipes, meant.floats[0]), whole, replay.op, seed, 1)
+    limit = min(asked.case_limit or limits.seconds, limits.seconds)
+    found = dict[str, list[FullSize]]()
+    for target in replay.targets:  # one after the other, as each holds all of it
+        outcome = _outcome(target, case, limit)
+        said = _untried(outcome) if isinstance(outcome, str) else _said(replay, task, case, wanted, outcome)
+        found.setdefault(target.kernel.name, []).append(said)
+    return {
+        name: next(each for each in said if each.verdict == worst_of(one.verdict for one in said))
+        for name, said in found.items()
+    }
+
+
+def _outcome(target: Target, case: Case, limit: float) -> Outcome | str:
+    """What became of a call, or why none was made. Who has too little memory or time is not held against a solution."""
+    with WorkerPool([target], limit=limit) as pool:
+        status = pool.statuses[target.id]
+        if isinstance(status, NotRun):
+            return status.reason
+        outcome = pool.submit([case]).outcomes()[0].get(target.id)
+    if outcome is None:
+        return "it is not given cases as large"
+    lacks_memory = outcome.status is Status.RAISED and "memory" in outcome.detail.lower()
+    if lacks_memory or outcome.status in (Status.HUNG, Status.DIED, Status.NOT_RUN, Status.MISUSED):
+        return printable(outcome.detail) or outcome.status.value
+    return outcome
+
+
+def _said(replay: Replay, task: _Task, case: Case, wanted: Sequence[Replayed], outcome: Outcome) -> FullSize:
+    assert task.problem.module is not None
+    shapes = {name: each.shape for name, each in task.arrays.items() if name in task.problem.module.inputs}
+    elements = sum(each.layout.size for each in case.outputs.values())
+    verdict, words = Judge(case).apart_from_values(outcome)
+    if verdict is not None:
+        return FullSize(shapes, "wrong", 0, elements, f"{verdict.name}: {words}", "")
+    returned = [
+        from_bits(outcome.outputs[name], each.dtype, each.layout.shape)[list(task.rows)].astype(np.float64)
+        for name, each in case.outputs.items()
+    ]
+    found = compared(wanted, returned, replay.meant.floats[0], [*case.outputs], task.rows)
+    if found.wrong or found.judged:
+        return FullSize(shapes, "wrong" if found.wrong else "right", found.judged, elements, found.wrong, "")
+    return FullSize(shapes, "undecided", 0, elements, "", "no element of the rows that were compared is decided")

@@ -1,0 +1,105 @@
+"""`fuzz.check_module`: a module of torch held against another one, from inside a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fuzz.core.base.capability import Capabilities
+from fuzz.tasks.check.check import CheckError, check
+from fuzz.tasks.check.reference import contract_of
+from fuzz.tasks.check.results import told
+from fuzz.tasks.judge.problem import Problem, of_module
+from fuzz.tasks.judge.solution import calls_of
+from fuzz.tasks.judge.source import ProblemError, identifier, signed
+from fuzz.tasks.judge.written import derived, floats_of
+from oracles.op import Op
+from oracles.ops import OPS
+from oracles.reference.derive import FINITE
+
+__tracebackhide__ = told
+_MADE: dict[str, Op] = {}
+"""The ops of earlier checks, by name: one gives way to the next."""
+
+
+def check_module(
+    mine: Callable[..., Any],
+    model: Callable[..., Any],
+    get_inputs: Callable[[], Sequence[Any]],
+    get_init_inputs: Callable[[], Sequence[Any]] = tuple,
+    *,
+    any_values: bool = False,
+    max_cases: int | None = None,
+    max_time: float | None = None,
+    seed: int | None = None,
+) -> None:
+    """Search for inputs and weights with which a module of the class `mine` is wrong, held against one of `model`;
+    raise CheckFailed where there are any.
+
+    Both are made of `get_init_inputs()`, and stay in the mode in which they are constructed. `mine` is given the
+    weights of `model`, by their names or by their shapes. The extents of weights stay as they are; those of the inputs
+    vary. What `get_inputs()` always draws, such as a triangle, cases have too, unless there may be `any_values`. All
+    runs in this process, on the CPU.
+    """
+    said = ModuleType(_name(model))
+    vars(said).update(Model=model, get_inputs=get_inputs, get_init_inputs=get_init_inputs)
+    refusal: ProblemError | None = None
+    for problem in of_module(Path(said.__name__), said):
+        try:
+            found = derived(problem, FINITE, any_values=any_values)
+        except ProblemError as error:
+            refusal = refusal or error
+            continue
+        assert problem.module is not None
+        if problem.module.mode.random:
+            name = getattr(model, "__name__", "Model")
+            raise CheckError(
+                f"{name} draws random numbers in training mode, as constructed, so no result is right or wrong. "
+                f"To check it in eval(), give lambda *args: {name}(*args).eval(), and the other one so"
+            )
+        dtypes, outputs = tuple(floats_of(problem)), [each.name for each in found.op.outputs]
+        capabilities = Capabilities(dtypes=dtypes, empty=False)
+        if OPS.get(found.op.name) is _MADE.get(found.op.name, found.op):  # the op of an earlier check
+            OPS.pop(found.op.name)
+        _MADE[found.op.name] = found.op
+        contract = contract_of(found, "torch", dtypes, strict=False)
+        check(
+            _function(mine, problem, found.op), op=found.op, contract=contract, capabilities=capabilities,
+            returns=outputs if len(outputs) > 1 else (), name=_name(mine), max_cases=max_cases, max_time=max_time,
+            seed=seed,
+        )  # fmt: skip
+        return
+    raise CheckError(str(refusal))
+
+
+def _function(mine: Callable[..., Any], problem: Problem, op: Op) -> Callable[..., Any]:
+    """A function of the tensors of an op, which calls a module with these weights."""
+    import torch
+
+    known: dict[str, Any] = {"ModelNew": mine}
+
+    def said(value: Any) -> str:
+        known[name := f"_given_{len(known)}"] = value
+        return name
+
+    names = [each.name for each in op.inputs]
+    exec(calls_of(problem, names, [each.name for each in op.outputs], said), known)
+    made, before = known["_judged_model"](torch.zeros(()))
+    assert problem.module is not None
+    weights = {name: own for name, own in problem.module.weights.items() if name in names}
+    shapes = {own: [op.fixed[dim] for dim in op.operand(name).axes] for name, own in weights.items()}
+    try:
+        with torch.no_grad():
+            known["_judged_fill"](made, before, {own: torch.zeros(shape) for own, shape in shapes.items()})
+    except RuntimeError as error:  # of another shape
+        raise CheckError(str(error)) from None
+    found = signed(known["judged"], _name(mine), names)
+    vars(found)["training"] = made.training
+    vars(found)["__wrapped__"] = type(made).forward  # whose lines are shown
+    return found
+
+
+def _name(module: Callable[..., Any]) -> str:
+    return identifier(getattr(module, "__name__", "module"))

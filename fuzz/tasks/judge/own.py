@@ -1,0 +1,244 @@
+"""A task at its own shapes: the inputs and weights that come with a `Model`, as they are. A search replaces its large
+numbers, so that it tells of a solution that takes other shapes, and not of one that takes these."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from fuzz.core.base.text import printable
+from fuzz.tasks.check.replay_cases import ReplayCase
+from fuzz.tasks.check.results import CheckError
+from fuzz.tasks.judge.asked import Asked
+from fuzz.tasks.judge.numbers import with_smaller_batches
+from fuzz.tasks.judge.problem import SEED, Module, Problem, of_module
+from fuzz.tasks.judge.replay import Replay, replay_of
+from fuzz.tasks.judge.ruling import OwnShapes, SolutionRuling
+from fuzz.tasks.judge.solution import Solution, Solutions
+from fuzz.tasks.judge.source import ProblemError, executed, text_of
+from fuzz.tasks.judge.summary import shapes_text
+from oracles.reference.dims import UnreadableError
+
+CASES = 5
+"""The cases at a task's own shapes beside a search: as many as KernelBench tries."""
+_MOST_ELEMENTS, _ENOUGH_ELEMENTS = 1 << 22, 1 << 20
+"""No tensor has more, as twenty outputs of a case are in memory at once; where a smaller batch makes them fewer, there
+are no more than enough: a million takes a second or two."""
+_MOST_OF_ALL = 1 << 21
+"""The elements of the inputs of all cases beside a search, but for the first."""
+_RUNS = 45
+"""The calls of the reference that take as long as a case of a replay: those that round at random take several times as
+long, and float64 twice."""
+_SECONDS, _SECONDS_ALONE = 5.0, 60.0
+"""Those for all cases beside a search, and where nothing else decides."""
+_FILE, _ONE_SEED, _OTHER_MODE = "own_shapes_", "one_seed_", "other_mode_"
+_IN_OTHER_MODE = 12
+"""The cases in the other mode, a quarter of those by which a replay judges alone."""
+_RANDOM = (
+    "in training mode, as constructed, Model draws random numbers, so no result is right or wrong. To judge eval() "
+    "alone, write self.eval() at the end of its __init__"
+)
+
+
+def own_problem(against: str, *, one_seed: bool = False) -> Problem:
+    """Return the problem of a `Model` with its own inputs and weights alone, all weights from one seed or of each case
+    its own. Raises ProblemError if it has no `Model`, or if its tensors are too large to be replayed."""
+    path = Path(against.partition(":")[0])
+    module, changed = _small_enough(path, text_of(path))
+    try:
+        problem = of_module(path, module)[0]
+    except (Exception, SystemExit) as error:  # whatever it raises
+        raise ProblemError(f"{path}: {type(error).__name__}: {error}") from error
+    assert problem.module is not None
+    own = replace(problem.module, one_seed=one_seed or problem.module.one_seed)
+
+    def drawn(seed: int) -> Mapping[str, NDArray[Any]]:
+        return {name: _array(each) for name, each in drawn_of(module, own, seed).items()}
+
+    fixed = {**problem.fixed, **problem.examples[0]}
+    return replace(problem, fixed=fixed, module=own, own=drawn, changed=changed)
+
+
+def _small_enough(path: Path, text: str) -> tuple[ModuleType, str]:
+    """The module, with a smaller batch where a tensor has too many elements otherwise, and that in words. Raises
+    ProblemError."""
+    module = executed(path, text)
+    if not hasattr(module, "Model") or not hasattr(module, "get_inputs"):
+        raise ProblemError(f"{path}: no shapes come with it: it has no Model with get_inputs")
+    changed, largest, smaller = "", _largest(module), with_smaller_batches(text)
+    while math.prod(largest) > _ENOUGH_ELEMENTS and (fewer := next(smaller, None)) is not None:
+        name, size, tree = fewer
+        module = executed(path, text, tree)
+        changed, largest = f"{name} = {size}, as more takes too long", _largest(module)
+    if math.prod(largest) <= _MOST_ELEMENTS:
+        return module, changed
+    shape = "x".join(map(str, largest))
+    raise ProblemError(f"a tensor is {shape}, and one of more than {_MOST_ELEMENTS:,} takes too long")
+
+
+def _largest(module: ModuleType) -> tuple[int, ...]:
+    """The shape of the largest tensor that it is given, has or returns. Raises ProblemError."""
+    return max((shape for some in (*shapes_of(module), _returned(module)) for shape in some), key=math.prod, default=())
+
+
+def _returned(module: ModuleType) -> Sequence[tuple[int, ...]]:
+    """The shapes of the tensors that a model returns, without any made; none where that takes values."""
+    import torch
+
+    with suppress(Exception, SystemExit), torch.device("meta"):
+        made_of = tuple(module.get_init_inputs()) if hasattr(module, "get_init_inputs") else ()
+        found = module.Model(*made_of)(*module.get_inputs())
+        return [tuple(each.shape) for each in (found if isinstance(found, (tuple, list)) else [found])]
+    return []
+
+
+def shapes_of(module: ModuleType) -> tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]:
+    """Return the shapes of the tensors that a model is given, and of those that it has. No tensor is made to find out,
+    unless the model itself reads a number out of one. Raises ProblemError."""
+    import torch
+
+    def made(device: str) -> tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]:
+        with torch.device(device):
+            made_of = tuple(module.get_init_inputs()) if hasattr(module, "get_init_inputs") else ()
+            given = [tuple(each.shape) for each in module.get_inputs() if hasattr(each, "shape")]
+            return given, [tuple(each.shape) for each in module.Model(*made_of).state_dict().values()]
+
+    try:
+        with suppress(RuntimeError, NotImplementedError):
+            return made("meta")
+        return made("cpu")
+    except (Exception, SystemExit) as error:  # whatever it raises
+        raise ProblemError(f"how large they are is not known: {type(error).__name__}: {error}") from error
+
+
+def drawn_of(module: ModuleType, own: Module, seed: int) -> Mapping[str, Any]:
+    """Return the inputs and weights of a seed, as tensors. Weights that are all alike, as ones of a norm are, would not
+    tell whether they are used: those are moved a little, unless a solution keeps its own."""
+    import torch
+
+    torch.manual_seed(SEED if own.one_seed else seed)
+    model = module.Model(*own.made_of)
+    if own.one_seed:
+        torch.manual_seed(seed)
+    given = dict(zip(own.inputs, module.get_inputs(), strict=False))
+    state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    found = {name: each for name, each in given.items() if name not in own.constants}
+    for name, called in own.weights.items():
+        each = state[called].detach()
+        is_alike = not own.one_seed and each.numel() > 0 and bool((each == each.flatten()[0]).all())
+        found[name] = each + (torch.rand_like(each) - 0.5) / 2 if is_alike else each
+    return {name: each.detach() for name, each in found.items()}
+
+
+def _array(tensor: Any) -> NDArray[Any]:
+    import torch
+
+    found: NDArray[Any] = (tensor.to(torch.float64) if tensor.is_floating_point() else tensor).numpy()
+    return found.copy(order="C")  # `ascontiguousarray` gives a number a dimension
+
+
+def own_shapes(
+    asked: Asked, problem: Problem, solutions: Solutions, seed: int, screen: Console, *, one_seed: bool = False
+) -> Mapping[str, OwnShapes]:
+    """Return what is said of solutions at the shapes that come with a problem, by their kernels; nothing where none
+    do."""
+    if problem.module is None or not solutions:
+        return {}
+    try:
+        own = own_problem(asked.against, one_seed=one_seed)
+        # In the same folder, which the sandbox shows.
+        file = _ONE_SEED if one_seed else _FILE
+        replay = replay_of(asked, own, {name: (words, beside(each, file)) for name, (words, each) in solutions.items()})
+        case, outputs, seconds = _measured(replay, seed)
+        assert own.module is not None
+        shapes = {name: each.shape for name, each in case.arrays.items() if name in own.module.inputs}
+        cases = min(CASES, int(_SECONDS / seconds), max(_MOST_OF_ALL // case.elements, 1))
+        if any(np.prod(shape) > _MOST_ELEMENTS for shape, _ in outputs.values()) or not cases:
+            raise ProblemError(f"they are {shapes_text(shapes)}, of which a case takes too long: {seconds:.0f} s")
+        found = replay.rulings(replay.run(cases, seed, (), screen))
+    except (CheckError, ProblemError, UnreadableError) as error:
+        reason = printable(str(error))
+        return dict.fromkeys(solutions, OwnShapes({}, "", "did not run", 0, 0, (), reason))
+    return {
+        name: OwnShapes(shapes, own.changed, each.verdict, each.judged, each.failing, each.failures, each.reason)
+        for name, each in found.items()
+    }
+
+
+def with_one_seed(
+    asked: Asked, problem: Problem, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int, screen: Console
+) -> tuple[SolutionRuling, ...]:
+    """Return rulings with what is said of those that are wrong at a task's own shapes if each solution keeps the
+    weights of its construction."""
+    left = {
+        kernel: solutions[kernel] for kernel, each in zip(solutions, rulings, strict=True)
+        if problem.module is not None and problem.module.weights and solutions[kernel][1].is_module
+        and (each if problem.own or each.own_shapes is None else each.own_shapes).verdict == "wrong"
+    }  # fmt: skip
+    found = own_shapes(asked, problem, left, seed, screen, one_seed=True)
+    return tuple(replace(each, one_seed=found.get(name)) for name, each in zip(solutions, rulings, strict=True))
+
+
+def in_other_mode(
+    asked: Asked, problem: Problem, solutions: Solutions, seed: int, screen: Console
+) -> Mapping[str, SolutionRuling]:
+    """Return what a replay says of solutions in the other mode, by their kernels; nothing where the reference is the
+    same there."""
+    other = problem.in_other_mode
+    if other is None:
+        return {}
+    files = {name: (words, beside(each, _OTHER_MODE)) for name, (words, each) in solutions.items()}
+    try:
+        replay = replay_of(asked, other, files)
+        return replay.rulings(replay.run(min(_IN_OTHER_MODE, affordable(replay, seed)), seed, (), screen))
+    except (CheckError, ProblemError, UnreadableError) as error:
+        reason = printable(str(error))
+        return {name: SolutionRuling(words, "did not run", 0, 0, {}, (), reason) for name, (words, _) in files.items()}
+
+
+def with_mode(ruling: SolutionRuling, problem: Problem, other: SolutionRuling | None) -> SolutionRuling:
+    """Return a ruling with what is said in the other mode. One in the other mode alone is undecided unless it is
+    wrong."""
+    if problem.module is None or not problem.module.mode.random or ruling.verdict != "right":
+        return replace(ruling, other_mode=other)
+    return replace(ruling, verdict="undecided", reason=f"right {problem.module.mode.text}; {_RANDOM}")
+
+
+def affordable(replay: Replay, seed: int) -> int:
+    """Return how many cases there is time for where these decide alone: one at least."""
+    return min(replay.asked.replays, int(_SECONDS_ALONE / _measured(replay, seed)[2]) or 1)
+
+
+def _measured(replay: Replay, seed: int) -> tuple[ReplayCase, Mapping[str, tuple[tuple[int, ...], str]], float]:
+    """A case, its outputs, and the seconds that its replay takes."""
+    case = next(replay.meant.cases(seed))
+    began = time.process_time()
+    outputs = replay.meant.outputs(case)
+    return case, outputs, max(time.process_time() - began, 1e-6) * _RUNS
+
+
+def with_own(ruling: SolutionRuling, own: OwnShapes | None) -> SolutionRuling:
+    """Return a ruling with what is said at the shapes that come with the problem: who is wrong there is wrong."""
+    if own is None or not (own.judged or ruling.judged):  # it did not run: the ruling says why
+        return ruling
+    if own.verdict != "wrong" or ruling.verdict == "wrong":
+        return replace(ruling, own_shapes=own)
+    said = "".join(f": {each['said']}" for each in own.failures[:1] if not ruling.judged)  # else more than that is told
+    reason = f"it fails at the shapes that come with the task{said}"
+    return replace(ruling, own_shapes=own, verdict="wrong", reason=reason)
+
+
+def beside(solution: Solution, before: str) -> Solution:
+    """Return the same in another file, beside that of a search: what calls it is written at its end."""
+    file = f"{before}{solution.file}"
+    return replace(solution, file=file, files={**solution.files, file: solution.files[solution.file]})

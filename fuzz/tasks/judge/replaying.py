@@ -1,0 +1,113 @@
+"""Solutions judged by the reference itself, replayed in float64: where no formula is read from it, or at the shapes
+that come with it. A weaker judge."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import replace
+
+import numpy as np
+from rich.console import Console
+
+from fuzz.core.generate.observed import words_of
+from fuzz.references.examples import DRAWN
+from fuzz.report.console import print_lines
+from fuzz.report.wrapping import wrapped_text
+from fuzz.tasks.check.replay_cases import DTYPES, WEAKER
+from fuzz.tasks.check.results import CheckError
+from fuzz.tasks.judge.asked import Asked, Judged
+from fuzz.tasks.judge.full import at_full_size
+from fuzz.tasks.judge.own import affordable, in_other_mode, own_problem, own_shapes, with_mode, with_one_seed, with_own
+from fuzz.tasks.judge.problem import Problem
+from fuzz.tasks.judge.replay import Replay, replay_of
+from fuzz.tasks.judge.ruling import VERSION, Ruling, SolutionRuling, worst_of
+from fuzz.tasks.judge.solution import Solutions, solutions_of
+from fuzz.tasks.judge.source import ProblemError
+from fuzz.tasks.judge.summary import failures_told, summary
+from oracles.reference.asked import titled
+from oracles.reference.dims import UnreadableError, shapes_text
+
+_UNEXERCISED = (
+    "not exercised by a replay: strides, other ranks, the order of sums; failures are not explained, nor kept as cases"
+)
+_OTHERS = "not exercised, as only the shapes that come with the task were asked for: other shapes"
+_UNPROBED = "not exercised, as a case takes long: other ways to make the same call"
+_PROBED = 4
+"""With fewer cases none is called in other ways, each of which has other values, whose replay takes as long."""
+_UNREAD = "not exercised, as the reference is neither read nor replayed there: other shapes"
+
+
+def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, width: int) -> Judged:
+    """Judge solutions of a problem that is not read, because of `why`, or by its own inputs alone; where it takes no
+    others than those, also by these. Raises ProblemError."""
+    solutions = solutions_of(asked.solutions, problem, asked.against)
+    try:
+        replay = replay_of(asked, problem, solutions)
+        seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed  # not before: no solution can know it
+        return _judged(asked, problem, why, screen, width, replay, solutions, seed)
+    except (CheckError, ProblemError, UnreadableError) as error:
+        is_ours = isinstance(error, ProblemError)
+        refusal = str(error) if is_ours else f"{asked.against}: {error}" if isinstance(error, CheckError) else why
+        if problem.module is None or problem.own is not None:
+            raise ProblemError(refusal or str(error)) from error
+        try:
+            own = own_problem(asked.against)
+        except ProblemError as worse:
+            raise ProblemError(f"{refusal}; at the shapes that come with it: {worse}") from error
+    return judged_by_replay(asked, own, why, screen, width)
+
+
+def _judged(
+    asked: Asked, problem: Problem, why: str, screen: Console, width: int, replay: Replay, solutions: Solutions,
+    seed: int,
+) -> Judged:  # fmt: skip
+    title, dims = titled(replay.meant.asked.reference), replay.meant.asked.dims
+    sizes = replay.meant.asked.fixed if problem.own else {}
+    shapes = shapes_text({each: [sizes.get(dim, dim) for dim in some] for each, some in dims.items()})
+    but = f", but for {problem.changed}" if problem.changed else ""
+    how = ", ".join([
+        *([f"at the shapes that come with it{but}"] if problem.own else []),
+        *([f"as it cannot be read: {_reason(why, title)}"] if why else []),
+        *([f"kept as in {DRAWN}: {words_of(replay.meant.kept)}"] if replay.meant.kept else []),
+    ])  # fmt: skip
+    returns = ", ".join(each.name for each in replay.op.outputs)
+    said = f"{title}: {shapes} -> {returns}, replayed, {how}"
+    print_lines(screen, [said, WEAKER])
+    began = time.monotonic()
+    cases = affordable(replay, seed) if problem.own and why else asked.replays
+    laws = replay.laws if cases >= min(_PROBED, asked.replays) else ()
+    run = replay.run(cases, seed, laws, screen)
+    found = replay.rulings(run)
+    own = {} if problem.own else own_shapes(asked, problem, solutions, seed, screen)
+    other = in_other_mode(asked, problem, solutions, seed, screen)
+    rulings = tuple(_unless_changed(with_own(each, own.get(kernel)), problem) for kernel, each in found.items())
+    rulings = at_full_size(asked, problem, solutions, rulings, seed)
+    rulings = tuple(with_mode(each, problem, other.get(kernel)) for kernel, each in zip(found, rulings, strict=True))
+    rulings = with_one_seed(asked, problem, solutions, rulings, seed, screen)
+    elapsed = time.monotonic() - began
+    floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(run.floors.items()) if each}
+    never = (
+        (_UNREAD if why else _OTHERS) if problem.own else "",
+        replay.meant.asked.left_out,
+        run.came.never(DTYPES).text,
+    )
+    ruling = Ruling(
+        VERSION, worst_of(each.verdict for each in rulings), asked.against, said, "replay", WEAKER, seed, run.cases,
+        str(replay.folder), run.probes, floors, {}, problem.never,
+        (_UNEXERCISED, *filter(None, never), *([] if laws else [_UNPROBED]), *problem.remarks), rulings, *problem.modes,
+    )  # fmt: skip
+    told = [text for kernel, each in zip(found, rulings, strict=True) for text in failures_told(kernel, each.failures)]
+    texts = (wrapped_text(each, width) for each in (*told, summary(ruling, elapsed)))
+    return Judged(ruling, "\n\n".join(texts))
+
+
+def _unless_changed(ruling: SolutionRuling, problem: Problem) -> SolutionRuling:
+    """The ruling of a solution that need only be right at a task's own shapes: it is not wrong for what is none."""
+    if not problem.changed or ruling.verdict != "wrong":
+        return ruling
+    return replace(ruling, verdict="undecided", reason=f"it fails, but at none of the task's shapes: {problem.changed}")
+
+
+def _reason(why: str, title: str) -> str:
+    return why.removeprefix(f"{title} cannot be read: ")

@@ -1,0 +1,290 @@
+"""What is judged: the files of a solution, and the function that calls it as kernels are called. Nothing of it is run
+here."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fuzz.core.adapters.signature import belonging
+from fuzz.tasks.judge.problem import KERNEL, MODULE, SEED, Module, Problem
+from fuzz.tasks.judge.source import ProblemError, chosen_function, definitions, kernel_name, text_of
+from fuzz.tasks.judge.words import files_in, framework_of
+
+ENTRY = "judged"
+"""The function that calls a solution: it stands at the end of its file, whose lines keep their numbers so."""
+_HEAD = "\n\n# How kernelfuzz calls it.\n"
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The files of a solution by their names, and what is called."""
+
+    name: str
+    files: Mapping[str, str]
+    file: str
+    """The one in which it is."""
+    function: str
+    framework: str
+    parameters: tuple[str, ...]
+    """Those of the function; of a module none."""
+    needed: tuple[str, ...] = ()
+    """Those that have no default."""
+    returns: bool = False
+    """Whether it returns something that it was not given."""
+    beside: Mapping[str, Path] = field(default_factory=dict)
+    """What else it reads at home, by its name there."""
+
+    @property
+    def is_module(self) -> bool:
+        """Whether it is a class, whose instances are called."""
+        return self.function == MODULE
+
+    def written(self, problem: Problem, inputs: Sequence[str], outputs: Sequence[str]) -> Mapping[str, str]:
+        """Return its files; the one in which it is has `judged` at its end, whose parameters are tensors of the op."""
+        entry = calls_of(problem, inputs, outputs) if self.is_module else _of_function(self, inputs, outputs, problem)
+        return {**self.files, self.file: f"{self.files[self.file]}{_HEAD}{entry}"}
+
+
+Solutions = Mapping[str, tuple[str, Solution]]
+"""The words for each, and what was read, by the name of its kernel."""
+
+
+def solution_of(words: str, problem: Problem, against: str = "") -> Solution:
+    """Return the solution in a file: a function, which `FILE:NAME` names where the file has several; `ModelNew`, where
+    the problem is a `Model` and there is one; or JSON with sources and an entry point. What lies beside it and belongs
+    to it comes along, but not what it is judged against. Raises ProblemError."""
+    path, _, name = words.partition(":")
+    text = text_of(Path(path))
+    if Path(path).suffix == ".json":
+        return _of_json(Path(path), text, problem)
+    file, others = Path(path).name, problem.data.files if problem.data is not None else {}
+    beside = {each: place for each, place in belonging(Path(path), text).items() if _is_shown(place, against, problem)}
+    own = {each: text_of(place) for each, place in beside.items() if place.suffix == ".py"}
+    found = _of_source(path, {**others, **own, file: _beside(text, others)}, file, name, problem)
+    return replace(found, beside={each: place for each, place in beside.items() if each not in own})
+
+
+def _is_shown(path: Path, against: str, problem: Problem) -> bool:
+    """Whether a solution may see what lies beside it. A task has its reference in its folder."""
+    place = Path(against.partition(":")[0]).resolve()
+    folder = place if place.is_dir() else place.parent
+    return path.resolve() != place and (problem.data is None or path.resolve().parent != folder)
+
+
+def solutions_of(words: tuple[str, ...], problem: Problem, against: str) -> Solutions:
+    """Return the words for each solution, of files and of those in folders, and what is read of it, by the name of its
+    kernel. Raises ProblemError."""
+    found = dict[str, tuple[str, Solution]]()
+    for each in files_in(words):
+        solution = solution_of(each, problem, against)
+        found[kernel_name(solution.name, [*found])] = each, solution
+    return found
+
+
+def _beside(text: str, others: Iterable[str]) -> str:
+    """The text with imports of the modules that come with a problem as of what lies beside it; its lines remain."""
+    stems = "|".join(re.escape(Path(each).stem) for each in others)
+    if not stems:
+        return text
+    text = re.sub(rf"^(\s*)from ({stems}) import ", r"\1from .\2 import ", text, flags=re.MULTILINE)
+    return re.sub(rf"^(\s*)import ({stems})(?=\s*(#|$))", r"\1from . import \2", text, flags=re.MULTILINE)
+
+
+def _of_source(path: str, files: Mapping[str, str], file: str, name: str, problem: Problem) -> Solution:
+    defined, parameters, needed = definitions(Path(path), files[file]), tuple[str, ...](), tuple[str, ...]()
+    returns = False
+    if problem.module is not None and not name and MODULE in defined:
+        function = MODULE
+    else:
+        if problem.module is not None and not any(isinstance(each, ast.FunctionDef) for each in defined.values()):
+            raise ProblemError(f"{path}: it has no class {MODULE}, as the solution of a Model has, and no function")
+        function = chosen_function(path, defined, name, (KERNEL, "run", "custom_kernel", problem.name, "kernel"))
+        node = defined[function]
+        assert isinstance(node, ast.FunctionDef)
+        parameters, needed = _parameters(node)
+        returns = any(map(partial(_is_made, parameters), _returned(node)))
+    return Solution(Path(path).stem, files, file, function, framework_of(files.values()), parameters, needed, returns)
+
+
+def _of_json(path: Path, text: str, problem: Problem) -> Solution:
+    try:
+        said = json.loads(text)
+        files = {Path(str(each["path"])).name: str(each["content"]) for each in said["sources"]}
+        file, _, function = str(said["spec"]["entry_point"]).partition("::")
+        found = _of_source(str(path), files, Path(file).name, function, problem)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ProblemError(f"{path}: it is no solution with sources and spec.entry_point: {error!r}") from error
+    return found
+
+
+def _parameters(node: ast.FunctionDef) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """All parameters of a function, and those that have no default."""
+    own = node.args
+    places = [each.arg for each in (*own.posonlyargs, *own.args)]
+    keywords = [each.arg for each, usual in zip(own.kwonlyargs, own.kw_defaults, strict=True) if usual is None]
+    needed = places[: len(places) - len(own.defaults)]
+    return (*places, *(each.arg for each in own.kwonlyargs)), (*needed, *keywords)
+
+
+def _returned(node: ast.AST) -> Iterator[ast.expr]:
+    """What a function returns, but not those that are defined in it."""
+    for each in ast.iter_child_nodes(node):
+        if isinstance(each, ast.Return) and each.value is not None:
+            yield from each.value.elts if isinstance(each.value, ast.Tuple) else [each.value]
+        elif not isinstance(each, (ast.FunctionDef, ast.Lambda, ast.ClassDef)):
+            yield from _returned(each)
+
+
+def _is_made(parameters: Sequence[str], value: ast.expr) -> bool:
+    return not isinstance(value, ast.Constant) and not (isinstance(value, ast.Name) and value.id in parameters)
+
+
+def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[str], problem: Problem) -> str:
+    """The text of `judged`, which calls a function."""
+    if problem.data is not None:
+        return f"def {ENTRY}({', '.join(inputs)}):\n    return {solution.function}({problem.data.words})\n"
+    own = problem.module
+    call, written = (_call_of(solution, inputs, own), ()) if own else _call(solution, inputs, outputs, problem)
+    body = [f"    {call}"] if written else [f"    found = {call}", *_named(outputs)]
+    return f"def {ENTRY}({', '.join([*inputs, *written])}):\n" + "\n".join(body) + "\n"
+
+
+def _call_of(solution: Solution, inputs: Sequence[str], module: Module) -> str:
+    """How a function is called for a module: with its inputs in their places, and by name with its weights, and with
+    what it is made with. Raises ProblemError where a name is missing."""
+    weights = {name: own for name, own in module.weights.items() if name in inputs}
+    last = Counter(own.rpartition(".")[2] for own in weights.values())
+    known = {name: repr(each) for name, each in module.arguments.items()}
+    known |= {short: name for name, own in weights.items() if last[short := own.rpartition(".")[2]] == 1}
+    known |= {name: name for name in weights}
+    placed = [repr(module.constants[each]) if each in module.constants else each for each in module.inputs]
+    count = len(placed)
+    named = {name: known[name] for name in solution.parameters[count:] if name in known}
+    missing = [name for name in solution.needed[count:] if name not in named]
+    unused = [name for name in weights if name not in named.values()]
+    if missing or unused:
+        wrong = f"needs {' and '.join(missing)}" if missing else f"does not take {' and '.join(unused)}"
+        there, given = ", ".join(known) or "nothing", ", ".join(module.inputs)
+        raise ProblemError(
+            f"{solution.file}: {solution.function} {wrong}: beside {given}, Model has {there}. Write a class {MODULE} "
+            f"whose forward({given}) calls it"
+        )
+    return f"{solution.function}({', '.join([*placed, *(f'{name}={each}' for name, each in named.items())])})"
+
+
+def _call(
+    solution: Solution, inputs: Sequence[str], outputs: Sequence[str], problem: Problem
+) -> tuple[str, Sequence[str]]:
+    """How a function is called, and which outputs it writes. Its parameters are those of the reference by their names,
+    or else by their places; of others that it needs it writes as many as there are outputs, unless it returns these.
+    Raises ProblemError."""
+    tensors, own = iter(inputs), solution.parameters
+    values = [each.format(next(tensors)) if "{}" in each else each for each in problem.arguments] or [*inputs]
+    by_name = {*inputs} <= {*own} and len(values) == len(inputs)
+    placed = inputs if by_name else own[: len(values)]
+    numbers = {name: repr(each) for name, each in problem.others.items() if name not in inputs}
+    more = {name: each for name, each in numbers.items() if name in own and name not in placed}
+    left = [name for name in solution.needed if name not in (*placed, *more)]
+    unsaid = [each for name, each in numbers.items() if name not in more]
+    written = outputs if left and len(left) == len(outputs) and not solution.returns else ()
+    if not written and left and (by_name or len(left) > len(unsaid)):
+        raise ProblemError(
+            f"{solution.file}: {solution.function} needs {' and '.join(left)}: no argument of the reference, which has "
+            f"{', '.join([*inputs, *numbers])}, is called so, and it does not write {' and '.join(outputs)}"
+        )
+    more |= dict(zip(left, written or unsaid, strict=False))
+    first = [f"{name}={value}" for name, value in zip(inputs, values, strict=True)] if by_name else values
+    return f"{solution.function}({', '.join([*first, *(f'{name}={each}' for name, each in more.items())])})", written
+
+
+def _named(outputs: Sequence[str]) -> list[str]:
+    """The lines that return what was found by the names of the outputs."""
+    if len(outputs) == 1:
+        return ["    return found[0] if isinstance(found, (tuple, list)) else found"]
+    return [
+        "    if isinstance(found, dict):", "        return found", f"    return dict(zip({tuple(outputs)!r}, found))"
+    ]  # fmt: skip
+
+
+_MODULE = '''import torch as _judged_torch
+
+_judged_made = {{}}
+
+
+def _judged_model(*tensors):
+    """In another dtype than the problem has, as by `model.to(dtype)`."""
+    dtype = next((each.dtype for each in tensors if each.is_floating_point()), _judged_torch.float32)
+    if dtype not in _judged_made:
+        _judged_torch.manual_seed({seed})
+        model = ModelNew(*{made_of}).to(tensors[0].device)
+        if {mode!r} is not None:
+            model.train({mode!r})
+        model = model if str(dtype) in {dtypes!r} else model.to(dtype)
+        state = dict(model.named_buffers())
+        _judged_made[dtype] = model, {{name: state[name].clone() for name in {changed!r} if name in state}}
+    return _judged_made[dtype]
+
+
+def _judged_but_for_ones(tensor):
+    return [size for size in tensor.shape if size != 1]
+
+
+def _judged_fill(model, before, given):
+    """What calls change as it was before; weights by their names, or where these are others by their places among those
+    of one shape.
+
+    A module may keep what it made of its weights until others are loaded, their versions change or its mode is set."""
+    state = {{**dict(model.named_parameters()), **dict(model.named_buffers())}}
+    rest = [name for name, each in state.items() if name not in given and each.is_floating_point()]
+    loaded = {{}}
+    for name, tensor in before.items():
+        state[name].copy_(tensor)
+    for name, tensor in given.items():
+        own, named = name, state.get(name)
+        if named is None or named.shape != tensor.shape:
+            own = next((each for each in rest if state[each].shape == tensor.shape), None)
+            rest = [each for each in rest if each != own]
+        if own is not None:
+            loaded[own] = tensor
+        elif named is not None and _judged_but_for_ones(named) == _judged_but_for_ones(tensor):
+            loaded[name] = tensor.reshape(named.shape)
+        elif named is not None:
+            raise RuntimeError(f"its {{name}} has shape {{[*named.shape]}}, the reference's {{[*tensor.shape]}}")
+    model.load_state_dict(loaded, strict=False)
+    for name in loaded.keys() - model.state_dict().keys():  # buffers that are not saved
+        state[name].copy_(loaded[name])
+    modes = [(each, each.training) for each in model.modules()]
+    model.train(model.training)
+    for each, mode in modes:
+        each.training = mode
+
+
+def judged({parameters}):
+    model, before = _judged_model({parameters})
+    with _judged_torch.no_grad():
+        _judged_fill(model, before, {{{weights}}})
+        found = model({inputs})
+'''
+
+
+def calls_of(problem: Problem, inputs: Sequence[str], outputs: Sequence[str], said: Callable[[Any], str] = repr) -> str:
+    """Return the text of `judged`, which calls `ModelNew`, with what it is made of and called with as it is `said`."""
+    module = problem.module
+    assert module is not None
+    given = {} if module.one_seed else module.weights
+    weights = ", ".join(f"{own!r}: {name}" for name, own in given.items() if name in inputs)
+    made = _MODULE.format(
+        made_of=said(module.made_of), seed=SEED, mode=module.mode.to_set, changed=module.mode.changed,
+        parameters=", ".join(inputs), weights=weights,
+        dtypes=tuple(f"torch.{each}" for each in dict.fromkeys(("float32", *problem.dtypes.values()))),
+        inputs=", ".join(said(module.constants[each]) if each in module.constants else each for each in module.inputs),
+    )  # fmt: skip
+    return made + "\n".join(_named(outputs)) + "\n"

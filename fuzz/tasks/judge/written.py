@@ -1,0 +1,179 @@
+"""The pack that solutions are judged as: written to a folder, so that every command takes it, and a person reads it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+
+from fuzz.core.base.files import write_whole
+from fuzz.core.base.probe import CALLER, PROBES
+from fuzz.references.examples import DRAWN, keeping, samples_of
+from fuzz.references.named import unread
+from fuzz.tasks.check.reference import contract_of, is_replayable
+from fuzz.tasks.judge.problem import Problem, UnreadProblemError
+from fuzz.tasks.judge.solution import ENTRY, Solution
+from fuzz.tasks.judge.source import ProblemError
+from oracles.declared import OpError
+from oracles.dtypes import COMPUTED, DTYPES, SINGLE
+from oracles.formula.contract import Contract
+from oracles.op import Op
+from oracles.operand import Operand
+from oracles.ops import OPS
+from oracles.reference.derive import ANY, Derived, derive
+from oracles.reference.dims import UnreadableError
+
+_PACK = """{module}
+# A function says neither an order of additions nor how accurate a library is: neither is held against a kernel.
+CONTRACT = {contract}
+CAPABILITIES = Capabilities(dtypes={dtypes!r}, empty=False)
+# Other ways to make the same call, which a right kernel cannot tell from the usual one.
+PROBES = {probes!r}
+HERE = Path(__file__).parent
+KERNELS = ("""
+_KERNEL = """    PythonKernel(
+        "{name}", "{op}", HERE / "{name}" / "{file}", "{framework}", CONTRACT, CAPABILITIES, entry="{entry}",
+        shown="{shown}", laws=PROBES, untrusted={untrusted},
+    ),"""
+_CACHES = shutil.ignore_patterns("__pycache__")
+_KERNELS = re.compile(r'^    PythonKernel\(\n        "(\w+)", .*?\n    \),$', re.MULTILINE | re.DOTALL)
+"""The kernels in the text of a pack, with their names."""
+
+
+def derived(problem: Problem, values: str, *, any_values: bool = False) -> Derived:
+    """Return the op of a problem, with what its inputs always are unless they may be `any_values`. Raises ProblemError
+    where its function cannot be read, which is an UnreadProblemError where it may be replayed."""
+    ours = problem.name in OPS and OPS[problem.name].formula.__module__.startswith("oracles.")
+    name = f"reference_{problem.name}"[:31] if ours else problem.name
+    try:
+        found = derive(
+            problem.reference, problem.shapes, example_inputs=problem.numbers, fixed=problem.fixed,
+            dtypes=problem.dtypes if problem.shapes else None,
+            values=values, name=name,
+        )  # fmt: skip
+        examples = [{dim: size for dim, size in each.items() if dim in found.op.named} for each in problem.examples]
+        op = replace(found.op, shapes=tuple(each for each in examples if each))
+        found = replace(found, op=_typed(op, problem, found))
+        samples = samples_of(problem.draw) if problem.draw is not None else ()
+        return keeping(found, samples, DRAWN, any_values=any_values) if samples else found
+    except (OpError, SystemExit) as error:  # whose exit code would be taken for a verdict
+        said = str(error) if problem.shapes else unread(error, problem.reference)
+        if isinstance(error, UnreadableError) and is_replayable(problem.reference, error):
+            raise UnreadProblemError(said, problem) from error
+        raise ProblemError(said) from error
+
+
+def _typed(op: Op, problem: Problem, found: Derived) -> Op:
+    """The op with the dtypes of floats that its problem says, where they are not that of the first input."""
+    spelled = {DTYPES[name].spelling: name for name in COMPUTED}
+    said = {name: problem.dtypes.get(found.called[name] or name, "") for name in found.called}
+    first = said[op.main]
+
+    def typed(operand: Operand, dtype: str) -> Operand:
+        known = first in spelled and dtype in spelled and dtype != first and not operand.integers
+        return replace(operand, dtype=spelled[dtype]) if known else operand
+
+    returns = problem.returns if len(problem.returns) == len(op.outputs) else [first] * len(op.outputs)
+    return replace(
+        op, inputs=tuple(typed(each, said[each.name]) for each in op.inputs),
+        outputs=tuple(typed(each, dtype) for each, dtype in zip(op.outputs, returns, strict=True)),
+    )  # fmt: skip
+
+
+def write_pack(
+    folder: Path, problem: Problem, solutions: Mapping[str, Solution], found: Derived, *, values: str, untrusted: bool
+) -> None:
+    """Write the pack: the op, and below it a folder for each solution by its kernel's name, with its files,
+    with the function that calls it at the end of one. Solutions that were judged by the same before stay in it: their
+    findings do."""
+    write_solutions(folder, problem, solutions, [*found.called], [each.name for each in found.op.outputs])
+    head, kernels = _pack(problem, solutions, found, values=values, untrusted=untrusted)
+    earlier = _earlier(folder / "pack.py", head, solutions)
+    write_whole(folder / "pack.py", "\n".join([head, *earlier, *kernels, ")\n"]))
+
+
+def write_solutions(
+    folder: Path, problem: Problem, solutions: Mapping[str, Solution], inputs: Sequence[str], outputs: Sequence[str]
+) -> None:
+    """Write a folder for each solution by its kernel's name, as `write_pack` does."""
+    for name, solution in solutions.items():
+        for each, path in solution.beside.items():
+            if path.is_dir():
+                shutil.copytree(
+                    path, _there(folder / name) / each, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
+                )
+            else:
+                shutil.copyfile(path, _there(folder / name) / each)
+        for file, text in solution.written(problem, inputs, outputs).items():
+            write_whole(_there(folder / name) / file, text)
+
+
+def _there(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _pack(
+    problem: Problem, solutions: Mapping[str, Solution], found: Derived, *, values: str, untrusted: bool
+) -> tuple[str, list[str]]:
+    """Return the text of the pack up to its kernels, and that of each of them."""
+    dtypes = floats_of(problem, found.called[found.op.main] or found.op.main)
+    contract = contract_of(found, "torch", dtypes, strict=values == ANY)
+    orders = sorted({type(order).__name__ for order in contract.sums.values()})
+    names = ", ".join(sorted(["Capabilities", "Contract", "Op", "Operand", "PythonKernel", *orders]))
+    imports = f"from pathlib import Path\n\nfrom fuzz import {names}\n"
+    kernels = [
+        _KERNEL.format(
+            name=name,
+            op=found.op.name,
+            file=each.file,
+            entry=ENTRY,
+            framework=each.framework,
+            untrusted=untrusted,
+            shown=shown_line(each),
+        )
+        for name, each in solutions.items()
+    ]
+    head = _PACK.format(
+        module=found.module.replace("from fuzz import Op, Operand\n", imports),
+        contract=contract_text(contract),
+        dtypes=tuple(dtypes),
+        probes=probes_of(problem),
+    )
+    return head, kernels
+
+
+def floats_of(problem: Problem, first: str = "") -> Sequence[str]:
+    """Return the dtypes of its tensors of floats, or of the first one, which others follow that say none."""
+    tensors = {name: dtype for name, dtype in problem.dtypes.items() if problem.shapes is None or problem.shapes[name]}
+    there = [tensors[first]] if first in tensors else [*tensors.values()]
+    return sorted({name for name in COMPUTED if DTYPES[name].spelling in there} or {SINGLE.name})
+
+
+def probes_of(problem: Problem) -> Sequence[str]:
+    """Return the other ways to call a solution. What takes numbers out of tensors cannot be captured as a graph."""
+    return tuple(each for each in PROBES if each != CALLER or not problem.arguments)
+
+
+def shown_line(solution: Solution) -> str:
+    """Return how the line begins that reports name."""
+    return f"{'class' if solution.is_module else 'def'} {solution.function}"
+
+
+def _earlier(path: Path, head: str, names: Collection[str]) -> list[str]:
+    """Return the kernels of other names in a pack that begins with the same text, if there is one."""
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return [found[0] for found in _KERNELS.finditer(text) if text.startswith(head) and found[1] not in names]
+
+
+def contract_text(contract: Contract) -> str:
+    """Return the contract as Python: the fields that are not the usual ones."""
+    usual, lines = Contract(), list[str]()
+    for field in fields(Contract):
+        value = getattr(contract, field.name)
+        if value != getattr(usual, field.name):
+            plain = dict(value) if isinstance(value, Mapping) else value
+            lines.append(f"    {field.name}={plain!r},".replace("'", '"'))
+    return "\n".join(["Contract(", *lines, ")"])

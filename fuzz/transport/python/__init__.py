@@ -1,4 +1,0 @@
-"""The worker process of Python kernels: it speaks the frames of `fuzz.transport.frames` and watches tensors' memory.
-
-It is started as a program of its own, or forked by a server that has already imported what takes seconds.
-"""
