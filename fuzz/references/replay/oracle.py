@@ -4,7 +4,6 @@ workers, and what outputs must be is found by running it."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -126,24 +125,6 @@ class ReplayOracle(CaseOracle):
     def decided(self, contract: Contract) -> Mapping[str, bool]:
         named = zip(self.case.outputs, self.replays or (), strict=False)
         return {name: judged_in(each, self.dtype) > 0 for name, each in named if each.value.size}
-
-
-@dataclass
-class ReplayOracles:
-    """The oracles of a batch of cases: those of the same inputs are one, as a replay takes twenty runs."""
-
-    meant: Meant
-    _known: dict[str, ReplayOracle] = field(default_factory=dict)
-
-    def __call__(self, case: Case) -> ReplayOracle:
-        key = replace(case, params={}).digest
-        if key not in self._known:
-            self._known[key] = ReplayOracle(case, self.meant)
-        return self._known[key]
-
-    def forget(self) -> None:
-        """Forget those of earlier cases."""
-        self._known.clear()
 
 
 def _dtype(name: str, torch: str) -> str:

@@ -19,7 +19,7 @@ from fuzz.core.judge.values import ORACLES
 from fuzz.core.laws.registry import with_twins
 from fuzz.findings.tally import TargetTally, note_open
 from fuzz.references.replay.cases import Comparison, Meant, ReplayCase, width_of
-from fuzz.references.replay.oracle import ReplayOracle, ReplayOracles, case_of
+from fuzz.references.replay.oracle import ReplayOracle, case_of
 from fuzz.references.replay.ranges import Came
 from oracles.op import Op
 
@@ -69,7 +69,9 @@ class Run:
     def __post_init__(self) -> None:
         self.lines = {each.id: TargetTally(each.id, each.kernel.name) for each in self.targets}
         self.probes = dict.fromkeys(self.laws, 0)
-        self._oracles = ORACLES[self.op.name] = ReplayOracles(self.meant)
+        self._oracles = dict[str, ReplayOracle]()
+        """Those of the last cases, by their inputs: a replay takes twenty runs."""
+        ORACLES[self.op.name] = self._oracle
 
     def batch(self, pool: Pool, drawn: Sequence[ReplayCase]) -> None:
         """Run cases and their twins; the reference is replayed while workers are at them."""
@@ -81,9 +83,9 @@ class Run:
             plain[cases[-1].digest] = each
         entries = with_twins(cases, self.laws, _PROBED_ONE_IN)
         running = pool.submit([each.case for each in entries])
-        self._oracles.forget()
+        self._oracles.clear()
         for entry in entries:
-            self._note_floor(self._oracles(entry.case), is_twin=entry.check is not None)
+            self._note_floor(self._oracle(entry.case), is_twin=entry.check is not None)
         judge, of = None, drawn[0]
         for entry, outcomes in zip(entries, running.outcomes(), strict=True):
             judge = EntryJudge(entry, outcomes, judge)
@@ -93,6 +95,10 @@ class Run:
                 self.probes[entry.check.name] += 1
             for name in outcomes:
                 self._note(of, judge, by_id[name])
+
+    def _oracle(self, case: Case) -> ReplayOracle:
+        key = replace(case, params={}).digest
+        return self._oracles.get(key) or self._oracles.setdefault(key, ReplayOracle(case, self.meant))
 
     def _note_floor(self, oracle: ReplayOracle, *, is_twin: bool) -> None:
         for each in oracle.replays or ():

@@ -46,8 +46,17 @@ from fuzz.report.platforms import taken_lines
 from fuzz.report.progress import LiveLine
 from fuzz.report.totals import counted, kernels_judged, not_exercised, undeclared_by_op
 from fuzz.report.wrapping import columns, wrapped_text
-from fuzz.tasks.check.foreign_arrays import meant_by, of_jax, of_numpy
-from fuzz.tasks.check.function import NO_OTHERS, Arrays, OwnProcess, always_of, declared, never_given
+from fuzz.tasks.check.function import (
+    NO_OTHERS,
+    Arrays,
+    OwnProcess,
+    always_of,
+    declared,
+    meant_by,
+    never_given,
+    of_jax,
+    of_numpy,
+)
 from fuzz.tasks.check.plan import GIVEN, Checked, CheckPlan, Seed, plan, running_test
 from fuzz.tasks.check.reference import spared
 from fuzz.tasks.check.results import (

@@ -14,8 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-from fuzz.tasks.readers.modes import Mode, modes_of
-from fuzz.tasks.readers.problem import KERNEL, MODULE, SEED, Module, Problem
+from fuzz.tasks.readers.problem import KERNEL, MODULE, SEED, Mode, Module, Problem, modes_of
 from fuzz.tasks.readers.source import ProblemError, executed, identifier, identifiers, signed
 from oracles.declared import MOST
 

@@ -17,8 +17,7 @@ from fuzz.tasks.judge.own import in_other_mode, own_shapes, with_mode, with_one_
 from fuzz.tasks.judge.ruling import Asked, SolutionRuling
 from fuzz.tasks.judge.summary import _one_seed
 from fuzz.tasks.readers.formats import problems_of
-from fuzz.tasks.readers.modes import Mode, modes_of
-from fuzz.tasks.readers.problem import Problem
+from fuzz.tasks.readers.problem import Mode, Problem, modes_of
 from fuzz.tasks.readers.solution import Solution, solutions_of
 from fuzz.tests.conftest import Cli
 
