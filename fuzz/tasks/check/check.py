@@ -56,9 +56,9 @@ from fuzz.tasks.check.function import (
     never_given,
     of_jax,
     of_numpy,
+    spared,
 )
 from fuzz.tasks.check.plan import GIVEN, Checked, CheckPlan, Seed, plan, running_test
-from fuzz.tasks.check.reference import spared
 from fuzz.tasks.check.results import (
     CheckError,
     CheckFailed,

@@ -28,7 +28,7 @@ from fuzz.core.adapters.signature import NOTHING_KNOWN, Signature, completed, mi
 from fuzz.core.adapters.target import Attestation, NotRun, Target
 from fuzz.core.base.capability import Capabilities, DeclarationError
 from fuzz.core.base.case import Case
-from fuzz.core.base.dispatch import Dispatch
+from fuzz.core.base.dispatch import SMALL, Dispatch
 from fuzz.core.base.numbers import numbers_of
 from fuzz.core.base.outcome import Outcome
 from fuzz.core.base.platforms import platform_of
@@ -39,6 +39,7 @@ from fuzz.core.transport.frames import decode_responses, outcome_of
 from fuzz.core.transport.python.answer import Answer, is_of_device, respond
 from fuzz.core.transport.python.arrays import arrays_of
 from fuzz.core.transport.python.attempt import CaseRunner
+from fuzz.core.transport.python.attest import is_interpreted
 from fuzz.core.transport.python.device import device_memory
 from fuzz.core.transport.python.foreign import Maker, opened
 from fuzz.core.transport.python.kernel import MARGIN_BYTES, Raised, Way, has_own_frame, is_rejection, misuse_of
@@ -350,3 +351,16 @@ def of_numpy(function: Callable[..., Any], made: Maker) -> Callable[..., Any]:
         return opened(function(*map(given, args), **{name: given(each) for name, each in kwargs.items()}))
 
     return called
+
+
+def of_triton(kernel: Callable[..., Any]) -> Sequence[Any]:
+    """Return the functions of Triton beside a kernel."""
+    near = [*getattr(inspect.unwrap(kernel), "__globals__", {}).values()]
+    return [each for each in near if type(each).__module__.startswith("triton.")]
+
+
+def spared(target: Target, kernel: Callable[..., Any]) -> Target:
+    """Return the target, with small cases alone where Triton's interpreter runs functions beside the kernel: each of
+    its programs takes milliseconds."""
+    triton = of_triton(kernel)
+    return replace(target, size_limit=SMALL, slow=True) if triton and is_interpreted(triton) else target

@@ -21,11 +21,10 @@ from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.case import Case
-from fuzz.core.base.dispatch import SMALL
 from fuzz.core.base.platforms import platform_of
-from fuzz.core.transport.python.attest import interpreted_faults, is_interpreted
+from fuzz.core.transport.python.attest import interpreted_faults
 from fuzz.references.examples import GIVEN, keeping
-from fuzz.tasks.check.function import Arrays, OwnProcess, declared, held
+from fuzz.tasks.check.function import Arrays, OwnProcess, declared, held, of_triton
 from fuzz.tasks.check.results import CheckError, reason_of, told
 from oracles.declared import OpError
 from oracles.dtypes import DOUBLE, FORMATS, SINGLE
@@ -323,20 +322,7 @@ def tried(
 
 def _interpreter_faults(kernel: Callable[..., Any]) -> Mapping[str, str]:
     """Why dtypes are not tried that Triton's interpreter gets wrong, where it runs functions beside the kernel."""
-    return interpreted_faults(triton) if (triton := _of_triton(kernel)) else {}
-
-
-def _of_triton(kernel: Callable[..., Any]) -> Sequence[Any]:
-    """The functions of Triton beside the kernel."""
-    near = [*getattr(inspect.unwrap(kernel), "__globals__", {}).values()]
-    return [each for each in near if type(each).__module__.startswith("triton.")]
-
-
-def spared(target: Target, kernel: Callable[..., Any]) -> Target:
-    """Return the target, with small cases alone where Triton's interpreter runs functions beside the kernel: each of
-    its programs takes milliseconds."""
-    triton = _of_triton(kernel)
-    return replace(target, size_limit=SMALL, slow=True) if triton and is_interpreted(triton) else target
+    return interpreted_faults(triton) if (triton := of_triton(kernel)) else {}
 
 
 def _is_untyped(kernel: Callable[..., Any]) -> bool:

@@ -22,7 +22,7 @@ fuzz.check(softmax, op="softmax", capabilities=fuzz.Capabilities(empty=False), m
 print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
 _ABSENT = (
-    "dask", "distributed", "sqlalchemy", "torch", "fuzz.extras.fleet", "fuzz.campaign.nightly",
+    "dask", "distributed", "sqlalchemy", "torch", "fuzz.extras", "fuzz.campaign.nightly",
     "fuzz.findings.explainer", "fuzz.tasks.check.replay", "oracles.reference.derive", "oracles.reference.jaxprs",
 )  # fmt: skip
 _RECORDS = {"fuzz.explain", "fuzz.explain.explanation", "fuzz.explain.rule", "fuzz.explain.rule.rule"}

@@ -25,7 +25,7 @@ def test_a_worker_that_is_added_as_the_page_adds_one_is_in_the_wheel() -> None:
     files = re.findall(r"^\+\+\+ b/fuzz/(\S+)", page, re.MULTILINE)
     settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
     others = [name for name in files if not name.endswith(".py")]
-    assert "core/adapters/perl_worker.pl" in others
+    assert "extras/perl_worker.pl" in others
     assert [name for name in others if not any(fnmatch(name, each) for each in settings["fuzz"])] == []
 
 
