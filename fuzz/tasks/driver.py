@@ -42,8 +42,7 @@ def drive(
     """Judge a task in a session: known cases, a search, the longest extents; then look at what was measured, and at
     what lies beyond the examples. `meanwhile` is called while workers search, which ends where it is `enough`."""
     book, pool, tally, most = session.book, session.pool, session.tally, session.limits.max_cases
-    taken, targets = task.taken, task.targets
-    searched = targets if taken is None else [taken.narrowed(each) for each in targets]
+    taken, targets, searched = task.taken, task.targets, task.searched
     runner = session.runner(searched)
     runner.enough = enough
     measuring = Measuring(pool, searched if task.measures else (), session.seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from fuzz.campaign.corpus.folder import Kept as Known
 from fuzz.contracts.accepts import Accepted
@@ -39,6 +40,11 @@ class Task:
     """Whether the longest extents are tried at the end."""
     taken: Accepted | None = None
     """The extents that its kernel takes, if it does not take all."""
+
+    @cached_property
+    def searched(self) -> Sequence[Target]:
+        """The targets as they are searched: with the extents that are taken."""
+        return self.targets if self.taken is None else [self.taken.narrowed(each) for each in self.targets]
 
     @property
     def kernels(self) -> Sequence[Kernel]:

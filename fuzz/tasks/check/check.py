@@ -277,22 +277,23 @@ def check_targets(
     if GIVEN.asked is not None:
         GIVEN.asked.append(Checked(tuple(targets), here))
         return
-    kernel, signs = targets[0].kernel, not pack_option
+    label = targets[0].id if len(targets) == 1 else targets[0].kernel.name
+    todo = plan(label, plans.seed, plans.max_cases, plans.max_time, str(targets[0].kernel.source))
+    whole = todo.max_cases is None or todo.max_cases >= _WHOLE
+    with _misuse_is_said():
+        earlier = remembered(todo, op := targets[0].kernel.op)
+        data = Data([*kept(cases, op), *earlier], OPS[op].kept if op in OPS else {})
+    task = Task(targets, data, measures, whole, taken)
+    kernel, signs = task.searched[0].kernel, not pack_option
     pack_option = pack_option or origin_words()
-    label = targets[0].id if len(targets) == 1 else kernel.name
     explain_s, option = explaining()
-    todo = plan(label, plans.seed, plans.max_cases, plans.max_time, str(kernel.source))
     began, facts = time.monotonic(), taken_lines(runnable(targets))
     book, terms = book_in(GIVEN.options.output, todo.seed), Terms((kernel,), declared_laws([kernel]))
-    limits, earlier = Limits(todo.max_time, todo.max_cases), remembered(todo, kernel.op)
     session = Session(
-        targets, book, terms, todo.seed, limits, searched=(), here=here, screen=_screen(), patience=_PATIENCE_S,
-        tells_facts=False,
+        task.searched, book, terms, todo.seed, Limits(todo.max_time, todo.max_cases), searched=(), here=here,
+        screen=_screen(), patience=_PATIENCE_S, tells_facts=False,
     )  # fmt: skip
-    whole = todo.max_cases is None or todo.max_cases >= _WHOLE
     with _misuse_is_said(), session:
-        data = Data([*kept(cases, kernel.op), *earlier], OPS[kernel.op].kept if kernel.op in OPS else {})
-        task = Task(targets, data, measures, whole, taken)
         driven = drive(task, session, enough=EndsSoonAfter(lambda tally: tally.findings, _AFTER_FINDING))
         targets, pool, tally = driven.targets, session.pool, session.tally
         measured = (driven.measuring.text, accepts) if measures else ()
