@@ -13,9 +13,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fuzz.campaign.search.executor import Crew
 from fuzz.campaign.search.groups import groups_of, processes_for
-from fuzz.campaign.search.process_executor import ProcessExecutor
+from fuzz.campaign.search.process_executor import Crew, ProcessExecutor
 from fuzz.campaign.search.runner import MOST_HANGS
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.core.adapters.build import Builder

@@ -85,7 +85,11 @@ class Run:
         running = pool.submit([each.case for each in entries])
         self._oracles.clear()
         for entry in entries:
-            self._note_floor(self._oracle(entry.case), is_twin=entry.check is not None)
+            oracle = self._oracle(entry.case)
+            for output in (oracle.replays or ()) if entry.check is None else ():
+                with np.errstate(all="ignore"):
+                    shares = width_of(output, oracle.dtype) / np.abs(output.compared)
+                self.floors[oracle.dtype] += shares[np.isfinite(shares)].tolist()
         judge, of = None, drawn[0]
         for entry, outcomes in zip(entries, running.outcomes(), strict=True):
             judge = EntryJudge(entry, outcomes, judge)
@@ -99,13 +103,6 @@ class Run:
     def _oracle(self, case: Case) -> ReplayOracle:
         key = replace(case, params={}).digest
         return self._oracles.get(key) or self._oracles.setdefault(key, ReplayOracle(case, self.meant))
-
-    def _note_floor(self, oracle: ReplayOracle, *, is_twin: bool) -> None:
-        for each in oracle.replays or ():
-            if not is_twin:
-                with np.errstate(all="ignore"):
-                    shares = width_of(each, oracle.dtype) / np.abs(each.compared)
-                self.floors[oracle.dtype] += shares[np.isfinite(shares)].tolist()
 
     def _note(self, of: ReplayCase, judge: EntryJudge, target: Target) -> None:
         """Judge a run. Of calls in other ways only what is wrong counts."""
@@ -126,13 +123,11 @@ class Run:
 
 def _failure(of: ReplayCase, judge: EntryJudge, judgement: Judgement) -> Failure:
     found = Comparison("") if judgement.outcome is None else _compared(judge, judgement.outcome)
-    verdict, words = judgement.verdict, f"{judgement.verdict.name}: {judgement.reason}"
+    verdict, reason = judgement.verdict, judgement.reason
+    known = {Verdict.FAIL_NUMERIC: found.wrong, Verdict.FAIL_PROCESS: reason}
+    words = known.get(verdict, f"{verdict.name}: {reason}")
     if judgement.law is not None:
-        words = f"breaks {judgement.law.name}\n    {judgement.reason}"
-    elif verdict is Verdict.FAIL_NUMERIC:
-        words = found.wrong
-    elif verdict is Verdict.FAIL_PROCESS:
-        words = judgement.reason
+        words = f"breaks {judgement.law.name}\n    {reason}"
     return Failure(of, verdict, words, found)
 
 

@@ -71,8 +71,7 @@ from fuzz.tasks.check.results import (
     width,
 )
 from fuzz.tasks.check.retrieval import origin_words, sign
-from fuzz.tasks.driver import drive
-from fuzz.tasks.task import Data, Task
+from fuzz.tasks.task import Data, Task, drive
 from oracles.declared import OpError
 from oracles.formula.contract import Contract
 from oracles.op import Op
@@ -199,7 +198,7 @@ def check(
             raise CheckError(str(error)) from None
         said = _lines(found.said, found.left_out) if found else ""
         chosen = _chosen(kernel, targets)
-        check_targets(chosen, Plans(max_cases, max_time, seed), cases, said=said)
+        check_targets(chosen, Limits(max_time, max_cases), seed, cases, said=said)
         return
     if op is None or op not in OPS:
         raise CheckError(f"op={op!r}: name the op that it is a kernel of: {', '.join(OPS)}")
@@ -217,7 +216,7 @@ def check(
     here = OwnProcess(target, function, found.takes if found else None)
     taken = accepted(here, target) if measures and GIVEN.asked is None else None
     check_targets(
-        [target], Plans(max_cases, max_time, seed), cases, here=here, said=said, measures=measures, taken=taken,
+        [target], Limits(max_time, max_cases), seed, cases, here=here, said=said, measures=measures, taken=taken,
         accepts=beside.text if beside is not None else "",
     )  # fmt: skip
 
@@ -238,15 +237,6 @@ def _named(op: Op | str | None) -> str | None:
     return op.name
 
 
-@dataclass(frozen=True)
-class Plans:
-    """What the call itself says of its limits."""
-
-    max_cases: int | None = None
-    max_time: float | None = None
-    seed: Seed = None
-
-
 def _chosen(kernel: Kernel, patterns: Sequence[str]) -> tuple[Target, ...]:
     """The kernel's targets, as far as the call and the command line of the tests ask for them."""
     every = expand([replace(kernel)])  # each check is a run of its own, and reads the kernel's files anew
@@ -261,7 +251,8 @@ def _chosen(kernel: Kernel, patterns: Sequence[str]) -> tuple[Target, ...]:
 
 def check_targets(
     targets: Sequence[Target],
-    plans: Plans,
+    limits: Limits,
+    seed: Seed,
     cases: Iterable[str | Path] = (),
     pack_option: tuple[str, ...] = (),
     here: OwnProcess | None = None,
@@ -278,7 +269,7 @@ def check_targets(
         GIVEN.asked.append(Checked(tuple(targets), here))
         return
     label = targets[0].id if len(targets) == 1 else targets[0].kernel.name
-    todo = plan(label, plans.seed, plans.max_cases, plans.max_time, str(targets[0].kernel.source))
+    todo = plan(label, seed, limits.max_cases, limits.max_time, str(targets[0].kernel.source))
     whole = todo.max_cases is None or todo.max_cases >= _WHOLE
     with _misuse_is_said():
         earlier = remembered(todo, op := targets[0].kernel.op)
@@ -440,7 +431,7 @@ class PackTarget:
         reason = self.target.unavailable()
         if reason is not None:
             raise CheckFailed(f"NOTHING RAN: {self.kernel.name} runs nowhere here; {self.id}: {reason}")
-        check_targets((self.target,), Plans(max_cases, max_time, seed), cases, ("--pack", str(self.folder)))
+        check_targets((self.target,), Limits(max_time, max_cases), seed, cases, ("--pack", str(self.folder)))
 
 
 def pack_targets(folder: Path) -> list[PackTarget]:

@@ -11,8 +11,7 @@ from fuzz.core.adapters.cuda import no_cuda_device
 from fuzz.core.adapters.python import imports_of, sandbox_at
 from fuzz.core.transport.fork_server import fork_server
 from fuzz.core.transport.sandbox import unusable
-from fuzz.tasks.readers.source import ProblemError, kernel_name
-from fuzz.tasks.readers.words import files_in, framework_in, name_in
+from fuzz.tasks.readers.source import ProblemError, files_in, framework_in, kernel_name, name_in
 
 _MOST = 2
 """With more solutions there are more processes than most machines have processors: they begin one after the other."""

@@ -40,18 +40,16 @@ from fuzz.report.outline import run_outline
 from fuzz.report.totals import not_exercised
 from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.check.reference import contract_of, with_names
-from fuzz.tasks.driver import drive
 from fuzz.tasks.judge.own import own_problem
 from fuzz.tasks.judge.replaying import judged_by_replay, looked
-from fuzz.tasks.judge.ruling import VERSION, Asked, Judged, Ruling, solution_ruling, worst_of
-from fuzz.tasks.judge.summary import not_given, summary
+from fuzz.tasks.judge.ruling import VERSION, Asked, Judged, Ruling, not_given, solution_ruling, summary, worst_of
 from fuzz.tasks.judge.written import derived, write_pack
 from fuzz.tasks.readers.formats import problems_of
 from fuzz.tasks.readers.kernelbench import LAST
 from fuzz.tasks.readers.problem import Problem, UnreadProblemError
 from fuzz.tasks.readers.solution import Solutions, solutions_of
 from fuzz.tasks.readers.source import ProblemError
-from fuzz.tasks.task import Data, Task
+from fuzz.tasks.task import Data, Task, drive
 from oracles.declared import MOST
 from oracles.formula.contract import Contract
 from oracles.op import Op

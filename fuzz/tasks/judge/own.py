@@ -19,8 +19,7 @@ from rich.console import Console
 from fuzz.core.base.text import printable
 from fuzz.references.replay.cases import ReplayCase, ReplayError
 from fuzz.tasks.judge.replay import Replay, replay_of
-from fuzz.tasks.judge.ruling import Asked, OwnShapes, SolutionRuling
-from fuzz.tasks.judge.summary import shapes_text
+from fuzz.tasks.judge.ruling import Asked, OwnShapes, SolutionRuling, shapes_text
 from fuzz.tasks.readers.kernelbench import of_module, with_smaller_batches
 from fuzz.tasks.readers.problem import SEED, Module, Problem
 from fuzz.tasks.readers.solution import Solution, Solutions

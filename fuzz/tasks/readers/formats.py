@@ -10,8 +10,16 @@ from pathlib import Path
 from fuzz.references.named import function_at
 from fuzz.tasks.readers import gpu_mode, kernelbench
 from fuzz.tasks.readers.problem import Problem
-from fuzz.tasks.readers.source import ProblemError, chosen_function, definitions, executed, identifier, text_of
-from fuzz.tasks.readers.words import REFERENCES, files_in
+from fuzz.tasks.readers.source import (
+    REFERENCES,
+    ProblemError,
+    chosen_function,
+    definitions,
+    executed,
+    files_in,
+    identifier,
+    text_of,
+)
 from oracles.reference.asked import defaults_of
 
 

@@ -14,8 +14,7 @@ from rich.console import Console
 import fuzz
 from fuzz.tasks.check.plan import GIVEN, Options
 from fuzz.tasks.judge.own import in_other_mode, own_shapes, with_mode, with_one_seed
-from fuzz.tasks.judge.ruling import Asked, SolutionRuling
-from fuzz.tasks.judge.summary import _one_seed
+from fuzz.tasks.judge.ruling import Asked, SolutionRuling, _one_seed
 from fuzz.tasks.readers.formats import problems_of
 from fuzz.tasks.readers.problem import Mode, Problem, modes_of
 from fuzz.tasks.readers.solution import Solution, solutions_of
