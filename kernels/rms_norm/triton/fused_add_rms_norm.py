@@ -149,7 +149,7 @@ def fused_add_rms_norm(
         "HAS_WEIGHT": weight is not None, "HAS_SUM": sum is not None, "HAS_RSTD": rstd is not None,
         "HAS_OFFSET": weight_offset != 0, "CAST": cast,
     }  # fmt: skip
-    most = PROGRAMS if x.is_cuda else INTERPRETED_PROGRAMS
+    most = PROGRAMS if x.device.type == "cuda" else INTERPRETED_PROGRAMS
     if path == "whole_row":
         if n > MAX_ROW:
             raise ValueError(f"path whole_row: rows of {n} elements; it takes up to {MAX_ROW}")

@@ -19,6 +19,7 @@ def test_a_night_goes_on_with_a_damaged_state_and_broken_findings(tmp_path: Path
     (tmp_path / "corpora" / "bad.json").write_text('{"kernelfuzz suite": 1, "sweeps": 3}')
     code, said, progress = finish(tmp_path, "--max-time", "20s", "--target", "*native:gcc-O2", "--seed", "1")
     assert code == 0, said + progress
+    progress = " ".join(progress.split())
     assert "state.sqlite: not a state of kernelfuzz: file is not a database; it is kept as" in progress
     assert "it is kept as broken.json.broken-1" in progress
     assert "not replayed: " in progress

@@ -28,6 +28,8 @@ _LOST = (
     "silu-mul-silu-rounded", "silu-mul-backward-dup-of-rounded-silu",
     # not judged where a scale of so few bits may be rounded on its way: its bound has a zero, whose quotients are any
     "quantize-rows-wraps",
+    # right where a zero may have either sign, as the exact value has none
+    "nvfp4-zero-without-sign",
 )  # fmt: skip
 _CASES = 600
 _QUICK = [
