@@ -47,7 +47,7 @@ def tolerance(options: ToleranceOptions) -> Exit:
     """
     import shlex
 
-    from fuzz.campaign.tolerance.needs import (
+    from fuzz.campaign.tolerance import (
         DTYPES,
         SEED,
         needs,

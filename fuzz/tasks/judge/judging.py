@@ -123,9 +123,8 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
         )
         for kernel, (words, _) in solutions.items()
     }  # fmt: skip
-    rulings = tuple(found_of.values())
-    if not interrupted:
-        rulings = looked(asked, problem, solutions, found_of, seed, screen)
+    alone = tuple(found_of.values())
+    rulings = alone if interrupted else looked(asked, problem, solutions, found_of, seed, screen)
     probes = {law: session.tally.laws[law] for law in laws if law != GHOST}
     never = tuple(dict.fromkeys((*outline.outcome.never, *problem.never)))
     ruling = Ruling(

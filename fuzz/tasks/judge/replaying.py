@@ -66,7 +66,7 @@ def _judged(
     but = f", but for {problem.changed}" if problem.changed else ""
     how = ", ".join([
         *([f"at the shapes that come with it{but}"] if problem.own else []),
-        *([f"as it cannot be read: {_reason(why, title)}"] if why else []),
+        *([f"as it cannot be read: {why.removeprefix(f'{title} cannot be read: ')}"] if why else []),
         *([f"kept as in {DRAWN}: {words_of(replay.meant.kept)}"] if replay.meant.kept else []),
     ])  # fmt: skip
     returns = ", ".join(each.name for each in replay.op.outputs)
@@ -114,7 +114,3 @@ def _unless_changed(ruling: SolutionRuling, problem: Problem) -> SolutionRuling:
     if not problem.changed or ruling.verdict != "wrong":
         return ruling
     return replace(ruling, verdict="undecided", reason=f"it fails, but at none of the task's shapes: {problem.changed}")
-
-
-def _reason(why: str, title: str) -> str:
-    return why.removeprefix(f"{title} cannot be read: ")
