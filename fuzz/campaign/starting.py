@@ -23,12 +23,12 @@ from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.adapters.toolchain import Host
 from fuzz.core.base.errors import UsageError
+from fuzz.core.base.files import unwritable
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.selection import SelectionError, globs, keyword, matches_any
 from fuzz.core.execute.lane import Wait
 from fuzz.core.execute.pool import Pool, WorkerPool, patient
 from fuzz.findings.tally import Tally, TargetTally
-from fuzz.report.formats import unwritable
 from fuzz.report.totals import not_run_lines
 
 _SLOW_S = 5.0

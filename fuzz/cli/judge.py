@@ -86,7 +86,7 @@ def judge(options: JudgeOptions) -> Exit:
     For example: kernelfuzz judge mine.py --against reference.py --shapes 'x=... n, w=n'
     """
     from fuzz.core.base.errors import UsageError
-    from fuzz.tasks.judge.ahead import begun
+    from fuzz.tasks.readers.source import begun
 
     if not options.against:
         raise UsageError("--against: name the file of the reference, the function that computes the right result")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from fuzz.campaign.corpus.folder import Kept as Known
 from fuzz.campaign.corpus.folder import entries_of, in_batches
-from fuzz.campaign.measured import Measuring
 from fuzz.campaign.search.examiner import Examiner
 from fuzz.campaign.session import Session
-from fuzz.contracts.accepts import Accepted
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.verdict import Verdict
@@ -22,6 +21,10 @@ from fuzz.findings.tally import Tally
 from fuzz.references.examples import GIVEN, Beyond, beside
 from oracles.formula.contract import Contract
 from oracles.operand import Kept
+
+if TYPE_CHECKING:
+    from fuzz.campaign.measured import Measuring
+    from fuzz.contracts.accepts import Accepted
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ class Driven:
 
     targets: Sequence[Target]
     """The targets with the contracts that they were judged by."""
-    measuring: Measuring
+    measuring: Measuring | None
     beyond: Mapping[str, Beyond]
     """What kernels do with inputs that the examples never are, by their names."""
     again: bool
@@ -97,17 +100,22 @@ def drive(
     taken, targets, searched = task.taken, task.targets, task.searched
     runner = session.runner(searched)
     runner.enough = enough
-    measuring = Measuring(pool, searched if task.measures else (), session.seed)
+    measuring: Measuring | None = None
+    if task.measures:
+        from fuzz.campaign.measured import Measuring
+
+        measuring = Measuring(pool, searched, session.seed)
 
     def begun() -> None:
-        measuring.measure()
-        if most is not None:
-            measuring.look_ahead(most)
+        if measuring is not None:
+            measuring.measure()
+            if most is not None:
+                measuring.look_ahead(most)
         meanwhile()
 
     if session.here is None:
         runner.begun = begun
-    else:
+    elif measuring is not None:
         measuring.measure()  # kernels run here: nothing goes on beside a search
     runner.replay(in_batches(map(entries_of, task.data.known)))
     again = bool(tally.findings)
@@ -121,7 +129,7 @@ def drive(
         runner.replay([_wrong_far(pool, targets, session.seed, tally)])
     session.draw_no_more()
     judged: Sequence[Target] = searched
-    if task.measures:
+    if measuring is not None:
         with session.err.status("looking at what was measured ..."):
             judged = measuring.ended(session, book, most)
     always = {} if session.interruption.wanted else task.data.always

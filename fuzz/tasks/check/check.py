@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from rich.console import Console
 
@@ -20,7 +20,6 @@ from fuzz.campaign.search.stopping import Limits
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
 from fuzz.campaign.starting import runnable
-from fuzz.contracts.accepts import Accepted, accepted
 from fuzz.core.adapters.pack import PackError, make_known
 from fuzz.core.adapters.pack import load as load_pack
 from fuzz.core.adapters.python_kernel import Device
@@ -77,6 +76,9 @@ from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS
 from oracles.reference.asked import name_of
+
+if TYPE_CHECKING:
+    from fuzz.contracts.accepts import Accepted
 
 __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]
 
@@ -214,7 +216,11 @@ def check(
     )
     [target] = (spared(each, kernel) for each in _chosen(declaration, targets))
     here = OwnProcess(target, function, found.takes if found else None)
-    taken = accepted(here, target) if measures and GIVEN.asked is None else None
+    taken = None
+    if measures and GIVEN.asked is None:
+        from fuzz.contracts.accepts import accepted
+
+        taken = accepted(here, target)
     check_targets(
         [target], Limits(max_time, max_cases), seed, cases, here=here, said=said, measures=measures, taken=taken,
         accepts=beside.text if beside is not None else "",
@@ -287,7 +293,7 @@ def check_targets(
     with _misuse_is_said(), session:
         driven = drive(task, session, enough=EndsSoonAfter(lambda tally: tally.findings, _AFTER_FINDING))
         targets, pool, tally = driven.targets, session.pool, session.tally
-        measured = (driven.measuring.text, accepts) if measures else ()
+        measured = (driven.measuring.text, accepts) if driven.measuring is not None else ()
         said = _lines(said, *measured, *(each.text for each in driven.beyond.values()), taken.text if taken else "")
         if explain_s and book.buckets:
             from fuzz.explain.diagnosis import TimeShares, new_workers

@@ -101,6 +101,7 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
 
         with session.interruption:
             driven = drive(ready.task, session, meanwhile=meanwhile)
+            assert driven.measuring is not None
             session.tally.note_waiting()
             targets = session.targets = tuple(driven.targets)
         elapsed = time.monotonic() - began

@@ -24,6 +24,7 @@ print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 _ABSENT = (
     "dask", "distributed", "sqlalchemy", "torch", "fuzz.extras", "fuzz.campaign.nightly",
     "fuzz.findings.explainer", "fuzz.tasks.check.replay", "oracles.reference.derive", "oracles.reference.jaxprs",
+    "fuzz.contracts", "fuzz.report.sarif",
 )  # fmt: skip
 _RECORDS = {"fuzz.explain", "fuzz.explain.explanation", "fuzz.explain.rule", "fuzz.explain.rule.rule"}
 """What a failure is told by: reports and case files have these records, and no more of triage."""
