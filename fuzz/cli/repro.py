@@ -93,7 +93,7 @@ def _replayed(options: ReproOptions) -> Exit:
     chosen = replay.changed(replay.chosen_case(options.case, options.findings, pack), options.change)
     case, found = chosen.case, chosen.found
     watched = options.sanitize or replay.is_watched(found)
-    targets = replay.as_measured(replay.fitting_targets(pack, case, options.target, sanitize=watched), found)
+    targets = replay.fitting_targets(pack, case, options.target, sanitize=watched)
     by_id, limit = {target.id: target for target in targets}, options.case_limit
     in_workers = started(targets, options.jobs, err, limit, bounded=False)
     here = in_workers if check is None or check.here is None else nullcontext(check.here)

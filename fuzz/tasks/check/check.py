@@ -288,7 +288,7 @@ def check_targets(
         if not again:
             runner.run(kernel.op, todo.seed)
         if measuring is not None:
-            targets = measuring.ended(session, book, todo.max_cases)
+            measuring.ended(session, book, todo.max_cases)
             said = _lines(said, measuring.text, accepts)
         if kernel.op in OPS and (seen := OPS[kernel.op].kept):
             failed = {kernel.name} if book.buckets else ()

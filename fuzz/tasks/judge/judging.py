@@ -98,7 +98,7 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
             failed = {each.kernel for each in book.buckets.values()}
             beyond = beside(session.pool, targets, seed, seen_in(found, samples), DRAWN, failed)
             with session.err.status("looking at what was measured ..."):
-                targets = session.targets = tuple(measuring.ended(session, book, asked.cases))
+                measuring.ended(session, book, asked.cases)
         elapsed = time.monotonic() - began
         for bucket in [each for each in book.buckets.values() if each.kernel in ready.untried]:
             del book.buckets[bucket.name]  # what it refuses is no bug of it

@@ -407,7 +407,9 @@ class Conformance:
             where &= (low >= least) & (high <= most) & (others == 0) & ~((low <= least) & (high >= most))
         # Beside a comparison that float64 may get wrong both sides are among what is known.
         by_chance = {
-            node: each for node, each in self.budget.read.doubts.items() if node.kind not in ("less", "at_most")
+            node: each if (may := self.budget.forms[node].may) is None else each & ~may  # there no form is asked
+            for node, each in self.budget.read.doubts.items()
+            if node.kind not in ("less", "at_most")
         }
         if by_chance:
             where &= ~self.shaped(output, doubts.dependent(self.inputs, by_chance)[self.made(output)])
