@@ -28,7 +28,7 @@ from fuzz.uses.judge.solution import Solution, Solutions
 from fuzz.uses.judge.source import ProblemError, executed, text_of
 from fuzz.uses.judge.summary import shapes_text
 from oracles.reference.dims import UnreadableError
-from oracles.reference.replay import FINE, RUNS
+from oracles.reference.replay import FINE, RUNS, Ways
 
 CASES = 5
 """The cases at a task's own shapes beside a search: as many as KernelBench tries."""
@@ -236,12 +236,18 @@ def affordable(replay: Replay, seed: int) -> int:
 
 def _measured(replay: Replay, seed: int) -> tuple[ReplayCase, Mapping[str, tuple[tuple[int, ...], str]], float]:
     """A case, its outputs, and the seconds that its replay takes."""
-    case, took = next(replay.meant.cases(seed)), list[float]()
+    case = next(replay.meant.cases(seed))
+    return case, replay.meant.outputs(case), replay_s(replay.meant.ways, case.arrays)
+
+
+def replay_s(ways: Ways, arrays: Mapping[str, NDArray[Any]]) -> float:
+    """Return the seconds of a processor that a replay of these inputs takes: that of most of its calls."""
+    took = list[float]()
     for _ in range(2):  # the first one imports much
         began = time.process_time()
-        replay.meant.ways.noisy(case.arrays, 0, 1.0)
+        ways.noisy(arrays, 0, 1.0)
         took.append(time.process_time() - began)
-    return case, replay.meant.outputs(case), max(min(took), 1e-6) * (RUNS + FINE)
+    return max(min(took), 1e-6) * (RUNS + FINE)
 
 
 def with_own(ruling: SolutionRuling, own: OwnShapes | None) -> SolutionRuling:
