@@ -111,8 +111,8 @@ def replay_of(asked: Asked, problem: Problem, solutions: Solutions) -> Replay:
     floats = [each for each in floats_of(problem) if each in DTYPES]
     dtypes = problem.dtypes if problem.shapes else None
     meant = meant_of(
-        problem.reference, problem.shapes, problem.numbers, problem.fixed, asked.values, floats, dtypes,
-        own=problem.own,
+        problem.reference, problem.shapes, problem.numbers, problem.fixed, menus_of(problem, asked.values), floats,
+        dtypes, own=problem.own,
     )  # fmt: skip
     if samples := samples_of(problem.draw) if problem.draw and not (problem.own or asked.any_values) else ():
         dims = meant.asked.dims
@@ -124,6 +124,13 @@ def replay_of(asked: Asked, problem: Problem, solutions: Solutions) -> Replay:
     own = {name: solution for name, (_, solution) in solutions.items()}
     write_solutions(place, problem, own, [*meant.asked.dims], [each.name for each in op.outputs])
     return Replay(asked, meant, op, solutions, place, _targets(asked, problem, op, place, solutions))
+
+
+def menus_of(problem: Problem, values: str) -> Mapping[str, str] | str:
+    """Return what tensors are drawn from: variances that a norm keeps are positive, as it makes NaN of others."""
+    own = problem.module.weights if problem.module is not None else {}
+    variances = {name: "positive" for name, state in own.items() if state.endswith("running_var")}
+    return {**dict.fromkeys(problem.shapes or (), values), **variances} if variances else values
 
 
 def _targets(asked: Asked, problem: Problem, op: Op, folder: Path, solutions: Solutions) -> Sequence[Target]:

@@ -17,7 +17,7 @@ from fuzz.uses.judge.judging import read_problem
 from fuzz.uses.judge.nameless import op_of
 from fuzz.uses.judge.own import affordable, own_problem
 from fuzz.uses.judge.problem import UnreadProblemError, problems_of
-from fuzz.uses.judge.replay import Replay
+from fuzz.uses.judge.replay import Replay, menus_of
 from oracles.reference.replay import FINE, RUNS
 
 _MODEL = """
@@ -106,3 +106,14 @@ def test_an_operation_without_a_formula_is_met_once(tmp_path: Path, monkeypatch:
     with pytest.raises(UnreadProblemError, match=r"aten.special_zeta .* has no formula"):
         read_problem(_asked(tmp_path))
     assert len(tried) == 1
+
+
+def test_variances_that_a_norm_keeps_are_drawn_positive_for_a_replay(tmp_path: Path) -> None:
+    """In evaluation mode it would return NaN otherwise, which decides nothing."""
+    problem = next(problems_of(_model(tmp_path, norm="torch.nn.BatchNorm1d(24)")))
+    meant = meant_of(
+        problem.reference, problem.shapes, {}, problem.fixed, menus_of(problem, "finite"), ("f32",), problem.dtypes
+    )  # fmt: skip
+    cases = [case.arrays for case, _ in zip(meant.cases(1), range(8), strict=False)]
+    assert all((case["norm_running_var"] > 0).all() for case in cases)
+    assert any((case["norm_weight"] < 0).any() for case in cases)
