@@ -23,7 +23,7 @@ from oracles.reference.alike import Arrays
 from oracles.reference.guard import first_difference, widened
 from oracles.reference.interception import intercepted, tensors_in
 
-RUNS, _FINE = 12, 6
+RUNS, FINE = 12, 6
 """The number of replays that round at random, and of those that round the same way as finely as f32."""
 TIMES = 16.0
 """They round so many times as coarsely as f32, and what they differ by is allowed. Torch in f32 and second ways to the
@@ -152,7 +152,7 @@ def replayed(ways: Ways, arrays: Arrays) -> Sequence[Replayed]:
     selected = ways.selected(arrays) if any(each.dtype.kind == "i" for each in made) else ()
     others = [(ways.single(arrays), TIMES)]
     others += [(ways.noisy(arrays, seed, TIMES), 1.0) for seed in range(RUNS)]
-    fine = [ways.noisy(arrays, seed, 1.0) for seed in range(_FINE)]
+    fine = [ways.noisy(arrays, seed, 1.0) for seed in range(FINE)]
     found = list[Replayed]()
     for at, value in enumerate(exact):
         whole = made[at].dtype.kind in "iub"

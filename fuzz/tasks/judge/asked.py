@@ -8,6 +8,9 @@ from pathlib import Path
 from fuzz.core.base.exits import Exit
 from fuzz.tasks.judge.ruling import Ruling
 
+QUICK_REPLAYS, FULL_REPLAYS = 48, 600
+"""The cases of a quick verdict and of a full one, where the reference itself is run in place of a formula."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -31,6 +34,11 @@ class Asked:
     """Whether the shapes that come with a task are the only ones."""
     any_values: bool = False
     """Whether inputs may be what those that come with a task never are."""
+
+    @property
+    def replay_s(self) -> float:
+        """The seconds of a processor that all replays may take."""
+        return 60.0 * max(1.0, self.replays / QUICK_REPLAYS)
 
 
 @dataclass(frozen=True)

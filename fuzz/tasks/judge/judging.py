@@ -45,6 +45,7 @@ from oracles.declared import MOST
 from oracles.op import Op
 from oracles.reference.derive import FINITE, Derived
 from oracles.reference.dims import parsed
+from oracles.reference.reading import UnknownStepError
 
 _VARIED = 4
 """Where all dimensions that are not fixed have so many elements, there is room for others."""
@@ -169,6 +170,8 @@ def read_problem(asked: Asked) -> tuple[Problem, Derived]:
             found = derived(problem, asked.values, any_values=asked.any_values)
         except ProblemError as error:
             refusal = refusal or error
+            if isinstance(error.__cause__, UnknownStepError):  # other extents do not help
+                break
             continue
         extents = {**dict.fromkeys(found.op.named, _VARIED), **found.op.fixed}
         work = found.op.work(extents)

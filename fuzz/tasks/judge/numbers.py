@@ -13,7 +13,7 @@ _LARGE, _STEPS = 15, ((24, 8), (8, 4))
 """Whole numbers of a problem from 16 on are extents of a benchmark: they become multiples of 8 from 24 on, no two of
 them one, or else of 4 from 8 on. Smaller ones say how many heads or groups there are, or the size of a window; but for
 batches, which are no multiples, so that nothing else is as long, and for groups, into which all others divide."""
-_PARTS = 8, 4, 2
+_PARTS = 8, 4, 2, 1
 """Where none of them makes a module, all but the batch become such a part, so that two that must be one stay so."""
 _BATCHES = (5, 7, 11, 13)
 LAST = 2

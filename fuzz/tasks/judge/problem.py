@@ -104,8 +104,11 @@ class Problem:
     def remarks(self) -> Sequence[str]:
         """What is not judged, and why."""
         own = self.module
-        weights = _WEIGHTS if own is not None and own.one_seed else ""
-        return [*filter(None, (self.kept, weights)), *(own.mode.remarks if own is not None else ())]
+        if own is None:
+            return [self.kept] if self.kept else []
+        tied = ", ".join(f"any {dim} but {size}" for dim, size in own.tied.items())
+        tied = f"not exercised, as Model is constructed with it: {tied}" if tied else ""
+        return [*filter(None, (self.kept, _WEIGHTS if own.one_seed else "", tied)), *own.mode.remarks]
 
     @property
     def others(self) -> Mapping[str, Any]:
@@ -144,6 +147,8 @@ class Module:
     """The arguments that it is made with, by their names."""
     one_seed: bool = False
     """Whether a solution keeps the weights that it has after construction, from the seed that those of `Model` are."""
+    tied: Mapping[str, int] = field(default_factory=dict)
+    """The extents of inputs that it is made with, such as a number of features: they do not vary."""
 
 
 class UnreadProblemError(ProblemError):
@@ -291,7 +296,10 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
         shapes, sizes = _dimensions({name: tuple(each.shape) for name, each in tensors.items()}, naming)
         fixed = {dim: sizes[dim] for name in weights for dim in shapes[name].split()}
         fixed |= {dim: size for dim, size in sizes.items() if size in kept}
-        made = Module(made_of, inputs, weights, constants, mode, other, elsewhere, named, one_seed)
+        numbers = _numbers(made_of) - {1, *fixed.values()}  # which are of weights, and told by these
+        tied = {} if one_seed else {dim: size for dim, size in sizes.items() if size in numbers}
+        fixed |= tied
+        made = Module(made_of, inputs, weights, constants, mode, other, elsewhere, named, one_seed, tied)
         examples = ({dim: size for dim, size in sizes.items() if dim not in fixed},)
         if all(shapes != each.shapes for each in found):
             found.append(
@@ -299,6 +307,12 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
                         draw=partial(_inputs_of, module, inputs))
             )  # fmt: skip
     return found
+
+
+def _numbers(made_of: Sequence[Any]) -> set[int]:
+    """The whole numbers among the arguments of a module."""
+    parts = (part for each in made_of for part in (each if isinstance(each, (tuple, list)) else [each]))
+    return {part for part in parts if type(part) is int}
 
 
 def _inputs_of(module: ModuleType, names: Sequence[str], seed: int) -> Mapping[str, Any]:

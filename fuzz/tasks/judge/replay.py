@@ -3,7 +3,9 @@ of each."""
 
 from __future__ import annotations
 
+import math
 import secrets
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -51,8 +53,11 @@ class Replay:
     folder: Path
     targets: Sequence[Target]
 
-    def run(self, cases: int, seed: int, laws: Sequence[str], screen: Console) -> Run:
-        """Run so many cases. Raises ProblemError where the reference takes none."""
+    def run(
+        self, cases: int, seed: int, laws: Sequence[str], screen: Console, seconds: float = math.inf
+    ) -> Run:  # fmt: skip
+        """Run so many cases, and begin no more after so many seconds of a processor. Raises ProblemError where the
+        reference takes none."""
         lines, probes = {each.id: Line() for each in self.targets}, dict.fromkeys(laws, 0)
         run = Run(self.meant, self.op, self.targets, tuple(laws), seed, lines, probes)
         workers = WorkerPool(self.targets, limit=self.asked.case_limit, most_hangs=MOST_HANGS)
@@ -60,9 +65,9 @@ class Replay:
             for name, status in pool.statuses.items():
                 if isinstance(status, NotRun):
                     run.lines[name].reason, run.lines[name].broken = status.reason, bool(status.broken)
-            drawn = islice(self.meant.cases(seed), cases)
+            drawn, end = islice(self.meant.cases(seed), cases), time.process_time() + seconds
             try:
-                while some := [*islice(drawn, _BATCH)]:
+                while time.process_time() < end and (some := [*islice(drawn, _BATCH)]):
                     run.batch(pool, some)
             except CheckError as error:
                 raise ProblemError(f"{self.asked.against}: {error}") from error
@@ -106,8 +111,8 @@ def replay_of(asked: Asked, problem: Problem, solutions: Solutions) -> Replay:
     floats = [each for each in floats_of(problem) if each in DTYPES]
     dtypes = problem.dtypes if problem.shapes else None
     meant = meant_of(
-        problem.reference, problem.shapes, problem.numbers, problem.fixed, asked.values, floats, dtypes,
-        own=problem.own,
+        problem.reference, problem.shapes, problem.numbers, problem.fixed, menus_of(problem, asked.values), floats,
+        dtypes, own=problem.own,
     )  # fmt: skip
     if samples := samples_of(problem.draw) if problem.draw and not (problem.own or asked.any_values) else ():
         dims = meant.asked.dims
@@ -119,6 +124,13 @@ def replay_of(asked: Asked, problem: Problem, solutions: Solutions) -> Replay:
     own = {name: solution for name, (_, solution) in solutions.items()}
     write_solutions(place, problem, own, [*meant.asked.dims], [each.name for each in op.outputs])
     return Replay(asked, meant, op, solutions, place, _targets(asked, problem, op, place, solutions))
+
+
+def menus_of(problem: Problem, values: str) -> Mapping[str, str] | str:
+    """Return what tensors are drawn from: variances that a norm keeps are positive, as it makes NaN of others."""
+    own = problem.module.weights if problem.module is not None else {}
+    variances = {name: "positive" for name, state in own.items() if state.endswith("running_var")}
+    return {**dict.fromkeys(problem.shapes or (), values), **variances} if variances else values
 
 
 def _targets(asked: Asked, problem: Problem, op: Op, folder: Path, solutions: Solutions) -> Sequence[Target]:
