@@ -92,16 +92,17 @@ class Bench:
                 return False
         return True
 
-    def is_alike(self, one: Run, other: Run) -> bool:
-        """Whether two runs end with the same numbers, but for rounding, where the right ones are far apart."""
+    def is_alike(self, one: Run, other: Run) -> bool | None:
+        """Whether two runs end with the same numbers, but for rounding, where the right ones are far apart; None where
+        these are not."""
         contract, mine, theirs = self.trials.target.contract, received(one), received(other)
         before, after, apart = allowed(one, contract), allowed(other, contract), False
         for name, (low, high) in before.items():
             width = np.maximum(high - low, after[name][1] - after[name][0])
-            if not (np.abs(mine[name] - theirs[name]) <= width).all():
+            if not (np.abs(mine[name] - theirs[name]) <= width.max(initial=0.0)).all():
                 return False
             apart = apart or bool((np.abs(low - after[name][0]) > TELLING * width).any())
-        return apart
+        return True if apart else None
 
 
 def _exact(case: Case) -> Mapping[str, F64]:
