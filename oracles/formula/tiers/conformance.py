@@ -388,6 +388,10 @@ class Conformance:
         self.unjudged(output)
         return self._outcomes.get(output)
 
+    def is_closed(self, output: str) -> bool:
+        """Return whether something is known where a form says nothing."""
+        return self._closed(output) is not None
+
     @lazy
     def _outcomes(self) -> dict[str, Closed | None]:
         return {}
