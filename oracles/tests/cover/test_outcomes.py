@@ -16,6 +16,7 @@ from oracles.problem import Problem
 from oracles.rounding import STORAGE, stored_as
 from oracles.summation import Lanes
 from oracles.tests.common.judged import results
+from oracles.truth import Truth
 
 LARGE = 3.0e38
 
@@ -75,6 +76,17 @@ def test_a_gradient_is_judged_where_the_hyperbolic_tangent_is_one(x: float) -> N
     below = _elementwise("gelu_tanh_backward", -x)
     assert _said(below, 0.0, contract) == "pass"
     assert [_said(below, value, contract) != "pass" for value in (1.5, 1e-3, -1e30, 1e38)] == [True] * 4
+
+
+@pytest.mark.parametrize("x", [-6.0, -8.0])
+def test_the_exact_gradient_is_right_where_the_hyperbolic_tangent_is_one_in_float32(x: float) -> None:
+    """Its 1 - t^2 is 6e-11 and 2e-21; the latter is 0 in f64 as well."""
+    of = _elementwise("gelu_tanh_backward", x)
+    bounds = Truth(of).bounds(Contract("f64"), "dx", (0, 0), False)
+    assert bounds is not None
+    exact = float(bounds.centre)
+    assert -1e-8 < exact < -1e-22
+    assert [_said(of, value) == "pass" for value in (exact, 0.0, 1.001 * exact, -exact)] == [True, True, False, False]
 
 
 def test_a_function_within_many_ulp_need_not_reach_its_limit() -> None:
