@@ -106,6 +106,8 @@ class Reader:
     """The dimension that a loop goes through."""
     starts: dict[str, Value] = field(default_factory=dict)
     """What it begins with, by how its turns call what the one before made."""
+    stacks: dict[str, Sequence[Value]] = field(default_factory=dict)
+    """What lies beside each other along a dimension of its own, by its line."""
     operations: int = 0
     _values: list[Any] = field(default_factory=list)
     _copies: dict[Dim, list[Dim]] = field(default_factory=dict)
