@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from fuzz.campaign.session import Session
 from fuzz.contracts.measuring import measured
@@ -13,19 +13,19 @@ from fuzz.contracts.record import Measured
 from fuzz.contracts.runs import Run, gathered
 from fuzz.contracts.second_look import contradicted, right_as, wrong
 from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.base.draw import Frame
 from fuzz.core.execute.pool import Pool
 from fuzz.core.laws.registry import Entry
 from fuzz.findings.book import FindingBook
-from fuzz.findings.casefile import Narrowing
 
-_ELSEWHERE = "right with sums in any order and casts or none; wrong as measured at the extents of the failing case"
+_FURTHER = "off by more than this explains where {}; right with sums in any order, and casts or none"
 _CASES, _FAILING = 64, 32
 """The cases of a search that are looked at again, and the smallest of them that are judged in other ways."""
 
 
 @dataclass
 class Measuring:
-    """What is measured of targets, by their ids, and what else they are right as."""
+    """What is measured of targets, by their ids, and what else is told of them. None of it accuses a kernel."""
 
     pool: Pool
     targets: Sequence[Target]
@@ -53,19 +53,17 @@ class Measuring:
         return "\n  ".join(self.line(each) for each in self.records)
 
     def line(self, target: str) -> str:
-        """What was measured of one, and what it is right as, where it is wrong."""
+        """What was measured of one; what it is right as, where it is wrong, or that it errs by more than that."""
         named = f"{target} " if len(self.records) > 1 else ""
         more = self.right_as.get(target, "")
         return f"{named}{self.records[target].text}{f'; {more}' if more else ''}"
 
-    def ended(self, session: Session, book: FindingBook, max_cases: int | None) -> Sequence[Target]:
+    def ended(self, session: Session, book: FindingBook, max_cases: int | None) -> None:
         """Look again at what was searched: at what fails, for what it is right as; at what does not, in designed cases
-        and under what was measured, and note what contradicts that. Return the targets with the contracts that they
-        were judged by."""
-        targets = list(self.targets)
+        and under what was measured, and tell what contradicts that."""
         failing = {bucket.judgement.target for bucket in book.buckets.values() if bucket.finding is not None}
         ends = time.monotonic() + (session.limits.max_time or math.inf)
-        for at, target in enumerate(targets):
+        for target in self.targets:
             if target.id not in self.records or session.interruption.wanted:
                 continue
             if target.id not in failing and not self.records[target.id].tightens:
@@ -75,17 +73,13 @@ class Measuring:
                 smallest = sorted(runs, key=lambda run: run.case.elements)[:_FAILING]
                 self.right_as[target.id] = right_as(smallest, target.contract)
                 continue
-            record = self.records[target.id]
             if (case := wrong(target, runs, lambda: time.monotonic() > ends)) is not None:
                 session.runner([target], search=False).replay([[Entry(case)]])
                 continue
-            found = contradicted(self.pool, target, record, runs, lambda: time.monotonic() > ends)
-            if found is not None:
-                self.right_as[target.id] = _ELSEWHERE
-                book.narrowings[target.id] = Narrowing.of(found.contract, target.contract)
-                targets[at] = replace(target, kernel=replace(target.kernel, contract=found.contract))
-                session.runner([targets[at]], search=False).replay([[Entry(found.case)]])
-        return targets
+            case = contradicted(self.pool, target, self.records[target.id], runs, lambda: time.monotonic() > ends)
+            if case is not None:
+                where = ", ".join(f"{dim} = {size}" for dim, size in Frame(case).sizes.items())
+                self.right_as[target.id] = _FURTHER.format(where)
 
     def _run(self, target: Target, max_cases: int | None, ends: float) -> Sequence[Run]:
         if target.id not in self._runs:

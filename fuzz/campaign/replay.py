@@ -142,17 +142,6 @@ def fitting_targets(pack: Pack, case: Case, patterns: Sequence[str], *, sanitize
     return fitting
 
 
-def as_measured(targets: Sequence[Target], found: Found | None) -> tuple[Target, ...]:
-    """Return the targets; that on which the case was found with the contract that was measured there, if it was."""
-    if found is None or found.narrowing is None:
-        return tuple(targets)
-    known = found.narrowing.applied
-    return tuple(
-        replace(each, kernel=replace(each.kernel, contract=known(each.contract))) if each.id == found.target else each
-        for each in targets
-    )
-
-
 def found_lines(found: Found | None, case: Case, seen: Mapping[str, Observed], pack: Pack) -> Iterator[str]:
     """How the case was found, and why it may not fail there now."""
     if found is None:

@@ -120,12 +120,12 @@ def verify(options: VerifyOptions) -> Exit:
         tally, untaken = judged(corpus, targets, pool)
     print_kernels(out, kernel_lines(tally))
     for line in (*run_notes(tally), *untaken):
-        out.print(line, style="yellow", soft_wrap=True)
+        out.print(line, style="yellow")
     for each in tally_broken(tally):
-        out.print(each.text("", whole=True), soft_wrap=True)
+        out.print(each.text("", whole=True))
     outcome = outcome_of(tally, failing=tally.findings > 0)
     for line in remarks(outcome):
-        out.print(line, style="yellow", soft_wrap=True)
+        out.print(line, style="yellow")
     print(f"{tally.judged:,} judged runs, {tally.findings:,} failed")
     return outcome.code
 

@@ -52,10 +52,10 @@ def _tell_end(code: Exit, message: str) -> None:
 
         events.write(events.Ended(code, MEANINGS[code], message))
     elif message:
-        from fuzz.report.wrapping import columns, wrapped_text
+        from fuzz.report.wrapping import columns, is_known, wrapped_text
 
         # A program reads a line; a terminal would break it within words. What a bug of ours left is read by us.
-        whole = code is Exit.INTERNAL or not sys.stderr.isatty()
+        whole = code is Exit.INTERNAL or not is_known(is_terminal=sys.stderr.isatty())
         print(message if whole else wrapped_text(message, columns()), file=sys.stderr)
 
 

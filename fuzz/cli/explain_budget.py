@@ -43,6 +43,7 @@ def explain_budget(options: BudgetOptions) -> Exit:
     from fuzz.core.base.selection import SelectionError
     from fuzz.core.judge.values import problem_of
     from fuzz.explain.facts import worst_element
+    from fuzz.report.console import results
     from fuzz.report.failure import allowance_lines
     from fuzz.report.words import element
     from oracles.truth import Truth
@@ -60,9 +61,12 @@ def explain_budget(options: BudgetOptions) -> Exit:
         raise SelectionError("no chosen kernel accepts this case; name another with --target")
     told = Truth(problem_of(case)).explain(target.contract, output, index)
     tensor = case.outputs[output]
-    print(f"{element(output, index)} under the contract of {target.id}")
-    print(f"  expected      {told.expected}")
-    print("\n".join(allowance_lines(worst_element(told, 0, tensor.layout.size, contradicts=False, dtype=tensor.dtype))))
+    out = results()
+    out.print(f"{element(output, index)} under the contract of {target.id}")
+    out.print(f"  expected      {told.expected}")
+    out.print(
+        "\n".join(allowance_lines(worst_element(told, 0, tensor.layout.size, contradicts=False, dtype=tensor.dtype)))
+    )
     return Exit.OK
 
 

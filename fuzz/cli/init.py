@@ -66,13 +66,14 @@ def init(options: InitOptions) -> Exit:
     """
     import shlex
 
+    from fuzz.report.console import results
     from fuzz.tasks.beginning.written import Asked, begin
 
     asked = Asked(options.kind, options.given, options.prototype, options.op, options.shapes, tuple(options.arguments))
     begun = begin(options.folder, asked)
     if begun.taken:
         meant = ", ".join(f"{name} is {meaning}" for name, meaning in begun.taken.items())
-        print(f"{meant}; --argument NAME=MEANING changes that")
+        results().print(f"{meant}; --argument NAME=MEANING changes that")
     for path in begun.paths:
         print(f"wrote {path}")
     print(f"next: kernelfuzz run --pack {shlex.quote(str(options.folder))} --max-cases 200")

@@ -13,8 +13,6 @@ from fuzz.cli.exits import Exit
 
 QUICK, FULL = 200, 3000
 """Cases of a quick verdict, within some 5 s once the solution is imported, and of a full one, within a minute."""
-QUICK_REPLAYS, FULL_REPLAYS = 48, 600
-"""Those where the reference itself is run in place of a formula."""
 _EXITS = {
     "right": Exit.OK, "wrong": Exit.FINDINGS, "undecided": Exit.ORACLE_GAVE_UP, "did not run": Exit.NOTHING_RAN,
 }  # fmt: skip
@@ -99,7 +97,7 @@ def judge(options: JudgeOptions) -> Exit:
 def _judged(options: JudgeOptions) -> Exit:
     from fuzz.report import console
     from fuzz.tasks.judge.judging import judged
-    from fuzz.tasks.judge.ruling import Asked
+    from fuzz.tasks.judge.ruling import FULL_REPLAYS, QUICK_REPLAYS, Asked
 
     cases = options.max_cases or (FULL if options.full else QUICK)
     replays = options.max_cases or (FULL_REPLAYS if options.full else QUICK_REPLAYS)

@@ -93,7 +93,7 @@ def _replayed(options: ReproOptions) -> Exit:
     chosen = replay.changed(replay.chosen_case(options.case, options.findings, pack), options.change)
     case, found = chosen.case, chosen.found
     watched = options.sanitize or replay.is_watched(found)
-    targets = replay.as_measured(replay.fitting_targets(pack, case, options.target, sanitize=watched), found)
+    targets = replay.fitting_targets(pack, case, options.target, sanitize=watched)
     by_id, limit = {target.id: target for target in targets}, options.case_limit
     in_workers = started(targets, options.jobs, err, limit, bounded=False)
     here = in_workers if check is None or check.here is None else nullcontext(check.here)
@@ -121,15 +121,15 @@ def _replayed(options: ReproOptions) -> Exit:
         shown_by = by_id[judgement.target]
         with nullcontext(shown_by) if check is None else check.as_program(shown_by) as alone:
             replay.write_script(options.script, chosen, judgement, alone)
-        err.print(replay.script_line(options.script, judgement, judgements), soft_wrap=True)
+        err.print(replay.script_line(options.script, judgement, judgements))
     write_record(options.json, replay.facts(case, judgements))
     ours = [each for each in judgements if each.is_ours]
     for judgement in ours:
-        err.print(f"{judgement.target}: {judgement.reason}; please report it", soft_wrap=True)
+        err.print(f"{judgement.target}: {judgement.reason}; please report it")
     if ours:
         return Exit.INTERNAL
     undecided = replay.undecided(judgements, found, named=bool(options.target))
     if undecided:
-        err.print(undecided, soft_wrap=True)
+        err.print(undecided)
         return Exit.CANNOT_JUDGE
     return Exit.FINDINGS if any(judgement.verdict.is_finding for judgement in judgements) else Exit.OK

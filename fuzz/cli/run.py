@@ -93,7 +93,7 @@ def run(options: RunOptions) -> Exit:
     command = options.selection.repeated("run", "--seed", str(seed), *pack_option, *limited)
     origin = Provenance(seed, command, pack_option, numbered=True)
     output, limits, kept = writable(options.output), Limits(options.max_time, options.max_cases), None
-    warn = partial(console.progress().print, style="yellow", soft_wrap=True)
+    warn = partial(console.progress().print, style="yellow")
     if options.store is not None:
         from fuzz.campaign.nightly.remembered import remembered
 

@@ -72,7 +72,7 @@ def selftest(options: SelftestOptions) -> Exit:
     if len(results) < len(mutants):
         out.print(f"interrupted: {len(mutants) - len(results)} more mutants were not hunted for")
     for line in explained_lines(results) if options.explain else ():
-        out.print(line, soft_wrap=True)
+        out.print(line)
     write_record(options.json, {"mutants": [asdict(result) for result in results]})
     explained = [result.explained for result in results if result.explained is not None]
     if any(result.failed for result in results) or any(each.missing or not each.is_smallest for each in explained):

@@ -81,7 +81,7 @@ def tolerance(options: ToleranceOptions) -> Exit:
     out = console.results()
     sizes = "".join(f", {dim} = {size:,}" for dim, size in extents.items())
     asked = f"{options.op} in {options.dtype}: {options.rows} rows of {options.n:,} normal values{sizes}"
-    out.print(asked, soft_wrap=True)
+    out.print(asked)
     for each in found:
         out.print()
         console.print_table(tolerance_table(each), markdown=False)

@@ -1,10 +1,10 @@
 """The second look: runs that pass by what nobody declared, under what was measured; and of those that fail, what they
 are right as with fewer bits than are expected.
 
-An order is known at the extents where it was read, and a kernel may have another one elsewhere. So what was measured
-first accuses nobody: of the runs that contradict the narrowest order that there could be, the worst are measured again,
-with the extents, strides and dtypes of their own cases and the values of designed ones. Only one that contradicts what
-is read there is wrong: then nothing but the values differs.
+An order is known at the extents where it was read, and for the values with which it was: a kernel may have another one
+elsewhere. So what was measured accuses nobody. Of the runs that contradict the narrowest order that there could be, the
+worst are measured again, with the extents, strides and dtypes of their own cases and the values of designed ones, and
+one that contradicts what is read there is told.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 
 import numpy as np
@@ -41,15 +41,6 @@ _LOOKED_AT = 4
 """The most runs that are measured again, each of which takes up to a second."""
 
 
-@dataclass(frozen=True)
-class Contradiction:
-    """A run that passes by what is left open, and contradicts what the kernel does at its extents."""
-
-    case: Case
-    contract: Contract
-    """What it does there, and what is left open elsewhere."""
-
-
 def wrong(target: Target, runs: Sequence[Run], over: Callable[[], bool]) -> Case | None:
     """Return the smallest case that contradicts what is left open too: designed cases have other extents than those of
     a search, where a kernel may be wrong."""
@@ -71,8 +62,8 @@ def _is_fair(case: Case) -> bool:
 
 def contradicted(
     pool: Pool, target: Target, measured: Measured, runs: Sequence[Run], over: Callable[[], bool]
-) -> Contradiction | None:
-    """Return the worst of the runs that contradicts what was measured at its own extents."""
+) -> Case | None:
+    """Return the case of the worst run that passes, and contradicts what was measured at its own extents."""
     lenient = target.contract
     sums = {each.along: _narrowest(each, runs) for each in measured.sums}
     narrow = replace(tightened(lenient, (), measured.casts), sums={**lenient.sums, **sums})
@@ -84,7 +75,7 @@ def contradicted(
             break
         contract = _there(Bench(pool, target, run.case), lenient)
         if contract is not None and run.ratio(contract) is None and not run.conforms(contract):
-            return Contradiction(run.case, contract)
+            return run.case
     return None
 
 

@@ -272,10 +272,11 @@ def _declared_otherwise(
 
 
 def _mechanism(trials: Trials, case: Case, fits: Fitting | None) -> Mechanism | None:
-    """What the kernel does wrong, where no contract says that; of an algorithm that fits, the step it is wrong by."""
+    """What the kernel does wrong, where no contract says that; of one that fits by another algorithm, or by products of
+    sums multiplied out, the step it is wrong by."""
     if fits is None or not fits.telling:
         return mechanism(trials, case)
-    return mechanism(trials, case, LOSSY) if fits.neighbour.changed == ("algorithm",) else None
+    return mechanism(trials, case, LOSSY) if fits.neighbour.changed in (("algorithm",), ("expanded",)) else None
 
 
 def _unsteady(trials: Trials, case: Case) -> Unsteady | None:

@@ -13,7 +13,7 @@ from fuzz.explain.rule.rule import Atom, Learned, Rule
 NO_SHRINK = "--no-shrink"
 """The option by which nothing is made smaller, and no rule is sought."""
 
-VERSION = 1
+VERSION = 2
 """The version of the schema. It grows with every change that a reader of the version before would not understand."""
 
 
@@ -275,13 +275,16 @@ class Mechanism:
         "shift",
         "takes",
         "narrow",
+        "inside",
         "step",
+        "unless",
+        "unordered",
         "tie",
     ]
     about: str
     """The tensor, or the other formula; '' where it is all tensors."""
     dim: str = ""
-    """The dimension along which; of a shift what it is from, '' for 0."""
+    """The dimension along which; of a shift what it is from, '' for 0; what is rounded of what is rounded inside."""
     places: tuple[int, ...] = ()
     """Where along that dimension."""
     of: int = 0

@@ -13,7 +13,7 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case
 from fuzz.core.judge.judge import Judgement
 from fuzz.findings.bucket import Bucket, Source, base_of, by_verdict
-from fuzz.findings.casefile import Narrowing, save
+from fuzz.findings.casefile import save
 from fuzz.findings.store import FileStore, Store, Unsaved, evidence_path
 
 if TYPE_CHECKING:  # a search that finds nothing explains nothing
@@ -53,8 +53,6 @@ class FindingBook:
     """The reason why some case file could not be written. The finding itself is kept."""
     errors: list[str] = field(default_factory=list)
     """A line for each of the first internal errors of judging: what the oracle says then cannot be trusted."""
-    narrowings: dict[str, Narrowing] = field(default_factory=dict)
-    """What was measured of targets by their ids, where what is being found now contradicts that."""
     _gone: set[str] = field(default_factory=set)
     """These names are not given again in this session, since the batch may still speak of them."""
 
@@ -237,7 +235,6 @@ class FindingBook:
     def _keep(self, bucket: Bucket, finding: Finding, source: Source, *, pending: bool = True) -> None:
         """Keep this finding in the bucket in place of the one before."""
         bucket.finding, bucket.target, bucket.source, bucket.pending = finding, finding.target, source, pending
-        bucket.narrowing = self.narrowings.get(finding.target)
         bucket.size = finding.size if finding.diagnosis is None else (finding.size[0], 0)
         self._write(bucket)
 

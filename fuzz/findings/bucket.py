@@ -11,7 +11,7 @@ from fuzz.core.base import __version__
 from fuzz.core.base.case import Case
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judgement
-from fuzz.findings.casefile import Found, Narrowing, formula_of
+from fuzz.findings.casefile import Found, formula_of
 
 if TYPE_CHECKING:  # a search that finds nothing explains nothing
     from fuzz.explain.attribute.history import Need
@@ -75,8 +75,6 @@ class Bucket:
     """The same failing runs one by one, until they are sorted by their causes."""
     explanation: Explanation | None = None
     """All that is known of the finding; None where there is none."""
-    narrowing: Narrowing | None = None
-    """What was measured of the kernel, where the finding contradicts that alone."""
     glimpse: Finding | None = None
     """A larger case that failed in this session, while there is no finding."""
 
@@ -152,7 +150,7 @@ class Bucket:
         return Found(
             finding.target, judgement.verdict.value, self.source.seed, __version__, judgement.broken_law,
             explanation=self.told, original=finding.original, history=finding.history,
-            formula=formula_of(finding.case.op), narrowing=self.narrowing,
+            formula=formula_of(finding.case.op),
         )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
@@ -37,65 +37,7 @@ from fuzz.findings.encoding import (
 )
 from oracles.declared import AXIS
 from oracles.formula.algorithm import traced
-from oracles.formula.contract import MAYBE, Contract
 from oracles.ops import OPS
-from oracles.summation import Read
-
-_MOST_NARROWED = 1 << 10
-"""The most sums, points and numbers of terms in a file."""
-
-
-@dataclass(frozen=True)
-class Narrowing:
-    """The orders of sums that were read off, and the casts that it takes for certain, or does not."""
-
-    sums: Mapping[str, Mapping[int, int]]
-    """The longest chain by the number of terms."""
-    points: Mapping[str, str]
-    """The dtype of each cast that was left open; "" of one that it does not take."""
-
-    @classmethod
-    def of(cls, measured: Contract, declared: Contract) -> Narrowing:
-        """Return what one contract says beyond the other."""
-        orders = {name: dict(each.chains) for name, each in measured.sums.items() if isinstance(each, Read)}
-        taken = {name: measured.points.get(name, "") for name in declared.points}
-        return cls(orders, {name: each for name, each in taken.items() if each != declared.points[name]})
-
-    def applied(self, declared: Contract) -> Contract:
-        """Return the contract with that, as far as it leaves it open."""
-        orders = {name: Read(tuple(each.items())) for name, each in self.sums.items()}
-        open_ = {name for name, dtype in declared.points.items() if dtype.startswith(MAYBE)}
-        taken = {**declared.points, **{name: each for name, each in self.points.items() if name in open_}}
-        points = {name: dtype for name, dtype in taken.items() if dtype}
-        return replace(declared, sums={**declared.sums, **orders}, points=points)
-
-    def record(self) -> dict[str, Any]:
-        """Return it as a JSON object."""
-        sums = {name: {str(n): chain for n, chain in each.items()} for name, each in self.sums.items()}
-        return {"sums": sums, "points": dict(self.points)}
-
-
-def parse_narrowing(value: object, where: str) -> Narrowing | None:
-    """Return what a JSON object says. Raises CaseError."""
-    if value is None:
-        return None
-    record = as_object(value, where)
-    sums, points = (as_object(record.get(name, {}), f"{where}.{name}") for name in ("sums", "points"))
-    orders = {name: _chains(each, f"{where}.sums") for name, each in sums.items()}
-    if max(len(sums), len(points)) > _MOST_NARROWED:
-        raise CaseError(f"{where}: of more than {_MOST_NARROWED} sums or points")
-    return Narrowing(orders, {name: text(points, name, f"{where}.points") for name in points})
-
-
-def _chains(value: object, where: str) -> Mapping[int, int]:
-    found = as_object(value, where)
-    if len(found) > _MOST_NARROWED or not all(each.isdecimal() and len(each) < 19 for each in found):
-        raise CaseError(f"{where}: expected the longest chain by the number of terms")
-    chains = {int(n): small_integer(chain, where) for n, chain in found.items()}
-    if any(not 0 <= chain <= n for n, chain in chains.items()):
-        raise CaseError(f"{where}: a chain is as long as a sum at most")
-    return chains
-
 
 VERSION = 3
 """The format of case files; no other is read."""
@@ -125,8 +67,6 @@ class Found:
     """The calls that must come before the case, in the same process, for it to fail."""
     formula: str = ""
     """A digest of what the op said then that is to be computed; '' of files that have none."""
-    narrowing: Narrowing | None = None
-    """What was measured of the kernel, where the case contradicts that and not what is declared."""
 
     def is_of_another_formula(self, case: Case) -> bool:
         """Whether the op, or the reference that it is read from, says now that something else is to be computed."""
@@ -187,8 +127,6 @@ def to_json(case: Case, found: Found | None = None) -> dict[str, Any]:
             key, seal = f"{found.law.key:016x}", found.law.seal(case)
             record["found"]["law"] = {"name": found.law.name, "key": key, "seal": seal}
         record["found"] |= {key: each for key in ("original", "formula") if (each := getattr(found, key))}
-        if found.narrowing is not None:
-            record["found"]["measured"] = found.narrowing.record()
         if found.explanation is not None:
             record["found"]["explanation"] = encoded(found.explanation)
         if found.history:
@@ -303,7 +241,6 @@ def _parse_found(value: object, case: Case) -> Found | None:
         text({"original": "", **record}, "original", "found"),
         _parse_history(record, case),
         text({"formula": "", **record}, "formula", "found"),
-        parse_narrowing(record.get("measured"), "found.measured"),
     )
 
 

@@ -29,10 +29,10 @@ def encoded(explanation: Explanation) -> dict[str, Any]:
 
 
 def decoded(record: object, where: str = "explanation") -> Explanation:
-    """Return the explanation of a JSON object. All its words are made printable: it may come from anybody. Raises
-    CaseError, naming the field."""
-    if isinstance(record, dict) and record.get("schema") != VERSION:
-        raise CaseError(f"{where}.schema: {told(record.get('schema'))}, this kernelfuzz reads {VERSION} alone")
+    """Return the explanation of a JSON object of this version or an older one. All its words are made printable: it may
+    come from anybody. Raises CaseError, naming the field."""
+    if isinstance(record, dict) and record.get("schema") not in range(1, VERSION + 1):
+        raise CaseError(f"{where}.schema: {told(record.get('schema'))}, this kernelfuzz reads 1 to {VERSION}")
     return _converted(record, Explanation, where)
 
 

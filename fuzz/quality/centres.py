@@ -171,7 +171,7 @@ def _of_element(elements: Elements, contract: Contract, output: str, enclosure: 
 def _denied(enclosure: Enclosure, at: Index, bounds: Bounds) -> str:
     """What the precise tier says of an element against the fast one; "" where each end is enclosed, or left open."""
     nan = FORBIDDEN if enclosure.nan is None else int(enclosure.nan[at])
-    if nan != bounds.nan:
+    if nan != (bounds.nan or int(bounds.may_be_nan)):  # an overflow leaves NaN in a format without infinity
         return f"NaN {nan}, but {bounds.decision}"
     beside = _something(enclosure.beside, at)
     if (bounds.beside is None) != (beside is None):

@@ -11,13 +11,13 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fuzz.report.wrapping import wrapped_text
+from fuzz.report.wrapping import is_known, wrapped_text
 
 _FILE_WIDTH = 160
 """Columns of a table that is not printed on a terminal: a target's id and where its worst was seen fit on one line."""
@@ -31,22 +31,32 @@ class PlainTable:
     rows: Sequence[Sequence[str]]
 
 
+class _ByWords(Console):
+    """A console that breaks long lines between words, where somebody sees them. What is printed with `soft_wrap` is
+    printed as it is, such as JSON."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print as `Console.print` does."""
+        if objects and all(isinstance(each, str) for each in objects) and not options.get("soft_wrap"):
+            objects, options = tuple(wrapped_text(each, room(self)) for each in objects), {**options, "soft_wrap": True}
+        super().print(*objects, **options)
+
+
 def results() -> Console:
     """The console of stdout. Its tables are wide where it is no terminal and no width is asked for by COLUMNS."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    if console.is_terminal or os.environ.get("COLUMNS", "").isdigit():
+    console = _ByWords(highlight=False, markup=False, emoji=False)
+    if is_known(is_terminal=console.is_terminal):
         return console
-    return Console(highlight=False, markup=False, emoji=False, width=_FILE_WIDTH)
+    return _ByWords(highlight=False, markup=False, emoji=False, width=_FILE_WIDTH)
 
 
 def progress() -> Console:
-    """The console of stderr. It breaks no line, but on a terminal, which would break it within a word. Where events are
-    wanted each line is one."""
+    """The console of stderr. Where events are wanted each line is one."""
     if os.environ.get("KERNELFUZZ_EVENTS"):
         from fuzz.report.events import Notes
 
         return Console(file=cast(IO[str], Notes()), highlight=False, markup=False, emoji=False, soft_wrap=True)
-    return Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=not sys.stderr.isatty())
+    return _ByWords(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def silent() -> Console:
@@ -74,8 +84,7 @@ def print_table(table: PlainTable, *, markdown: bool) -> None:
 
 def room(console: Console) -> int:
     """Return the columns that a line may have: those of the terminal, or of COLUMNS. In a file a line is one line."""
-    known = console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
-    return console.width if known else sys.maxsize
+    return console.width if is_known(is_terminal=console.is_terminal) else sys.maxsize
 
 
 def print_lines(console: Console, lines: Iterable[str], style: str = "", hang: int = 4) -> None:

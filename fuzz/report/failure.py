@@ -24,7 +24,7 @@ from fuzz.report.words import (
     unset_evidence,
     unset_words,
 )
-from fuzz.report.wrapping import wrapped_text
+from fuzz.report.wrapping import wrapped, wrapped_text
 
 _LABELLED = 16
 """The columns of the label of a fact."""
@@ -38,7 +38,7 @@ def full_text(told: Explanation, commands: Commands, seen: str = "", width: int 
     """Return everything that is known: verdict, tensors, the worst element with every term of its budget, who else
     fails, the explanation, and the commands, which are never broken."""
     facts = wrapped_text("\n".join(_lines(told)), width, HANG)
-    return "\n".join([facts, *_command_lines(commands, told.case.digest, seen)])
+    return "\n".join([facts, *_command_lines(commands, told.case.digest, seen, width)])
 
 
 def _lines(told: Explanation) -> Iterator[str]:
@@ -71,7 +71,7 @@ def explanation_lines(told: Explanation) -> Iterator[str]:
     if told.attribution is not None:
         yield _line("cause", f"{told.attribution.cause}: {told.attribution.evidence}")
     if told.mechanism is not None:
-        yield _line("wrong is", f"it {mechanism_words(told.mechanism)}: {mechanism_evidence(told.mechanism)}")
+        yield _line("wrong is", f"{mechanism_words(told.mechanism)}: {mechanism_evidence(told.mechanism)}")
     if told.unset is not None:
         yield _line("nobody set", f"it reads {unset_words(told.unset)}: {unset_evidence(told.unset)}")
     if told.unsteady is not None:
@@ -91,15 +91,14 @@ def explanation_lines(told: Explanation) -> Iterator[str]:
         yield _line("note", told.note)
 
 
-def _command_lines(commands: Commands, digest: str, seen: str) -> Iterator[str]:
-    facts = (
-        ("reproduce", commands.reproduce),
-        ("as found", commands.as_found),
-        ("case file", f"{commands.case_file}  (digest {digest[:12]})" if commands.case_file else ""),
-        ("found by", commands.found_by),
-        ("seen", seen),
+def _command_lines(commands: Commands, digest: str, seen: str, width: int) -> Iterator[str]:
+    kept = f"{commands.case_file}  (digest {digest[:12]})" if commands.case_file else ""
+    yield from (
+        _line(*each) for each in (("reproduce", commands.reproduce), ("as found", commands.as_found)) if each[1]
     )
-    yield from (_line(label, text) for label, text in facts if text)
+    yield from wrapped(_line("case file", kept), width, HANG) if kept else ()
+    yield from [_line("found by", commands.found_by)] if commands.found_by else ()
+    yield from wrapped(_line("seen", seen), width, HANG) if seen else ()
 
 
 def _case_lines(told: Explanation) -> Iterator[str]:

@@ -59,7 +59,7 @@ def print_night(
     origin = Provenance(seen.night.seed, seen.night.command, pack_option(seen.night.command))
     for each in broken_failures(broken, {}, origin):
         console.print()
-        console.print(each.said, soft_wrap=True)
+        console.print(each.said)
     console.print()
     print_lines(console, not_exercised(_undeclared(seen, kernels)))
     if pairs:

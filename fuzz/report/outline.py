@@ -21,10 +21,11 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally, WorstPass
 from fuzz.report.brief import WIDTH, Commands, Provenance, brief, commands_of, headline
-from fuzz.report.failure import full_text
+from fuzz.report.failure import HANG, full_text
 from fuzz.report.records import environment
 from fuzz.report.source import Location, SourceChange, change_of, location_of
 from fuzz.report.use_outcome import NO_CASE, UseOutcome, outcome_of
+from fuzz.report.wrapping import wrapped_text
 
 VERDICT = Verdict.CRASH
 """It ended before its first case."""
@@ -150,7 +151,7 @@ class Failure:
         """Return the first lines, and everything below them where that is wanted, in lines of at most so many
         columns."""
         if self.explanation is None:
-            return self.said
+            return wrapped_text(self.said, width, HANG)
         said = brief(self.explanation, self.commands, min(width, WIDTH))
         return f"{said}\n\n{full_text(self.explanation, self.commands, self._seen, width)}" if verbose else said
 

@@ -93,7 +93,7 @@ _MECHANISMS = {
     "layout": ("needs contiguous {about}", "with the same values of {about} side by side in memory it passes"),
     "form": ("is {about}", "its results are the values of that, wherever it is another one"),
     "scale": (
-        "right until {about} is about {limit}{step}", "the same values of {about} pass when smaller"
+        "right until {about} {be} about {limit}{step}", "the same values of {about} pass when smaller"
     ),
     "down": (
         "right down to {about} of about {limit}{step}", "the same values of {about} pass when larger"
@@ -104,9 +104,17 @@ _MECHANISMS = {
     "narrow": (
         "{about} {step_alone}", "all its results are numbers of {step_alone}, as far off as its roundings may put them"
     ),
+    "inside": (
+        "rounds {about} to {step_alone}", "its results are those of the formula with that step rounded to {step_alone}"
+    ),
+    "unless": ("wrong values, right with {about}", "so it passes, and fails with other ordinary values"),
+    "unordered": (
+        "ignores the order of {about} along {dim}",
+        "reversed along {dim}, {about} gives the same result but for rounding, and must not",
+    ),
     "step": ("wrong where {step_alone}", "its results are those of a formula with that step, right and wrong ones"),
     "shift": (
-        "right until {about} is about {limit} from {origin}{step}",
+        "right until {about} {be} about {limit} from {origin}{step}",
         "with {about} as far apart, but nearer to {origin}, it passes",
     ),
     "tie": ("chooses otherwise at a near tie", "the two values that decide differ by {limit} of themselves"),
@@ -130,6 +138,7 @@ def _of_mechanism(found: Mechanism, which: int) -> str:
     return _MECHANISMS[found.kind][which].format(
         about=about, dim=found.dim, origin=found.dim or 0, places=f"{places}{more}", count=len(found.places),
         of=found.of, limit=f"{found.limit:.2g}", step=f" ({found.step})" if found.step else "", step_alone=found.step,
+        be="are" if " and " in about else "is",
     )  # fmt: skip
 
 

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import textwrap
 
 _HARD = "\x00"
 """A space at which no line is broken."""
+_TOGETHER = re.compile(
+    r" +(?:=|!=|>=|<=|>|<|->) ?"
+    r"|\b(?:kernelfuzz|python3 -m) [\w.-]+(?: --?[^\s;,]+(?: (?!-)[^\s;,]+)?| (?=\S*[-/._=\d'\"*A-Z])[^\s;,]+)*"
+)
+"""A comparison, and a command to type: its verb, its options with a word after each, and names of files and kernels."""
 _USUAL = 80
 """The columns of a terminal that nobody has widened, and of what is none."""
+
+
+def is_known(*, is_terminal: bool) -> bool:
+    """Return whether somebody sees lines of a known width: on a terminal, or of as many columns as COLUMNS says."""
+    return is_terminal or os.environ.get("COLUMNS", "").isdigit()
 
 
 def columns() -> int:
@@ -19,10 +30,10 @@ def columns() -> int:
 
 def wrapped(line: str, width: int, hang: int = 4, before: int = 0) -> list[str]:
     """Return a line as lines of at most so many columns, the further ones indented by `hang`. Some columns of the first
-    one are taken by what stands `before` it. A word that is longer is left whole, as a path is."""
+    one are taken by what stands `before` it. A word that is longer is left whole, as a path and a command are."""
     if len(line) + before <= width:
         return [line]
-    together = re.sub(r" +(=|!=|>=|<=|>|<|->) ?", lambda found: found[0].replace(" ", _HARD), "." * before + line)
+    together = _TOGETHER.sub(lambda found: found[0].replace(" ", _HARD), "." * before + line)
     first, *rest = textwrap.wrap(
         together, width, subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False
     ) or [""]  # fmt: skip

@@ -79,7 +79,7 @@ class Driven:
     """What is known of a task besides what the tally and the book of its session have."""
 
     targets: Sequence[Target]
-    """The targets with the contracts that they were judged by."""
+    """Those that were judged: where nothing failed, with all that they take."""
     measuring: Measuring | None
     beyond: Mapping[str, Beyond]
     """What kernels do with inputs that the examples never are, by their names."""
@@ -128,14 +128,13 @@ def drive(
     if task.looks_far and not book.buckets and not session.interruption.wanted:
         runner.replay([_wrong_far(pool, targets, session.seed, tally)])
     session.draw_no_more()
-    judged: Sequence[Target] = searched
     if measuring is not None:
         with session.err.status("looking at what was measured ..."):
-            judged = measuring.ended(session, book, most)
+            measuring.ended(session, book, most)
     always = {} if session.interruption.wanted else task.data.always
     failed = {each.kernel for each in book.buckets.values()}
     beyond = beside(pool, searched, session.seed, always, task.data.source, failed)
-    return Driven(judged if taken is None or book.buckets else targets, measuring, beyond, again)
+    return Driven(searched if book.buckets else targets, measuring, beyond, again)
 
 
 def _wrong_far(pool: Pool, targets: Sequence[Target], seed: int, tally: Tally) -> list[Entry]:

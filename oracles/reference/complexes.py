@@ -13,14 +13,14 @@ from oracles.reference.reading import COMPLEX, Complex, Number, Reader, Value
 _MOVES = (
     "view", "_unsafe_view", "reshape", "flatten", "unflatten", "permute", "t", "transpose", "unsqueeze", "squeeze",
     "expand", "slice", "select", "index_select", "clone", "alias", "detach", "contiguous", "lift_fresh_copy",
-    "lift_fresh", "_to_copy", "to",
+    "lift_fresh", "_to_copy", "to", "roll", "flip",
 )  # fmt: skip
 """What is the same of both parts."""
 Given = Complex | Value | complex | Number
 
 
 def _moved(reader: Reader, self: Given, **given: Any) -> Complex:
-    own, to = _of(reader, self), {}
+    own, to = parts_of(reader, self), {}
     if "dtype" in given:
         to = {"dtype": "torch.float32"}
     move = reader.rules.get(reader.step.op, reader.rules["clone"])
@@ -31,8 +31,8 @@ for _name in _MOVES:
     rule(f"{COMPLEX}{_name}")(_moved)
 
 
-def _of(reader: Reader, given: Given) -> Complex:
-    """A number as its parts."""
+def parts_of(reader: Reader, given: Given) -> Complex:
+    """Return a number as its parts."""
     if isinstance(given, Complex):
         return given
     if isinstance(given, complex):
@@ -41,8 +41,8 @@ def _of(reader: Reader, given: Given) -> Complex:
     return Complex(given if isinstance(given, Value) else Value(reader.number(given)), None)
 
 
-def _sum(reader: Reader, *terms: tuple[str, Sequence[Value | None]]) -> Value | None:
-    """The sum of products with their signs, of which those are none that have no part; None where all are."""
+def summed(reader: Reader, *terms: tuple[str, Sequence[Value | None]]) -> Value | None:
+    """Return the sum of products with their signs, of which those are none that have no part; None where all are."""
     text, given = "", dict[str, Value]()
     for sign, factors in terms:
         there = [each for each in factors if each is not None]
@@ -54,8 +54,8 @@ def _sum(reader: Reader, *terms: tuple[str, Sequence[Value | None]]) -> Value | 
     return replace(reader.each(text, "part", **given), dtype="torch.float32") if text else None
 
 
-def _whole(reader: Reader, part: Value | None) -> Value:
-    """A part, or 0 where there is none."""
+def whole(reader: Reader, part: Value | None) -> Value:
+    """Return a part, or 0 where there is none."""
     return part if part is not None else Value(reader.number(0.0))
 
 
@@ -76,7 +76,7 @@ def _viewed(reader: Reader, self: Value) -> Complex:
 
 @rule(f"{COMPLEX}view_as_real")
 def _as_pairs(reader: Reader, self: Complex) -> Value:
-    parts = reader.met(_whole(reader, self.real), _whole(reader, self.imag))
+    parts = reader.met(whole(reader, self.real), whole(reader, self.imag))
     rank = len(reader.shape()) - 1
     wide = [replace(each, axes=((),) * (rank - each.rank) + each.axes) for each in parts]
     found: Value = reader.rules["stack"](reader, wide, -1)
@@ -85,37 +85,37 @@ def _as_pairs(reader: Reader, self: Complex) -> Value:
 
 @rule(f"{COMPLEX}real", f"{COMPLEX}imag")
 def _part(reader: Reader, self: Complex) -> Value:
-    return _whole(reader, getattr(self, reader.step.op))
+    return whole(reader, getattr(self, reader.step.op))
 
 
 @rule(f"{COMPLEX}mul")
 def _product(reader: Reader, self: Given, other: Given) -> Complex:
-    a, b = _of(reader, self), _of(reader, other)
-    real = _sum(reader, ("+", (a.real, b.real)), ("-", (a.imag, b.imag)))
-    return Complex(real, _sum(reader, ("+", (a.real, b.imag)), ("+", (a.imag, b.real))))
+    a, b = parts_of(reader, self), parts_of(reader, other)
+    real = summed(reader, ("+", (a.real, b.real)), ("-", (a.imag, b.imag)))
+    return Complex(real, summed(reader, ("+", (a.real, b.imag)), ("+", (a.imag, b.real))))
 
 
 @rule(f"{COMPLEX}add", f"{COMPLEX}sub")
 def _added(reader: Reader, self: Given, other: Given, alpha: Number = 1) -> Complex:
     if alpha != 1:
         raise UnreadableError("adds a multiple of complex numbers: write the product out")
-    a, b, sign = _of(reader, self), _of(reader, other), "+" if reader.step.op == "add" else "-"
-    parts = (_sum(reader, ("+", (one,)), (sign, (two,))) for one, two in ((a.real, b.real), (a.imag, b.imag)))
+    a, b, sign = parts_of(reader, self), parts_of(reader, other), "+" if reader.step.op == "add" else "-"
+    parts = (summed(reader, ("+", (one,)), (sign, (two,))) for one, two in ((a.real, b.real), (a.imag, b.imag)))
     return Complex(*parts)
 
 
 @rule(f"{COMPLEX}neg", f"{COMPLEX}_conj", f"{COMPLEX}conj_physical")
 def _negative(reader: Reader, self: Complex) -> Complex:
-    real = _sum(reader, ("-", (self.real,))) if reader.step.op == "neg" else self.real
-    return Complex(real, _sum(reader, ("-", (self.imag,))))
+    real = summed(reader, ("-", (self.real,))) if reader.step.op == "neg" else self.real
+    return Complex(real, summed(reader, ("-", (self.imag,))))
 
 
 @rule(f"{COMPLEX}div.Tensor", f"{COMPLEX}div.Scalar")
 def _quotient(reader: Reader, self: Given, other: Given) -> Complex:
-    a, b = _of(reader, self), _of(reader, other)
+    a, b = parts_of(reader, self), parts_of(reader, other)
     top, size = a, b.real
     if b.imag is not None:
-        top = _product(reader, a, Complex(b.real, _sum(reader, ("-", (b.imag,)))))
+        top = _product(reader, a, Complex(b.real, summed(reader, ("-", (b.imag,)))))
         size = _size(reader, b)
     assert size is not None
     return Complex(*(None if each is None else reader.each("a / b", "part", a=each, b=size) for each in top.parts))
@@ -123,7 +123,7 @@ def _quotient(reader: Reader, self: Given, other: Given) -> Complex:
 
 def _size(reader: Reader, of: Complex) -> Value:
     """The square of the absolute value."""
-    return _whole(reader, _sum(reader, ("+", (of.real, of.real)), ("+", (of.imag, of.imag))))
+    return whole(reader, summed(reader, ("+", (of.real, of.real)), ("+", (of.imag, of.imag))))
 
 
 @rule(f"{COMPLEX}abs")
@@ -131,12 +131,12 @@ def _absolute(reader: Reader, self: Complex) -> Value:
     if self.real is not None and self.imag is not None:
         size: Value = hypot(reader, self.real, self.imag)
         return size
-    return reader.each("abs(a)", "size", a=_whole(reader, self.real or self.imag))
+    return reader.each("abs(a)", "size", a=whole(reader, self.real or self.imag))
 
 
 @rule(f"{COMPLEX}exp")
 def _exponential(reader: Reader, self: Complex) -> Complex:
-    angle = _whole(reader, self.imag)
+    angle = whole(reader, self.imag)
     size = None if self.real is None else reader.each("f.exp(a)", "e", a=self.real)
     return Complex(*(
         reader.each(f"f.{name}(a)", name, a=angle) if size is None

@@ -64,7 +64,10 @@ def _select(reader: Reader, self: Value, dim: int, index: Any) -> Value:
     if not self.axes[at]:
         return replace(self, axes=axes)
     value, along = single(reader, self, at)
-    place = place_of(reader, at_start(index, along.sizes), along)
+    start = at_start(index, along.sizes)
+    if isinstance(value.expression, ast.Name) and value.expression.id in reader.stacks and value.dtype != "torch.bool":
+        return replace(reader.stacks[value.expression.id][start[0]], axes=axes)
+    place = place_of(reader, start, along)
     return replace(taken_at(reader, value, along, _number(reader, place), ()), axes=axes)
 
 
@@ -160,6 +163,7 @@ def _stack(reader: Reader, tensors: Sequence[Value], dim: int = 0) -> Value:
     for number_, each in reversed([*enumerate([one, *rest[:-1]])]):
         parts = {"place": place, "end": number(number_ + 1.0), "a": reader.expression(each), "b": made}
         made = reader.lines.add(template("f.where(place < end, a, b)", parts), "stacked")
+    reader.stacks[getattr(made, "id", "")] = one, *rest
     return Value(made, (*axes[:at], (own,), *axes[at + 1 :]), has | {own}, one.dtype)
 
 

@@ -69,6 +69,10 @@ Rule = Callable[..., Any]
 """What a rule makes of the arguments of an operation, which it takes by name: a `Value`, or several."""
 
 
+class UnknownStepError(UnreadableError):
+    """An operation that has no formula, whatever the extents."""
+
+
 @dataclass
 class Reader:
     """Reads the steps of a recording."""
@@ -102,6 +106,8 @@ class Reader:
     """The dimension that a loop goes through."""
     starts: dict[str, Value] = field(default_factory=dict)
     """What it begins with, by how its turns call what the one before made."""
+    stacks: dict[str, Sequence[Value]] = field(default_factory=dict)
+    """What lies beside each other along a dimension of its own, by its line."""
     operations: int = 0
     _values: list[Any] = field(default_factory=list)
     _copies: dict[Dim, list[Dim]] = field(default_factory=dict)
@@ -125,7 +131,8 @@ class Reader:
             except Exception as error:  # of rules that meet what they were not made for, too
                 where = f" ({step.at[0]})" if step.at else ""
                 said = str(error) if isinstance(error, UnreadableError) else fault(error)
-                raise UnreadableError(f"{self.word}{where} {said}") from None
+                kind = UnknownStepError if isinstance(error, UnknownStepError) else UnreadableError
+                raise kind(f"{self.word}{where} {said}") from None
             self._values.append(found)
             if at in names and isinstance(found, Value):
                 for part in (found.expression, found.condition):
@@ -183,7 +190,7 @@ class Reader:
         if isinstance(changed, Use) and self.recording.steps[changed.step].op not in NOTES:
             rule = self.rules.get(op[:-1])
         if rule is None:
-            raise UnreadableError(f"{'of complex numbers ' * is_complex}has no formula")
+            raise UnknownStepError(f"{'of complex numbers ' * is_complex}has no formula")
         before = len(self.lines.found)
         found = rule(self, **arguments)
         if isinstance(found, Value) and "float" not in self.step.dtype:  # a count of flags is of integers

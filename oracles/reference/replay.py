@@ -23,7 +23,7 @@ from oracles.reference.alike import Arrays
 from oracles.reference.guard import first_difference, widened
 from oracles.reference.interception import intercepted, tensors_in
 
-RUNS, _FINE = 12, 6
+RUNS, FINE = 12, 6
 """The number of replays that round at random, and of those that round the same way as finely as f32."""
 TIMES = 16.0
 """They round so many times as coarsely as f32, and what they differ by is allowed. Torch in f32 and second ways to the
@@ -61,6 +61,8 @@ _ALGEBRA = tuple(f"aten::{name}" for name in ("linalg_", "_linalg", "cholesky", 
 _ANY_OF_EQUAL = ("aten::topk", "aten::sort", "aten::kthvalue", "aten::median", "aten::mode")
 """They document no order of equal elements, unless a sort is stable."""
 _FIRST_OF_EQUAL = ("aten::argmax", "aten::argmin", "aten::max", "aten::min")
+_OF_ORDER = (*_ANY_OF_EQUAL, *_FIRST_OF_EQUAL, "aten::amax", "aten::amin")
+"""They return NaN where there is one, or put it after all numbers, as torch documents of some and does in all."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +110,25 @@ class Replayed:
     """Whether they are integers or flags, which are not rounded."""
     places: Places | None = None
     """What an output of places is compared by: a place is right if its element is off by no more than is allowed."""
+    moved: bool = False
+    """Whether it is elements of an input, or their places, as order selects them: NaN and infinities are judged too."""
 
     @property
     def compared(self) -> F64:
         """What a kernel's values, or the elements at its places, are compared with."""
         return self.value if self.places is None else self.places.elements(self.value)
+
+
+@dataclass(frozen=True)
+class Selected:
+    """What an operation selects by order."""
+
+    values: NDArray[Any]
+    """Elements, or places."""
+    places: Places | None
+    """What stands at places; None of elements."""
+    moved: bool
+    """Whether it selects of an input itself."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +144,8 @@ class Ways:
     random itself is drawn by that seed, too."""
     takes: Callable[[Arrays], object]
     """Raises what the reference raises."""
-    selected: Callable[[Arrays], Sequence[tuple[NDArray[Any], Places]]] = lambda arrays: ()
-    """In float64: the places that it selects by order, and what stands there."""
+    selected: Callable[[Arrays], Sequence[Selected]] = lambda arrays: ()
+    """In float64: what it selects by order."""
 
 
 def ways_of(reference: Callable[..., Any], library: str = "torch") -> Ways:
@@ -149,10 +165,11 @@ def replayed(ways: Ways, arrays: Arrays) -> Sequence[Replayed]:
     """Return the outputs of a reference of these inputs. Raises what the reference does."""
     made = ways.exact(arrays)
     exact = [each.astype(np.float64) for each in made]
-    selected = ways.selected(arrays) if any(each.dtype.kind == "i" for each in made) else ()
+    ordered = any(each.dtype.kind == "i" or not np.isfinite(each).all() for each in made)
+    selected = ways.selected(arrays) if ordered else ()
     others = [(ways.single(arrays), TIMES)]
     others += [(ways.noisy(arrays, seed, TIMES), 1.0) for seed in range(RUNS)]
-    fine = [ways.noisy(arrays, seed, 1.0) for seed in range(_FINE)]
+    fine = [ways.noisy(arrays, seed, 1.0) for seed in range(FINE)]
     found = list[Replayed]()
     for at, value in enumerate(exact):
         whole = made[at].dtype.kind in "iub"
@@ -162,7 +179,9 @@ def replayed(ways: Ways, arrays: Arrays) -> Sequence[Replayed]:
             shape = np.full(value.shape, math.nan)
             found.append(Replayed(shape, shape, whole))
             continue
-        places = next((each for some, each in selected if whole and np.array_equal(some, value)), None)
+        same = [each for each in selected if np.array_equal(each.values, value, equal_nan=True)]
+        places = next((each.places for each in same if whole and each.places), None)
+        moved = any(each.moved and (each.places is not None) == whole for each in same)
         of = np.asarray if places is None else places.elements
         chosen, value = value, of(value)
         with np.errstate(all="ignore"):
@@ -173,29 +192,33 @@ def replayed(ways: Ways, arrays: Arrays) -> Sequence[Replayed]:
             finite = np.isfinite(value) & np.isfinite(away)
             known = finite & (bent <= _ALIKE * away + least)
             known &= _TURNED * (finite & ~known).sum() <= finite.sum()
-            allowed = away + least
+            special = moved & ~np.isfinite(value)
+            allowed = np.where(special, 0.0, np.where(known, away + least, math.nan))
         if places is None:  # else a place must exist, whatever stands there
-            chosen = np.where(known, value, math.nan)
-        found.append(Replayed(chosen, np.where(known, allowed, math.nan), whole and places is None, places))
+            chosen = np.where(known | special, value, math.nan)
+        found.append(Replayed(chosen, allowed, whole and places is None, places, moved))
     return found
 
 
-def _selected(reference: Callable[..., Any], arrays: Arrays) -> Sequence[tuple[NDArray[Any], Places]]:
-    """What it selects by order: places, and what they are of."""
-    found = list[tuple[NDArray[Any], Places]]()
+def _selected(reference: Callable[..., Any], arrays: Arrays) -> Sequence[Selected]:
+    """What it selects by order."""
+    found = list[Selected]()
 
     def noted(function: Any, args: Any, kwargs: Any) -> Any:
         made, name = function(*args, **kwargs), function._schema.name
-        given = _bound(function, args, kwargs)
-        if name not in (*_ANY_OF_EQUAL, *_FIRST_OF_EQUAL) or ("arg" not in name and "dim" not in given):
+        given, several = _bound(function, args, kwargs), isinstance(made, tuple)
+        if name not in _OF_ORDER or "other" in given:
             return made
-        table, dim = given["self"].detach().numpy().astype(np.float64), given["dim"]
-        table, axis = (table.reshape(-1), 0) if dim is None or not table.ndim else (table, dim % table.ndim)
+        table, dim = given["self"].detach().numpy().astype(np.float64), given.get("dim")
         is_input = any(np.array_equal(each.reshape(-1), table.reshape(-1), equal_nan=True) for each in floats)
-        first = is_input and (name in _FIRST_OF_EQUAL or bool(given.get("stable")))
-        places = (made if "arg" in name else made[1]).numpy()
-        dropped = places.ndim < table.ndim or not places.ndim
-        found.append((places.copy(), Places(table.copy(), axis, dropped, first)))
+        if "arg" not in name:
+            found.append(Selected((made[0] if several else made).detach().numpy().copy(), None, is_input))
+        if several or "arg" in name:
+            table, axis = (table.reshape(-1), 0) if dim is None or not table.ndim else (table, dim % table.ndim)
+            first = is_input and (name in _FIRST_OF_EQUAL or bool(given.get("stable")))
+            places = (made[1] if several else made).numpy()
+            dropped = places.ndim < table.ndim or not places.ndim
+            found.append(Selected(places.copy(), Places(table.copy(), axis, dropped, first), is_input))
         return made
 
     floats = [each.astype(np.float64) for each in arrays.values()]
@@ -252,6 +275,7 @@ def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: floa
     def off(size: Any, of: Any = None) -> Any:
         if of is not None and of.is_complex():
             return torch.complex(off(size), off(size))
+        size = size.nan_to_num(0.0, 0.0, 0.0)  # an infinity is one in every kernel
         return (2 * torch.rand(size.shape, generator=chance, dtype=torch.float64) - 1) * times * SINGLE.u * size
 
     def rounded(function: Any, args: Any, kwargs: Any) -> Any:

@@ -16,6 +16,7 @@ from oracles.reference import (
     reductions,
     scatter,
     selection,
+    transforms,
     windows,
     writes,
 )
@@ -28,7 +29,8 @@ from oracles.reference.jaxprs import reductions as jax_reductions
 from oracles.reference.reading import Rule
 
 _REGISTERED = (
-    casts, complexes, gradients, moves, pieces, products, recurrences, reductions, scatter, selection, windows, writes,
+    casts, complexes, gradients, moves, pieces, products, recurrences, reductions, scatter, selection, transforms,
+    windows, writes,
 )  # fmt: skip
 _OF_JAX = jax_elementwise, jax_gathers, jax_moves, jax_places, jax_products, jax_reductions
 assert all((*_REGISTERED, *_OF_JAX)), "imported for their rules"

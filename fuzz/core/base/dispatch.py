@@ -46,8 +46,10 @@ class SizeLimit:
 
     def most_rows(self, op: Op) -> int:
         """The number of rows that the first input may have: more where kernels take tiles of several dimensions with
-        names, since a program has several rows there."""
-        return self.rows * (_TILE if len({*op.tiled} & {*op.named}) > 1 else 1)
+        names, since a program has several rows there, and as many times more as it has in any case, by its fixed
+        extents."""
+        always = math.prod(op.fixed.get(dim, 1) for dim in op.operand(op.main).axes[:-1])
+        return self.rows * always * (_TILE if len({*op.tiled} & {*op.named}) > 1 else 1)
 
 
 SMALL = SizeLimit(elements=1 << 13, rows=12)

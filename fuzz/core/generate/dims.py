@@ -144,7 +144,7 @@ def possible(sketch: Sketch) -> Sketch:
     for one, other in op.square:
         extents.keep({other: extents.known[one]})
     free = [dim for dim in extents.known if dim not in op.fixed]
-    while op.fixed and op.work(extents.known) > MOST_WORK:
+    while op.work(extents.known) > MOST_WORK:
         longest = max(free, key=lambda dim: extents.known[dim], default="")
         if extents.known.get(longest, 1) <= 1:
             break

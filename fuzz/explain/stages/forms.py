@@ -104,12 +104,9 @@ def _of_quotient(node: Node) -> Node | None:
 
 
 def _of_product(node: Node) -> Node | None:
-    """The mean of logarithms, as the root of a product."""
-    (mean,) = node.args
-    terms = mean.args[0] if mean.kind == "divide" else mean
-    if terms is mean or terms.kind != "sum" or len(terms.over) > 1 or terms.args[0].operation != "log":
-        return None
-    return _exp(_log(prod(terms.args[0].args[0], terms.label)) / mean.args[1])
+    """A sum of logarithms, as that of a product."""
+    (terms,) = node.args
+    return _log(prod(terms.args[0], node.label)) if terms.operation == "log" and len(node.over) == 1 else None
 
 
 def _of_share(node: Node) -> Node | None:
@@ -140,7 +137,7 @@ SAME = (
     Form("multiply", _of_two_squares),
     Form("multiply", _of_share),
     Form("subtract", _of_quotient),
-    Form("exp", _of_product),
+    Form("sum", _of_product),
     Form("add", _of_two_exponentials),
 )
 """What has the exact value of the formula, and loses it on the way for some inputs."""
@@ -189,11 +186,8 @@ def lost_step(
     dtype: str,
 ) -> str:
     """The step of a formula, in words, whose rounding in a dtype alone makes the most of the wrong elements wrong, and
-    zero or no number where they are."""
-    own, kept = truth.plain.trace, form(dtype)
-    operands = {name: node for name, node in own.locals.items() if not node.args}  # no other names are told
-    trace = Trace(own.dims, own.tensors, own.outputs, operands, own.counts)
-    inputs = Inputs(trace, truth.tensors, truth.parameters)
+    zero or no number where they are. What cancels may leave any of these."""
+    (trace, inputs), kept = _plain(truth), form(dtype)
     found, most, told = evaluate(inputs, Float64()), 0, ""
     for node in trace.nodes:
         rounded = node.args if _cancels(node, found) else (node,) * (node not in trace.outputs.values())
@@ -201,15 +195,48 @@ def lost_step(
         words = _loss(trace, node, found, kept) if changed else ""
         if not words:
             continue
-        values, off = evaluate(inputs, Float64(), changed), 0
+        values, off = _outputs(truth, inputs, found, changed), 0
         for name, each in within.items():
-            of = trace.outputs[name]
-            shape = np.broadcast_shapes(values[of].shape, found[of].shape)
-            made = round_to(truth.arranged(name, truth.returned(name, np.broadcast_to(values[of], shape))), each.form)
+            made = round_to(values[name], each.form)
             alike = np.isfinite(made) & (made != 0) | np.equal(made, got[name]) | (np.isnan(made) & np.isnan(got[name]))
+            alike |= np.isfinite(got[name]) & (len(rounded) > 1)
             off += int((compare(each, made).failing & wrong[name] & alike).sum())
         most, told = (off, words) if off > most else (most, told)
     return told
+
+
+def roundings(truth: FormulaProblem, dtype: str) -> Iterator[tuple[str, Callable[[], Mapping[str, F64]]]]:
+    """Yield each step of a formula in words, with the values of the outputs if that step alone is rounded to a dtype,
+    and if what it takes is as well."""
+    trace, inputs = _plain(truth)
+    found = evaluate(inputs, Float64())
+    for node in trace.nodes:
+        for some in ((node,), (node, *(each for each in node.args if each.kind != "constant"))):
+
+            def values(some: Sequence[Node] = some) -> Mapping[str, F64]:
+                return _outputs(
+                    truth, inputs, found, {(each, None): round_to(found[each], form(dtype)) for each in some}
+                )
+
+            if node.args and not node.is_exact and node not in trace.outputs.values():
+                yield spelled(trace, node), values
+
+
+def _plain(truth: FormulaProblem) -> tuple[Trace, Inputs]:
+    """The formula of a case, whose operands alone have names, and what it is evaluated for."""
+    own = truth.plain.trace
+    operands = {name: node for name, node in own.locals.items() if not node.args}  # no other names are told
+    trace = Trace(own.dims, own.tensors, own.outputs, operands, own.counts)
+    return trace, Inputs(trace, truth.tensors, truth.parameters)
+
+
+def _outputs(truth: FormulaProblem, inputs: Inputs, found: Mapping[Node, F64], changed: Replaced) -> Mapping[str, F64]:
+    """The outputs, unrounded, where some steps have other values."""
+    values, made = evaluate(inputs, Float64(), changed), dict[str, F64]()
+    for name, of in inputs.trace.outputs.items():
+        shape = np.broadcast_shapes(values[of].shape, found[of].shape)
+        made[name] = truth.arranged(name, truth.returned(name, np.broadcast_to(values[of], shape)))
+    return made
 
 
 def _loss(trace: Trace, node: Node, found: Mapping[Node, F64], kept: Format) -> str:

@@ -313,6 +313,9 @@ def compared(
         with np.errstate(all="ignore"):
             far = np.abs(values - must)
             share = np.where(known & (far != 0.0), far / width, 0.0)
+            if one.moved:  # every kernel has the same NaN and infinities there
+                same = (values == must) | (np.isnan(values) & np.isnan(must))
+                share = np.where((one.allowed == 0.0) & ~known & ~same, math.inf, share)
         if one.places is not None:
             late = one.places.first & known & (far == 0.0) & (got != one.value)
             share = np.where(late | ~one.places.exist(got), math.inf, share)
@@ -326,14 +329,16 @@ def judged_in(one: Replayed, dtype: str) -> int:
     """Return how many elements of an output are judged, tensors of that dtype."""
     known = np.isfinite(one.compared) & np.isfinite(one.allowed)
     most = np.abs(one.compared[known]).max(initial=0.0) / _CLEAR + 4 * SINGLE.tiny
-    return int((width_of(one, dtype)[known] <= most).sum())
+    same = one.moved & ~known & (one.allowed == 0.0)  # every kernel has the same NaN and infinities there
+    return int((width_of(one, dtype)[known] <= most).sum()) + int(same.sum())
 
 
 def width_of(one: Replayed, dtype: str) -> NDArray[Any]:
     """Return how far elements of that dtype may be off."""
     if one.whole:
         return one.allowed
-    return one.allowed + FORMATS[dtype].u * (np.abs(one.compared) + one.allowed)
+    must = one.compared
+    return one.allowed + FORMATS[dtype].u * (np.abs(np.where(np.isfinite(must), must, 0.0)) + one.allowed)
 
 
 def _worst(
@@ -347,7 +352,8 @@ def _worst(
     place, is_got = f"{output}[{', '.join(map(str, told))}]", f"{float(got[at]):.8g}"
     count = int((share != -1.0).sum())
     others = f"{value - far:.8g} to {value + far:.8g}" if one.places is None else "another place of as much"
-    others = "" if one.places is not None and one.places.first else f" (or {others})"
+    is_only = one.places.first if one.places is not None else not math.isfinite(value)
+    others = "" if is_only else f" (or {others})"
     words = (
         f"wrong values\n    {place} = {is_got}, must be {value:.8g}{others}; {count} of {got.size} elements are wrong"
     )

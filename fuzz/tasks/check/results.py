@@ -18,11 +18,11 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally
 from fuzz.report.brief import WIDTH, Provenance, brief, commands_of
-from fuzz.report.failure import full_text
+from fuzz.report.failure import HANG, full_text
 from fuzz.report.outline import broken_kernels
 from fuzz.report.totals import counted, largest_text, never_text, remarks
 from fuzz.report.use_outcome import outcome_of
-from fuzz.report.wrapping import columns
+from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.tasks.check.plan import GIVEN, CheckPlan, running_test
 
 _INDENT = len("E       ")
@@ -171,7 +171,8 @@ def _text(bucket: Bucket, origin: Provenance, before: int) -> str:
         text += f"\n\n{full_text(told, commands, width=width())}"
     if bucket.path is None or path is not None:
         return text
-    return f"{text}\n  case file     {bucket.path}, to be run first by fuzz.check(..., cases=[...])"
+    kept = f"  case file     {bucket.path}, to be run first by fuzz.check(..., cases=[...])"
+    return f"{text}\n{wrapped_text(kept, width(), HANG)}"
 
 
 def _why_nothing(tally: Tally, pool: Pool) -> str:

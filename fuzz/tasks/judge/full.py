@@ -25,7 +25,7 @@ from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.judge.judge import Judge
 from fuzz.references.replay.cases import ReplayCase, ReplayError, compared
 from fuzz.references.replay.oracle import arrays_of, case_of
-from fuzz.tasks.judge.own import beside, drawn_of, shapes_of
+from fuzz.tasks.judge.own import beside, drawn_of, replay_s, shapes_of
 from fuzz.tasks.judge.replay import Replay, replay_of
 from fuzz.tasks.judge.ruling import Asked, FullSize, SolutionRuling, worst_of
 from fuzz.tasks.readers.kernelbench import batch_of, of_module
@@ -39,8 +39,6 @@ from oracles.reference.replay import Replayed, ways_of
 _FILE = "full_size_"
 _BYTES = 32
 """The bytes that an element takes here and in a worker, at most: it is in memory as a float about eight times."""
-_RUNS = 45
-"""A replay takes as long as so many calls of the reference, see `own`."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class Limits:
     """Where a row has more than `compared`, but no more than these, the last one alone is replayed: twenty outputs of
     it are in memory at once."""
     seconds: float = 20.0
-    """What a solution may take, and half of it the replay."""
+    """What a solution may take, and as much the replay."""
 
 
 LIMITS = Limits()
@@ -203,9 +201,10 @@ def _with_rows(task: _Task, seed: int, limits: Limits) -> _Task:
     began = time.process_time()
     ways.single(task.at(rows))
     took = (time.process_time() - began) / most
-    few = min(most, int(limits.seconds / 2 / max(took * _RUNS, 1e-9)))
+    seconds = replay_s(ways, task.at(ends)) / 2
+    few = min(most, int(limits.seconds / seconds))
     if not few:
-        raise ProblemError(f"a replay of one of its rows takes too long: {took * _RUNS:.0f} s")
+        raise ProblemError(f"a replay of one of its rows takes too long: {seconds:.0f} s")
     _check_apart(task, rows if most > 1 else ends)
     return replace(task, rows=_rows(task, few, middle), seconds=took * task.count)
 

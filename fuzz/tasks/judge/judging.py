@@ -56,6 +56,7 @@ from oracles.op import Op
 from oracles.ops import OPS
 from oracles.reference.derive import ANY, FINITE, Derived
 from oracles.reference.dims import parsed
+from oracles.reference.reading import UnknownStepError
 from oracles.summation import NumericsError
 from oracles.truth import Truth
 
@@ -103,7 +104,6 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
             driven = drive(ready.task, session, meanwhile=meanwhile)
             assert driven.measuring is not None
             session.tally.note_waiting()
-            targets = session.targets = tuple(driven.targets)
         elapsed = time.monotonic() - began
         for bucket in [each for each in book.buckets.values() if each.kernel in ready.untried]:
             del book.buckets[bucket.name]  # what it refuses is no bug of it
@@ -168,6 +168,8 @@ def read_problem(asked: Asked) -> tuple[Problem, Derived]:
             found = derived(problem, asked.values, any_values=asked.any_values)
         except ProblemError as error:
             refusal = refusal or error
+            if isinstance(error.__cause__, UnknownStepError):  # other extents do not help
+                break
             continue
         extents = {**dict.fromkeys(found.op.named, _VARIED), **found.op.fixed}
         work = found.op.work(extents)

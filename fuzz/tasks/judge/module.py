@@ -40,9 +40,9 @@ def check_module(
     raise CheckFailed where there are any.
 
     Both are made of `get_init_inputs()`, and stay in the mode in which they are constructed. `mine` is given the
-    weights of `model`, by their names or by their shapes. The extents of weights stay as they are; those of the inputs
-    vary. What `get_inputs()` always draws, such as a triangle, cases have too, unless there may be `any_values`. All
-    runs in this process, on the CPU.
+    weights of `model`, by their names or by their shapes. The extents of weights, and those that both are made with,
+    stay as they are; others vary. What `get_inputs()` always draws, such as a triangle, cases have too, unless there
+    may be `any_values`. All runs in this process, on the CPU.
     """
     said = ModuleType(_name(model))
     vars(said).update(Model=model, get_inputs=get_inputs, get_init_inputs=get_init_inputs)

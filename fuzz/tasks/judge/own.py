@@ -25,6 +25,7 @@ from fuzz.tasks.readers.problem import SEED, Module, Problem
 from fuzz.tasks.readers.solution import Solution, Solutions
 from fuzz.tasks.readers.source import ProblemError, executed, text_of
 from oracles.reference.dims import UnreadableError
+from oracles.reference.replay import FINE, RUNS, Ways
 
 CASES = 5
 """The cases at a task's own shapes beside a search: as many as KernelBench tries."""
@@ -33,11 +34,10 @@ _MOST_ELEMENTS, _ENOUGH_ELEMENTS = 1 << 22, 1 << 20
 are no more than enough: a million takes a second or two."""
 _MOST_OF_ALL = 1 << 21
 """The elements of the inputs of all cases beside a search, but for the first."""
-_RUNS = 45
-"""The calls of the reference that take as long as a case of a replay: those that round at random take several times as
-long, and float64 twice."""
-_SECONDS, _SECONDS_ALONE = 5.0, 60.0
-"""Those for all cases beside a search, and where nothing else decides."""
+_SECONDS = 20.0
+"""Those for all cases beside a search."""
+_CALL_S = 0.25
+"""A batch is made smaller where a call of the reference takes longer: a case of a replay takes as long as 250 calls."""
 _FILE, _ONE_SEED, _OTHER_MODE = "own_shapes_", "one_seed_", "other_mode_"
 _IN_OTHER_MODE = 12
 """The cases in the other mode, a quarter of those by which a replay judges alone."""
@@ -72,11 +72,14 @@ def _small_enough(path: Path, text: str) -> tuple[ModuleType, str]:
     module = executed(path, text)
     if not hasattr(module, "Model") or not hasattr(module, "get_inputs"):
         raise ProblemError(f"{path}: no shapes come with it: it has no Model with get_inputs")
-    changed, largest, smaller = "", _largest(module), with_smaller_batches(text)
-    while math.prod(largest) > _ENOUGH_ELEMENTS and (fewer := next(smaller, None)) is not None:
-        name, size, tree = fewer
-        module = executed(path, text, tree)
-        changed, largest = f"{name} = {size}, as more takes too long", _largest(module)
+    changed, largest = "", _largest(module)
+    for name, size, tree in with_smaller_batches(text):
+        if math.prod(largest) <= _ENOUGH_ELEMENTS and (_call_s(module) or 0.0) <= _CALL_S:
+            break
+        fewer = executed(path, text, tree)
+        if size == 1 and _call_s(fewer) is None:  # as a norm over the batch refuses it
+            break
+        module, changed, largest = fewer, f"{name} = {size}, as more takes too long", _largest(fewer)
     if math.prod(largest) <= _MOST_ELEMENTS:
         return module, changed
     shape = "x".join(map(str, largest))
@@ -86,6 +89,18 @@ def _small_enough(path: Path, text: str) -> tuple[ModuleType, str]:
 def _largest(module: ModuleType) -> tuple[int, ...]:
     """The shape of the largest tensor that it is given, has or returns. Raises ProblemError."""
     return max((shape for some in (*shapes_of(module), _returned(module)) for shape in some), key=math.prod, default=())
+
+
+def _call_s(module: ModuleType) -> float | None:
+    """What a call of a model takes; None where it raises."""
+    import torch
+
+    with suppress(Exception, SystemExit), torch.no_grad():
+        model = module.Model(*(module.get_init_inputs() if hasattr(module, "get_init_inputs") else ()))
+        given, began = module.get_inputs(), time.process_time()
+        model(*given)
+        return time.process_time() - began
+    return None
 
 
 def _returned(module: ModuleType) -> Sequence[tuple[int, ...]]:
@@ -213,15 +228,23 @@ def with_mode(ruling: SolutionRuling, problem: Problem, other: SolutionRuling | 
 
 def affordable(replay: Replay, seed: int) -> int:
     """Return how many cases there is time for where these decide alone: one at least."""
-    return min(replay.asked.replays, int(_SECONDS_ALONE / _measured(replay, seed)[2]) or 1)
+    return min(replay.asked.replays, int(replay.asked.replay_s / _measured(replay, seed)[2]) or 1)
 
 
 def _measured(replay: Replay, seed: int) -> tuple[ReplayCase, Mapping[str, tuple[tuple[int, ...], str]], float]:
     """A case, its outputs, and the seconds that its replay takes."""
     case = next(replay.meant.cases(seed))
-    began = time.process_time()
-    outputs = replay.meant.outputs(case)
-    return case, outputs, max(time.process_time() - began, 1e-6) * _RUNS
+    return case, replay.meant.outputs(case), replay_s(replay.meant.ways, case.arrays)
+
+
+def replay_s(ways: Ways, arrays: Mapping[str, NDArray[Any]]) -> float:
+    """Return the seconds of a processor that a replay of these inputs takes: that of most of its calls."""
+    took = list[float]()
+    for _ in range(2):  # the first one imports much
+        began = time.process_time()
+        ways.noisy(arrays, 0, 1.0)
+        took.append(time.process_time() - began)
+    return max(min(took), 1e-6) * (RUNS + FINE)
 
 
 def with_own(ruling: SolutionRuling, own: OwnShapes | None) -> SolutionRuling:

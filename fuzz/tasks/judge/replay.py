@@ -3,7 +3,9 @@ of each."""
 
 from __future__ import annotations
 
+import math
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -49,17 +51,20 @@ class Replay:
     folder: Path
     targets: Sequence[Target]
 
-    def run(self, cases: int, seed: int, laws: Sequence[str], screen: Console) -> Run:
-        """Run so many cases. Raises ProblemError where the reference takes none."""
+    def run(
+        self, cases: int, seed: int, laws: Sequence[str], screen: Console, seconds: float = math.inf
+    ) -> Run:  # fmt: skip
+        """Run so many cases, and begin no more after so many seconds of a processor. Raises ProblemError where the
+        reference takes none."""
         run = Run(self.meant, self.op, self.targets, tuple(laws), seed)
         workers = WorkerPool(self.targets, limit=self.asked.case_limit, most_hangs=MOST_HANGS)
         with workers as pool, screen.status("replaying ..."):
             for name, status in pool.statuses.items():
                 if isinstance(status, NotRun):
                     run.lines[name].not_run_reason, run.lines[name].broken = status.reason, status.broken
-            drawn = islice(self.meant.cases(seed), cases)
+            drawn, end = islice(self.meant.cases(seed), cases), time.process_time() + seconds
             try:
-                while some := [*islice(drawn, _BATCH)]:
+                while time.process_time() < end and (some := [*islice(drawn, _BATCH)]):
                     run.batch(pool, some)
             except ReplayError as error:
                 raise ProblemError(f"{self.asked.against}: {error}") from error
@@ -112,8 +117,8 @@ def replay_of(asked: Asked, problem: Problem, solutions: Solutions) -> Replay:
     floats = [each for each in floats_of(problem) if each in DTYPES]
     dtypes = problem.dtypes if problem.shapes else None
     meant = meant_of(
-        problem.reference, problem.shapes, problem.numbers, problem.fixed, asked.values, floats, dtypes,
-        own=problem.own,
+        problem.reference, problem.shapes, problem.numbers, problem.fixed, menus_of(problem, asked.values), floats,
+        dtypes, own=problem.own,
     )  # fmt: skip
     if samples := samples_of(problem.draw) if problem.draw and not (problem.own or asked.any_values) else ():
         dims = meant.asked.dims
@@ -127,6 +132,13 @@ def replay_of(asked: Asked, problem: Problem, solutions: Solutions) -> Replay:
     own = {name: solution for name, (_, solution) in solutions.items()}
     write_solutions(place, problem, own, [*meant.asked.dims], [each.name for each in op.outputs])
     return Replay(asked, meant, op, solutions, place, _targets(asked, problem, op, place, solutions))
+
+
+def menus_of(problem: Problem, values: str) -> Mapping[str, str] | str:
+    """Return what tensors are drawn from: variances that a norm keeps are positive, as it makes NaN of others."""
+    own = problem.module.weights if problem.module is not None else {}
+    variances = {name: "positive" for name, state in own.items() if state.endswith("running_var")}
+    return {**dict.fromkeys(problem.shapes or (), values), **variances} if variances else values
 
 
 def _targets(asked: Asked, problem: Problem, op: Op, folder: Path, solutions: Solutions) -> Sequence[Target]:

@@ -75,7 +75,8 @@ def _judged(
     began = time.monotonic()
     cases = affordable(replay, seed) if problem.own and why else asked.replays
     laws = replay.laws if cases >= min(_PROBED, asked.replays) else ()
-    run = replay.run(cases, seed, laws, screen)
+    run = replay.run(cases, seed, laws, screen, asked.replay_s)
+    few = f"not exercised, as a case takes long: more than {run.cases} cases" if run.cases < asked.replays else ""
     found = replay.rulings(run)
     rulings = looked(asked, problem, solutions, found, seed, screen)
     elapsed = time.monotonic() - began
@@ -88,7 +89,8 @@ def _judged(
     ruling = Ruling(
         VERSION, worst_of(each.verdict for each in rulings), asked.against, said, "replay", WEAKER, seed, run.cases,
         str(replay.folder), run.probes, floors, {}, problem.never,
-        (_UNEXERCISED, *filter(None, never), *([] if laws else [_UNPROBED]), *problem.remarks), rulings, *problem.modes,
+        (_UNEXERCISED, *filter(None, (*never, few)), *([] if laws else [_UNPROBED]), *problem.remarks), rulings,
+        *problem.modes,
     )  # fmt: skip
     told = [text for kernel, each in zip(found, rulings, strict=True) for text in failures_told(kernel, each.failures)]
     texts = (wrapped_text(each, width) for each in (*told, summary(ruling, elapsed)))

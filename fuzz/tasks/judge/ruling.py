@@ -30,6 +30,10 @@ Said = Literal["right", "wrong", "undecided", "did not run"]
 _RANK: tuple[Said, ...] = ("right", "undecided", "did not run", "wrong")
 
 
+QUICK_REPLAYS, FULL_REPLAYS = 48, 600
+"""The cases of a quick verdict and of a full one, where the reference itself is run in place of a formula."""
+
+
 @dataclass(frozen=True)
 class Asked:
     """What is to be judged, by what and how."""
@@ -52,6 +56,11 @@ class Asked:
     """Whether the shapes that come with a task are the only ones."""
     any_values: bool = False
     """Whether inputs may be what those that come with a task never are."""
+
+    @property
+    def replay_s(self) -> float:
+        """The seconds of a processor that all replays may take."""
+        return 60.0 * max(1.0, self.replays / QUICK_REPLAYS)
 
 
 @dataclass(frozen=True)

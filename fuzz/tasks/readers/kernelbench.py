@@ -130,7 +130,10 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
         shapes, sizes = _dimensions({name: tuple(each.shape) for name, each in tensors.items()}, naming)
         fixed = {dim: sizes[dim] for name in weights for dim in shapes[name].split()}
         fixed |= {dim: size for dim, size in sizes.items() if size in kept}
-        made = Module(made_of, inputs, weights, constants, mode, other, elsewhere, named, one_seed)
+        numbers = _numbers(made_of) - {1, *fixed.values()}  # which are of weights, and told by these
+        tied = {} if one_seed else {dim: size for dim, size in sizes.items() if size in numbers}
+        fixed |= tied
+        made = Module(made_of, inputs, weights, constants, mode, other, elsewhere, named, one_seed, tied)
         examples = ({dim: size for dim, size in sizes.items() if dim not in fixed},)
         if all(shapes != each.shapes for each in found):
             found.append(
@@ -138,6 +141,12 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
                         draw=partial(_inputs_of, module, inputs))
             )  # fmt: skip
     return found
+
+
+def _numbers(made_of: Sequence[Any]) -> set[int]:
+    """The whole numbers among the arguments of a module."""
+    parts = (part for each in made_of for part in (each if isinstance(each, (tuple, list)) else [each]))
+    return {part for part in parts if type(part) is int}
 
 
 def _inputs_of(module: ModuleType, names: Sequence[str], seed: int) -> Mapping[str, Any]:
@@ -191,7 +200,7 @@ _LARGE, _STEPS = 15, ((24, 8), (8, 4))
 """Whole numbers of a problem from 16 on are extents of a benchmark: they become multiples of 8 from 24 on, no two of
 them one, or else of 4 from 8 on. Smaller ones say how many heads or groups there are, or the size of a window; but for
 batches, which are no multiples, so that nothing else is as long, and for groups, into which all others divide."""
-_PARTS = 8, 4, 2
+_PARTS = 8, 4, 2, 1
 """Where none of them makes a module, all but the batch become such a part, so that two that must be one stay so."""
 _BATCHES = (5, 7, 11, 13)
 LAST = 2

@@ -84,8 +84,11 @@ class Problem:
     def remarks(self) -> Sequence[str]:
         """What is not judged, and why."""
         own = self.module
-        weights = _WEIGHTS if own is not None and own.one_seed else ""
-        return [*filter(None, (self.kept, weights)), *(own.mode.remarks if own is not None else ())]
+        if own is None:
+            return [self.kept] if self.kept else []
+        tied = ", ".join(f"any {dim} but {size}" for dim, size in own.tied.items())
+        tied = f"not exercised, as Model is constructed with it: {tied}" if tied else ""
+        return [*filter(None, (self.kept, _WEIGHTS if own.one_seed else "", tied)), *own.mode.remarks]
 
     @property
     def others(self) -> Mapping[str, Any]:
@@ -157,6 +160,8 @@ class Module:
     """The arguments that it is made with, by their names."""
     one_seed: bool = False
     """Whether a solution keeps the weights that it has after construction, from the seed that those of `Model` are."""
+    tied: Mapping[str, int] = field(default_factory=dict)
+    """The extents of inputs that it is made with, such as a number of features: they do not vary."""
 
 
 class UnreadProblemError(ProblemError):

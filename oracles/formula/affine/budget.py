@@ -60,6 +60,8 @@ class Budget(SettledProblem):
 
     complete: bool = True
     """Whether no operand is absent in whose place a kernel may add a zero: that decides the sign of others."""
+    sharp: bool = False
+    """Whether nothing but the exact value is right: no function has that at infinity before."""
 
     @lazy
     def read(self) -> Read:
@@ -229,8 +231,7 @@ class Budget(SettledProblem):
         has another value there, its own is held: kernels' may lie on either side of it all the same."""
         found, of = self._step(node, [arg]), node.function
         if of.tangent is None:
-            reach = self._reach(read, node.args[0], arg)
-            return self._keep(read, node, None, arg, stepped(found, of, arg, reach))
+            return self._keep(read, node, None, arg, stepped(found, of, arg, self._reach(read, node.args[0], arg)))
         far = of.share(arg.centre, arg.spread) > FAR
         if not far.any():
             return found
@@ -250,7 +251,7 @@ class Budget(SettledProblem):
 
     def _settled(self, read: Read, node: Node, arg: Form, found: Form) -> Form:
         """The value of a function, where it has that at infinity in every kernel."""
-        start = self.contract.settles(node.function, self.dtype(node).u)
+        start = np.inf if self.sharp else self.contract.settles(node.function, self.dtype(node).u)
         if not (start < np.inf and (np.abs(arg.centre) >= start).any()):
             return found
         least = np.abs(arg.centre) - arg.spread * (1 + 2.0**-12)
@@ -438,8 +439,7 @@ class Budget(SettledProblem):
                 if wide - arg.dims:  # it is rounded alike for all that take it
                     each = shared(each)
                 if arg.kind == "extent" and np.isinf(each.centre).any():
-                    n = self.inputs.number(arg)
-                    raise NumericsError(f"compute: {dtype.name} cannot hold the row length {n}")
+                    raise NumericsError(f"compute: {dtype.name} cannot hold the row length {self.inputs.number(arg)}")
             if self.contract.flushes_operands and node.kind in _ADDING and self._is_formed_anew(arg):
                 each = again(each, [read.forms[operand] for operand in arg.args], self.dtype(arg))
             moves = node.kind in _MOVING or (node.kind == "where" and not place)

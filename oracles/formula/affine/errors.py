@@ -46,9 +46,9 @@ def rounded(form: Form, rounding: Rounding, contract: Contract) -> Form:
             size = np.abs(form.centre) + spread
             # Half of the smallest number of float64 is not one: it is rounded up.
             unit = rounding.underflow * form.dtype.eta or form.dtype.eta
-            # What is flushed may be off by the function's own units besides.
-            most = np.maximum(_flushed(form, errors), unit) if flush else unit
-            lost = np.where((near < form.dtype.tiny) & (size > 0), most, 0)
+            low, lost = (near < form.dtype.tiny) & (size > 0), np.zeros((1,) * form.centre.ndim)
+            if low.any():  # what is flushed may be off by the function's own units besides
+                lost = np.where(low, np.maximum(_flushed(form, errors), unit) if flush else unit, 0.0)
             errors = lost if errors is None else errors + lost
     if form.least is not None and form.least.any():
         lost = np.abs(form.least) * rounding.relative * (1 + 2.0**-20) + form.dtype.tiny

@@ -193,7 +193,7 @@ def quotient(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
         ends = [(a.centre + side * here.far(a)) / end for side in (-1, 1) for end in (low, high)]
         away = np.maximum.reduce([np.abs(end - centre) for end in np.broadcast_arrays(*ends)]) * here.ends
         found = _bounded(found, np.where(low > 0, away, np.inf), share)
-        found = _unbounded(found, (share >= 1) & ~(low > 0))
+        found = _unbounded(found, (share >= 1) & ~(low > 0) & ~np.isnan(a.centre))
     found = _vanished(here, found, args)
     rounding = Rounding(0.0 if last else relative, 0.0 if last else ulp)
     return rounded(found, rounding, here.contract.keeping("divide"))

@@ -135,7 +135,7 @@ class Outcomes:
         found, mean = self._made(node), self.here.inputs.trace.shares.means.get(node)
         if mean is None or (ends := hull(self.here, node, mean, self.forms)) is None:
             return found
-        low, high = np.maximum(found.low, ends[0]), np.minimum(found.high, ends[1])
+        low, high = np.fmax(found.low, ends[0]), np.fmin(found.high, ends[1])  # of no values there is no hull
         others = np.where(found.numbers & self.here.endless, 0, found.others)  # no infinity is made of numbers
         return Outcome(low, high, others.astype(np.uint8))
 
@@ -210,7 +210,8 @@ class Outcomes:
         plus, minus = ((others & flag) != 0 for flag in (PLUS, MINUS))
         plus, minus = plus | ~(up + off < limit), minus | ~(down + off < limit)
         flags = _flags(plus, minus, ((others & NAN) != 0) | (plus & minus))
-        return self._limited(node, _between(low - off, high + off, every, flags))
+        low, least = low - off, self.forms[node].least
+        return self._limited(node, _between(low if least is None else np.fmax(low, least), high + off, every, flags))
 
     def _taken(self, node: Node, arg: Node) -> Outcome:
         """An argument in the dtype of an operation."""
@@ -229,9 +230,11 @@ class Outcomes:
         return node.kind == "multiply" and self.here.contract.fused
 
     def _limited(self, node: Node, made: Outcome) -> Outcome:
-        """What an operation makes, in its dtype: what is too large overflows."""
+        """What an operation makes, in its dtype: what is too large overflows. What is moved keeps the dtype it had."""
         own, low, high = self.here.dtype(node), made.low, made.high
         point = self.pointed(node) if node.kind == "point" else None
+        if node.is_exact and point is None:
+            return made
         dtype = own if point is None else point.dtype
         limit = min(dtype.limit, own.limit)
         others = made.others | np.where(made.numbers, _flags(high >= limit, low <= -limit, low != low), 0)

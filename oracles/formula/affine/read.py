@@ -30,9 +30,10 @@ def bits_of(value: float) -> int:
 
 def bits_of_whole(values: F64) -> int:
     """Return the bits that are enough for whole numbers; all where some are none."""
-    if (values % 1).any():
+    largest = float(np.abs(values).max(initial=0.0))
+    if not (largest < np.inf and (np.floor(values) == values).all()):
         return DOUBLE.precision
-    return max(1, int(np.abs(values).max(initial=0.0)).bit_length())
+    return max(1, int(largest).bit_length())
 
 
 @dataclass(frozen=True)

@@ -96,8 +96,8 @@ def _total(
             errors = np.where(np.isinf(sums.size), less * allowed / LESS, errors)
         if here.contract.denormals != "preserve":  # every partial sum may be lost where it is subnormal
             errors = errors + np.where(sums.keeps, 0.0, np.minimum(sums.size, n * dtype.tiny))
-        if node.kind == "sum" and found.is_exact and here.is_whole(node):  # of what fits, no addition rounds
-            errors = np.where(sums.size <= 2.0**dtype.precision, 0.0, errors)
+        if node.kind == "sum" and here.is_whole(node):  # of what fits, and every kernel has alike, no addition rounds
+            errors = np.where((found.spread == 0) & (sums.size <= 2.0**dtype.precision), 0.0, errors)
         found = more(found, errors)
     mixed = sums.is_mixed
     rounding = Rounding(underflow=0.0, reach=reach * (1 + theta), certain=np.logical_not(mixed))

@@ -78,7 +78,8 @@ def online_dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     Beside that, a factor and a product may underflow. There are fewer than n products with less than eta lost in each;
     and a factor that is off by ulp eta multiplies no more than the sum of |v|, since no share is larger than 1: of two
     such factors the other one makes it smaller. For the same reason what there is on the way may overflow where the sum
-    of |v| does, however small the shares are at the end.
+    of |v| does, however small the shares are at the end; beside an infinite v too, a factor that underflows makes NaN
+    of that.
 
     Where a score is infinite a kernel may have anything: one that starts with a term, or meets a larger score, has 1
     for its share, and needs no difference of two infinities. Of scores that are all -inf the shares are zeros, and so
@@ -97,7 +98,7 @@ def online_dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     keeping, bound = here.contract.keeping("exp"), here.contract.bound("exp")
     ulp, count = bound.ulp, times if dtype.holds(other) else 2 * times  # the factor is rounded too
     errors = (sums.size + found.spread) * math.expm1(min(count * math.log1p(dtype.u), 700.0)) * (1 + DUST)
-    sizes = value.size
+    sizes = np.where(np.isinf(value.centre), 0.0, value.size)
     for axis in axes:
         sizes = sizes * here.inputs.count((axis,)) if sizes.shape[axis] == 1 else here.inputs.total(sizes, (axis,))
     eta, tiny = max(dtype.eta, other.eta), max(dtype.tiny, other.tiny)
@@ -106,7 +107,7 @@ def online_dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     errors = np.where(number & ~np.isneginf(most), errors + (here.inputs.count(axes) + sizes) * unit, 0.0)
     over = here.slack(node.args[2], scores).max(axes, keepdims=True, initial=0.0)  # of each maximum so far
     reach = sizes * (1 + here.sum_errors(node, True)[1]) * (1 + 4 * other.u * (ulp + bound.growth)) * np.exp(over)
-    beyond = number & ~(reach < dtype.limit)
+    beyond = ~np.isnan(found.centre) & ~(reach < dtype.limit)
     least = None if found.least is None else np.minimum(found.least, np.maximum(found.least - errors, 0.0))
     return replace(more(found, errors), least=least, may=marked(found.may, beyond if beyond.any() else None))
 

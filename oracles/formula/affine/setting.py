@@ -25,6 +25,9 @@ from oracles.lazy import lazy
 from oracles.summation import Summation, is_biased
 
 _U64 = 2.0**-53
+_LEAST_SHARE = 2.0**-30
+"""Half the share of f32. That of fewer bits is so small that float64 errs by more in the logarithm of a sum that is
+known badly, and all that follows from such a row was left to the precise tier."""
 _SUNK = 2.0**-1060
 """Errors that are not larger come from underflow in float64: they were rounded up to twice what they are."""
 
@@ -175,7 +178,7 @@ class SettledProblem:
         apart: half-widths grow at least in proportion to the error of each operation, and the centre's is smaller by
         this factor at most. One for each row where rows have contracts of their own."""
         if wide not in self._shares:
-            share: F64 | float = 0.0
+            share: F64 | float = 0.0 if wide else _LEAST_SHARE
             for node in self.inputs.trace.nodes:
                 share = np.maximum(share, self._share(node, wide)) if node.args else share
             self._shares[wide] = share

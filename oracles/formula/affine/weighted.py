@@ -121,6 +121,8 @@ def within(here: SettledProblem, node: Node, mean: Mean, forms: Mapping[Node, Fo
     before = either([forms[each] for each in node.args])
     if node.kind not in ("divide", "multiply"):
         before = any_along(before, axes)
+    else:  # the number that stands for what an infinity leaves beside a pole is no mean
+        sure = sure & np.isfinite(forms[node.args[0]].centre) & np.isfinite(forms[node.args[1]].centre)
     return _between(found, sure, low, high, first, marked(before, ~(largest + moved < here.dtype(node).limit)))
 
 

@@ -72,7 +72,7 @@ class Conformance:
     def budget(self) -> Budget:
         """The forms of all values."""
         contract, endless = self.contract, self.endless
-        return Budget(self.inputs, contract, self.structured, self.each, endless, complete=self.complete)
+        return Budget(self.inputs, contract, self.structured, self.each, endless, self.complete, self.sharp)
 
     @property
     def wide(self) -> bool:
@@ -137,6 +137,8 @@ class Conformance:
         unsure = self._unsure(output, ends, beyond, dtype)
         if unsure is not None:
             ends[1], ends[2] = (np.where(unsure, np.nan, end) for end in ends[1:3])
+        if self.sharp:  # right for certain is what no error of the centre changes
+            ends[1], ends[2] = (np.where(ends[0] == ends[3], end, np.nan) for end in ends[1:3])
         may_be_zero = zero is not None or ((ends[0] <= 0) & (ends[3] >= 0)).any()
         zeros = self._zeros(output) if may_be_zero else None
         found = Enclosure(
@@ -210,6 +212,12 @@ class Conformance:
     def made(self, output: str) -> Node:
         """Return what an output is the rounding of."""
         return self.budget.made(output, self.outputs[output])
+
+    @property
+    def settles(self) -> bool:
+        """Whether a function is taken for its value at infinity, which is not the exact one."""
+        held = (node for node, _ in self.budget.read.held if node.kind == "function")
+        return any(node.function.settles is not None for node in held)
 
     def rounds(self, output: str) -> bool:
         """Whether an output is made of what every kernel rounds on its way."""
@@ -388,6 +396,10 @@ class Conformance:
         self.unjudged(output)
         return self._outcomes.get(output)
 
+    def is_closed(self, output: str) -> bool:
+        """Return whether something is known where a form says nothing."""
+        return self._closed(output) is not None
+
     @lazy
     def _outcomes(self) -> dict[str, Closed | None]:
         return {}
@@ -407,7 +419,9 @@ class Conformance:
             where &= (low >= least) & (high <= most) & (others == 0) & ~((low <= least) & (high >= most))
         # Beside a comparison that float64 may get wrong both sides are among what is known.
         by_chance = {
-            node: each for node, each in self.budget.read.doubts.items() if node.kind not in ("less", "at_most")
+            node: each if (may := self.budget.forms[node].may) is None else each & ~may  # there no form is asked
+            for node, each in self.budget.read.doubts.items()
+            if node.kind not in ("less", "at_most")
         }
         if by_chance:
             where &= ~self.shaped(output, doubts.dependent(self.inputs, by_chance)[self.made(output)])

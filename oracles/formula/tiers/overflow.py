@@ -44,7 +44,6 @@ class Way:
 
     def _numbers(self, output: str) -> Enclosure:
         """What there is without overflow."""
-        assert self.endless is not None
         exact, free, unknown = self.endless.enclosure(output), self._free(output), self._unknown(output)
         opened = self._open(output)
         unsure = (unknown if exact.unsure is None else unknown | exact.unsure & ~free) & ~opened
@@ -65,7 +64,6 @@ class Way:
     def _free(self, output: str) -> Mask:
         """Where any number is right, as nobody knows how far the errors of what is so large go: kernels in float64 err
         beyond the range of float64, in which half-widths are."""
-        assert self.endless is not None
         unjudged, beyond = self.endless.unjudged(output), self._lost(output)
         if self.own.wide:
             beyond = beyond | _is_outside(self.endless.enclosure(output), self.endless.quick(output))
@@ -73,19 +71,16 @@ class Way:
 
     def _lost(self, output: str) -> Mask:
         """Where float64 overflows as well on the way, or may: what it comes to, such as 0 over that, says nothing."""
-        assert self.endless is not None
         return self._left(output, self.endless.quick)
 
     @lazy
     def _overflown(self) -> Mapping[Node, Mask]:
         """Where a value is made of one that overflows in float64."""
-        assert self.endless is not None
         budget = self.endless.budget
         return dependent(budget.inputs, {node: _origin(budget, node) for node in budget.forms})
 
     def _open(self, output: str) -> Mask:
         """Where anything is: errors reach a pole, or what there is without overflow is no number of the output's."""
-        assert self.endless is not None
         rounded = round_to(self.endless.quick(output), self.own.enclosure(output).form)
         none, poles = ~np.isfinite(rounded) & ~self._lost(output), self._poles[self.endless.made(output)]
         found: Mask = self._free(output) & (none | self.endless.shaped(output, poles))
@@ -94,14 +89,13 @@ class Way:
     @lazy
     def _poles(self) -> Mapping[Node, Mask]:
         """Where a value is made of one of which some kernels meet a pole, and errors up to there have a bound."""
-        assert self.endless is not None
         budget = self.endless.budget
         return dependent(budget.inputs, {node: _met(budget, node) for node in budget.forms if node.args})
 
     def bounds(self, output: str, index: Sequence[int]) -> Bounds:
         """What one element may be, at mpmath's current working precision."""
         found, reached, at = self.own.bounds(output, index), self._reached(output), tuple(index)
-        if reached is None or self.endless is None or not reached[at]:
+        if reached is None or not reached[at]:
             return found
         if self._open(output)[at]:
             return unjudged_in(found.form)
@@ -126,14 +120,17 @@ class Way:
     def of(self, output: str, index: Sequence[int]) -> Conformance:
         """Return what an element's exact value and half-width are of."""
         reached = self._reached(output)
-        return self.own if self.endless is None or reached is None or not reached[tuple(index)] else self.endless
+        return self.own if reached is None or not reached[tuple(index)] else self.endless
 
     @lazy
-    def endless(self) -> Conformance | None:
-        """The formula without overflow; None where there is none, or it is not judged."""
-        if self.own.contract.nonfinite != "ieee" or not _overflows(self.own.budget):
-            return None
+    def endless(self) -> Conformance:
+        """The formula without overflow."""
         return replace(self.own, endless=True)
+
+    @lazy
+    def _overflows(self) -> bool:
+        """Whether an operation overflows in all kernels."""
+        return _overflows(self.own.budget)
 
     def _reached(self, output: str) -> Mask | None:
         """Where the formula comes to what is not right with the overflow; None: nowhere."""
@@ -146,7 +143,9 @@ class Way:
         return {}
 
     def _compared(self, output: str) -> Mask | None:
-        if self.endless is None or self.own.has_places(output):
+        if self.own.contract.nonfinite != "ieee" or self.own.has_places(output):
+            return None
+        if not (self._overflows or self.own.is_closed(output)):  # what is known leaves out the exact value
             return None
         own, exact = self.own.enclosure(output), self._without(output)
         found = _is_outside(own, exact) | self._unknown(output)
@@ -155,7 +154,6 @@ class Way:
 
     def _without(self, output: str) -> F64:
         """What the formula comes to without overflow, of kernels in float64 in extended double-double."""
-        assert self.endless is not None
         if self.own.wide:
             return self.endless.extended(output)
         low, high = self.endless.enclosure(output).outer  # beside a pole the centre only stands for what they enclose
@@ -167,7 +165,6 @@ class Way:
 
     def _left(self, output: str, values: Callable[[str], F64]) -> Mask:
         """Where it is made of what overflows in float64; of kernels in f64, where these values are no numbers then."""
-        assert self.endless is not None
         overflown = self.endless.shaped(output, self._overflown[self.endless.made(output)])
         return overflown & ~np.isfinite(values(output)) if self.own.wide else overflown
 

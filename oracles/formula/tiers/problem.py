@@ -278,12 +278,15 @@ class FormulaProblem:
             Conformance(inputs, contract, outputs, structured, dims, complete, joined.parts, exact) for inputs in ways
         ]
 
-        def unrounded() -> Conformance | None:
+        def unrounded() -> Sequence[Conformance]:
             once, own = contract.unrounded(self._given), replace(members[0].inputs, trace=self.plain.trace)
             if once is None:
-                return None
-            sharp = contract.is_wide
-            return Conformance(own, once, outputs, structured, dims, complete, exact=exact, sharp=sharp)
+                return ()
+            found = Conformance(own, once, outputs, structured, dims, complete, exact=exact)
+            if contract.is_wide or found.settles:
+                sharp = replace(found, sharp=True)
+                return (sharp,) if contract.is_wide else (sharp, found)
+            return (found,)
 
         return Union(members, unrounded)
 

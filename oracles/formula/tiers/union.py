@@ -30,22 +30,22 @@ class Union:
     """What outputs may be under one contract, by each algorithm that it allows."""
 
     members: Sequence[Conformance]
-    unrounded: Callable[[], Conformance | None]
-    """Makes the op's own formula, all of it calculated in many bits; None where the contract wants fewer."""
+    unrounded: Callable[[], Sequence[Conformance]]
+    """Makes the op's own formula, all of it calculated in many bits, and its exact value where that leaves it out;
+    nothing where the contract wants fewer bits."""
 
     @lazy
     def _ways(self) -> Sequence[Way]:
         return [Way(each) for each in self.members]
 
     @lazy
-    def _unrounded(self) -> Way | None:
-        found = self.unrounded()
-        return None if found is None else Way(found)
+    def _unrounded(self) -> Sequence[Way]:
+        return [Way(each) for each in self.unrounded()]
 
     def rounds(self, output: str) -> bool:
         """Whether an algorithm rounds on its way to an output what kernels round alike that keep few bits, and others
         need not."""
-        return any(each.rounds(output) for each in self.members) and self._unrounded is not None
+        return any(each.rounds(output) for each in self.members) and bool(self._unrounded)
 
     def enclosure(self, output: str) -> Enclosure:
         """The conformance sets of all elements of an output, in its shape."""
@@ -53,23 +53,23 @@ class Union:
 
     def once(self, output: str) -> Enclosure:
         """The same of its exact values, rounded once."""
-        assert self._unrounded is not None, "a contract by which kernels round on the way"
-        found = self._unrounded.enclosure(output)
-        return found if found.unjudged is None else at_some(~self._says_nothing(output), found)
+        each = ((way.enclosure(output), self._says_nothing(way, output)) for way in self._unrounded)
+        return joined(found if nothing is None else at_some(~nothing, found) for found, nothing in each)
 
-    def _says_nothing(self, output: str) -> Mask:
+    def _says_nothing(self, way: Way, output: str) -> Mask | None:
         """Where there is no exact number that would be right, rounded once, and nothing is known beside it."""
-        assert self._unrounded is not None
-        found = self._unrounded.enclosure(output)
-        nowhere = np.zeros(found.below.shape, bool)
-        return nowhere if found.unjudged is None else found.unjudged & ~np.isfinite(head(found.centre))
+        found, others = way.enclosure(output), len(self._unrounded) > 1
+        if found.unjudged is None or (others and way.own.sharp):  # it says something of that
+            return found.unjudged
+        return found.unjudged & ~np.isfinite(head(found.centre))
 
     def bounds(self, output: str, index: Sequence[int], *, once: bool = False) -> Bounds:
         """What one element may be, at mpmath's current working precision; with `once` the exact value, rounded once, is
         right too, and the centre of all."""
         ways = [*self._ways]
-        if once and self.rounds(output) and self._unrounded and not self._says_nothing(output)[tuple(index)]:
-            ways = [self._unrounded, *ways]
+        for way in reversed(self._unrounded if once and self.rounds(output) else ()):
+            nothing = self._says_nothing(way, output)
+            ways = ways if nothing is not None and nothing[tuple(index)] else [way, *ways]
         return reduce(_joined_bounds, (each.bounds(output, index) for each in ways))
 
     def contradiction(self, output: str, index: Sequence[int], worst: Worst, bounds: Bounds) -> str:

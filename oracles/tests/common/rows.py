@@ -79,7 +79,7 @@ def formula_differences(formula: Formula, contract: Contract, **tensors: NDArray
     outputs = dict.fromkeys(graph.outputs, contract.compute)
     rows = _alone_and_all(len(next(iter(tensors.values()))))
     each = (Inputs(graph, {name: array[some] for name, array in tensors.items()}, {}) for some in rows)
-    return _differences((Conformance(inputs, contract, outputs, True) for inputs in each), outputs)
+    return _differences((Union([Conformance(inputs, contract, outputs, True)], tuple) for inputs in each), outputs)
 
 
 def _alone_and_all(rows: int) -> Iterator[slice]:

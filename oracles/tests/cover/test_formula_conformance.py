@@ -14,7 +14,7 @@ from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Exact, Inputs
 from oracles.formula.simulated.simulation import ORDERS, Simulated
 from oracles.formula.tiers.conformance import Conformance
-from oracles.formula.trace import FormulaError
+from oracles.formula.trace import FormulaError, Node, Outputs, dot, exp, greatest, log, total, trace
 from oracles.precise import conforms, stable
 from oracles.rounding import round_to
 from oracles.summation import Tiles
@@ -165,3 +165,18 @@ def test_a_sum_that_may_overflow_leaves_zero_or_the_value_and_one_that_must_zero
     for first, wrong in (([0.0, right[1]], [False] * 2), ([123.0, np.nan], [True] * 2), ([-0.0, 0.5], [True] * 2)):
         found = compare(each.enclosure("y"), np.array([first, [0.0, 1.0]]))
         assert found.failing.tolist() == [wrong, [False, True]], first
+
+
+@pytest.mark.parametrize("factor", [4.0, 16.0])
+def test_a_logarithm_of_shares_whose_sum_is_known_badly_but_for_its_least_is_decided(factor: float) -> None:
+    """Its own errors are far fewer than those of the sum, of which float64 has a share."""
+    signs = np.random.default_rng(1).choice([-1.0, 1.0], 96)
+    given = {"q": np.full(96, factor, np.float16), "k": np.tile(signs, (8, 1)).astype(np.float16)}
+
+    def formula(q: Node, k: Node) -> Outputs:
+        s = dot(q, k, "d")
+        return {"y": log(total(exp(s - greatest(s, "n")), "n"))}
+
+    graph = trace(formula, {"q": ("d",), "k": ("n", "d")})
+    found = Conformance(Inputs(graph, given, {}), Contract("f16", dtypes={"s": "bf16"}), {"y": "f16"}, True)
+    assert found.enclosure("y").unsure is None

@@ -9,7 +9,17 @@ import pytest
 
 from oracles.formula.contract import Contract
 from oracles.formula.exact.rigorous import Near, Rigorous
-from oracles.formula.trace import Formula, avg, point, rsqrt, total, welford_mean, where
+from oracles.formula.trace import (
+    Formula,
+    avg,
+    greatest,
+    point,
+    rsqrt,
+    total,
+    welford_mean,
+    welford_squares,
+    where,
+)
 from oracles.ops import OPS
 from oracles.summation import Lanes
 from oracles.tests.common.rows import any_contract, differences, formula_differences, joined_rows
@@ -54,6 +64,13 @@ CASES: Mapping[str, Case] = {
         lambda x: {"y": rsqrt(avg((c := x - welford_mean(x, "n")) * c, "n") + 2.0**-27)},
         Contract("f32", sums={"n": Lanes(16, 4, "predicated")}, denormals="flush operands"),
         {"x": [[100.0] * 89, [1000.0] * 89]},
+    ),
+    "squares that overflow in some kernels, and their mean nowhere, beside one that does": (
+        lambda x: {"y": welford_squares(x, "n") / 4.0}, Contract("f32"), {"x": [[1.5e19, -1.5e19], [1e20, -1e20]]},
+    ),
+    "a number of largest elements beside one of what may be flushed": (
+        lambda x: {"y": x / total(where(x == greatest(x, "n"), 1.0, 0.0), "n")}, Contract("f32", denormals="flush"),
+        {"x": [[1.0, 1.5], [2.0**-130, 0.0]]},
     ),
     "one element beside another is no constant": (
         lambda x, z: {"y": where(x <= z, x, point(z)) * point(z) + x},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from numpy.typing import NDArray
 from oracles import Contract
 from oracles.ops import OPS
 from oracles.problem import Problem
-from oracles.rounding import stored_as
+from oracles.rounding import STORAGE, stored_as
+from oracles.summation import Lanes
 from oracles.tests.common.judged import results
+from oracles.truth import Truth
 
 LARGE = 3.0e38
 
@@ -75,6 +78,17 @@ def test_a_gradient_is_judged_where_the_hyperbolic_tangent_is_one(x: float) -> N
     assert [_said(below, value, contract) != "pass" for value in (1.5, 1e-3, -1e30, 1e38)] == [True] * 4
 
 
+@pytest.mark.parametrize("x", [-6.0, -8.0])
+def test_the_exact_gradient_is_right_where_the_hyperbolic_tangent_is_one_in_float32(x: float) -> None:
+    """Its 1 - t^2 is 6e-11 and 2e-21; the latter is 0 in f64 as well."""
+    of = _elementwise("gelu_tanh_backward", x)
+    bounds = Truth(of).bounds(Contract("f64"), "dx", (0, 0), False)
+    assert bounds is not None
+    exact = float(bounds.centre)
+    assert -1e-8 < exact < -1e-22
+    assert [_said(of, value) == "pass" for value in (exact, 0.0, 1.001 * exact, -exact)] == [True, True, False, False]
+
+
 def test_a_function_within_many_ulp_need_not_reach_its_limit() -> None:
     of, loose = _elementwise("gelu_tanh_backward", 1e15), Contract(accuracy={"tanh": 64.0})
     assert (_said(of, 1e20), _said(of, 1e20, loose)) == ("numeric", "pass")
@@ -97,3 +111,48 @@ def test_codes_of_subnormal_steps_have_the_sign_of_their_elements(op: str) -> No
     right = np.array([[most, -most, most, -most]]).astype(stored)
     assert results(of, Contract(), {"q": right}) == ["pass"]
     assert results(of, Contract(), {"q": (-right.astype(np.float64)).astype(stored)}) != ["pass"]
+
+
+def _attention(
+    dtype: str, keys: list[float], values: list[float], scale: float = 1.0, *, paged: bool = False
+) -> Problem:  # fmt: skip
+    """One query of 1 on keys of one element."""
+    q, k, v = (np.array(each, STORAGE[dtype]) for each in ([1.0], keys, values))
+    if paged:
+        given = {"q": q.reshape(1, 1, 1, 1), "k": k.reshape(-1, 1, 1, 1), "v": v.reshape(-1, 1, 1, 1)}
+        pages = {"table": np.arange(len(k), dtype=np.int32)[None], "lengths": np.array([len(k)], np.int32)}
+        return Problem("paged_attention", {"softmax_scale": scale}, given | pages, {"o": dtype})
+    given = {"q": q.reshape(1, 1, 1, 1, 1), "k": k.reshape(1, 1, -1, 1), "v": v.reshape(1, 1, -1, 1)}
+    return Problem("attention", {"softmax_scale": scale}, given, {"o": dtype})
+
+
+def _which(of: Problem, contract: Contract, *each: float) -> list[str]:
+    """What is said of some values of the one element."""
+    shape = (1, 1, 1, 1) if of.op == "paged_attention" else (1, 1, 1, 1, 1)
+    dtype = STORAGE[of.outputs["o"]]
+    return [results(of, contract, {"o": np.full(shape, value, dtype)})[0] for value in each]
+
+
+@pytest.mark.parametrize("value", [-2097152.0, 98304.0])
+def test_a_value_that_is_moved_keeps_its_dtype_and_overflows_where_it_is_taken(value: float) -> None:
+    """No number of f16: what is chosen by a mask stays the number of bf16 that it was, and its product is infinite."""
+    of = _attention("bf16", [32768.0], [value], paged=True)
+    said = _which(of, Contract("f16"), value, np.copysign(np.inf, value), -value, np.copysign(np.inf, -value))
+    assert said[:2] == ["pass", "pass"]
+    assert "pass" not in said[2:]
+
+
+def test_a_mean_beside_a_share_of_zero_times_infinity_is_nan() -> None:
+    """Also where so large a score is off by so much that the bound of its sum of exponentials is lost."""
+    of = _attention("f32", [1e10, 0.0], [1.0, np.inf], 0.0883883461356163)
+    of = replace(of, inputs={**of.inputs, "bias": np.full((1, 1, 1, 2), 0.5, np.float32)})
+    for contract in (Contract(), Contract(algorithm={"o": "sum"})):
+        assert _which(of, contract, np.nan, 1.0)[0] == "pass"
+
+
+def test_a_sum_that_is_scaled_again_may_be_nan_beside_an_infinite_term() -> None:
+    """65,504 times a share that is rounded to more than 1 overflows, and the factor that follows is zero."""
+    of = _attention("f32", [-60.0, 0.0], [65500.0, 524608.0])
+    contract = Contract("f16", algorithm={"acc": "online"}, sums={"j": Lanes(8, 2, "scalar")}, accuracy={"exp": 4.0})
+    said = _which(of, contract, np.nan, np.inf, 524608.0, 0.0, -np.inf)
+    assert said[:3] == ["pass"] * 3

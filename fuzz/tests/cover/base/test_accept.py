@@ -11,7 +11,11 @@ from fuzz.core.adapters.c_kernel import CKernel
 from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.case import THREADS, Case, Layout, contiguous
+from fuzz.core.base.dispatch import SMALL
 from fuzz.tests.common.planted import a_case
+from oracles.formula.node import Node
+from oracles.op import Op
+from oracles.operand import Operand
 
 DENSE = contiguous((3, 4))
 PITCHED = Layout((3, 4), (7, 1))
@@ -86,3 +90,13 @@ def test_alignment_is_of_every_row() -> None:
     assert not kernel.capability.accepts(_case(contiguous((3, 4), offset=1)))
     assert not kernel.capability.accepts(_case(Layout((3, 4), (5, 1), "before")))
     assert kernel.capability.accepts(_case(Layout((1, 4), (5, 1), "before")))
+
+
+def test_rows_that_every_case_has_are_not_too_many_for_a_slow_target() -> None:
+    """Else a kernel of 24 channels is never run in an interpreter, which is given 12 rows."""
+
+    def doubled(x: Node) -> dict[str, Node]:
+        return {"y": x + x}
+
+    x, y = Operand("x", "b c n"), Operand("y", "b c n")
+    assert SMALL.most_rows(Op(doubled, (x,), (y,), fixed={"c": 24})) == 24 * SMALL.most_rows(Op(doubled, (x,), (y,)))

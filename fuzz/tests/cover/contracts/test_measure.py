@@ -1,7 +1,8 @@
-"""What a kernel calculates of which nothing is declared is read off it, and held against it where it is certain."""
+"""What a kernel calculates of which nothing is declared is read off it, and told: it accuses nobody."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -188,15 +189,11 @@ def _check(kernel: Callable[..., Any], **more: Any) -> None:
     fuzz.check(kernel, reference=norm, shapes="x=... n", arrays="numpy", max_cases=64, seed=1, **more)
 
 
-@pytest.mark.whole
-def test_what_was_measured_accuses_where_it_was_measured_again(capsys: pytest.CaptureFixture[str]) -> None:
-    """An error that sums in any order might have is none of the order that it has."""
-    _check(_norm(lanes))
-    assert "\n  measured: sums over n in 8 lanes, same bits each time\n" in capsys.readouterr().err
-    wrong = _norm(lanes, 2.0**-17, least=600)
-    with pytest.raises(fuzz.CheckFailed, match=r"8 lanes, .*; right with sums in any order .*; wrong as measured"):
-        _check(wrong)
-    _check(wrong, contract=fuzz.Contract(sums={"n": fuzz.Any()}, nonfinite="unspecified", denormals="flush"))
+def test_what_was_measured_accuses_nobody_at_the_same_extents_either(capsys: pytest.CaptureFixture[str]) -> None:
+    """An error that sums in any order might have is told."""
+    _check(_norm(lanes, 2.0**-17, least=600))
+    told = capsys.readouterr().err
+    assert re.search(r"8 lanes, .*; off by more than this explains where n = \d+; right with sums in any order", told)
 
 
 def test_an_error_that_was_measured_is_told_and_accuses_nobody(capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,7 +212,7 @@ def test_an_error_that_was_measured_is_told_and_accuses_nobody(capsys: pytest.Ca
 
 
 def test_what_was_measured_narrows_orders_and_casts_alone() -> None:
-    """These two accuse, where they are measured again at the extents of a case; nothing else of it is in a contract."""
+    """Where these two are contradicted that is told; nothing else of it is in a contract."""
     contract = fuzz.Contract(sums={"n": fuzz.Any()}, points={"h": "maybe bf16"}, accuracy={"exp": 4.0})
     found = tightened(contract, [Seen("n", 64, 8, (), True)], {"h": True})
     assert found == replace(contract, sums={"n": Read(((64, 8),))}, points={"h": "bf16"})

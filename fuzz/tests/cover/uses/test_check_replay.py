@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ import torch
 
 import fuzz
 from fuzz.findings.tally import Decided, never_decided, note_open
-from fuzz.references.replay.cases import judged_in
+from fuzz.references.replay.cases import compared, judged_in
 from fuzz.references.replay.ranges import Came, Span, spans_of
 from oracles.reference.asked import Shown
-from oracles.reference.replay import Replayed, draws_at_random, ways_of
+from oracles.reference.replay import Replayed, draws_at_random, replayed, ways_of
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
@@ -333,3 +334,44 @@ def test_an_output_that_one_dtype_never_decides_is_named_with_it() -> None:
     for _ in range(4):
         note_open(decided, open_)
     assert never_decided(decided) == ["z in f16"]
+
+
+def descending(x: Any) -> Any:
+    return torch.sort(x, -1, descending=True)
+
+
+def best_of_each(x: Any) -> Any:
+    return x.amin(-1), torch.max(x, -1).indices, *torch.topk(x, 2, -1)
+
+
+def _sorted(rows: Any, *, nan_last: bool = False) -> Any:
+    places = np.argsort(np.where(np.isnan(rows), -np.inf if nan_last else np.inf, rows), -1)[:, ::-1]
+    if not nan_last:  # NaN before infinity
+        places = np.stack([np.concatenate([at[np.isnan(row[at])], at[~np.isnan(row[at])]])
+                           for row, at in zip(rows, places, strict=True)])  # fmt: skip
+    return np.take_along_axis(rows, places, -1), places.copy()
+
+
+def _best(rows: Any, *, least: Any = np.min, most: Any = np.argmax) -> Any:
+    values, places = _sorted(rows)
+    return least(rows, -1), most(rows, -1), values[:, :2], places[:, :2]
+
+
+ROWS = np.array([[1.0, np.nan, 3.0, -np.inf], [np.inf, 2.0, 2.0, np.nan], [np.nan, np.inf, np.nan, 0.0], [4, 3, 1, 2]])
+
+
+@pytest.mark.parametrize(
+    ("reference", "kernel", "said"),
+    [
+        (descending, _sorted, ""),
+        (descending, partial(_sorted, nan_last=True), "output 0[0, 0] = 3, must be nan;"),
+        (best_of_each, _best, ""),
+        (best_of_each, partial(_best, least=np.nanmin), "output 0[0] = -inf, must be nan;"),
+        (best_of_each, partial(_best, most=np.nanargmax), "output 1[0] = 2, must be 1;"),
+    ],
+)
+def test_nan_has_its_place_in_an_order(reference: Any, kernel: Any, said: str) -> None:
+    wanted, returned = replayed(ways_of(reference), {"x": ROWS}), kernel(ROWS)
+    found = compared(wanted, [*map(np.asarray, returned)], "f32")
+    assert said in found.wrong if said else not found.wrong
+    assert found.judged == sum(each.value.size for each in wanted) or said

@@ -183,3 +183,21 @@ def test_a_module_of_more_tensors_than_a_case_has_keeps_its_weights(tmp_path: Pa
     own = unread.value.problem
     assert own.own is not None
     assert (own.module is not None and own.module.one_seed, [*own.own(1)]) == (True, ["x"])
+
+
+def test_extents_that_a_module_is_constructed_with_do_not_vary(tmp_path: Path) -> None:
+    """`Model` itself may not look at them: torch's InstanceNorm2d takes any number of features without weights of its
+    own, and a solution with weights for as many as it is told does not."""
+    (tmp_path / "task.py").write_text(
+        "import torch\n\nMOST, features = 64, 48\n\n"
+        "class Model(torch.nn.Module):\n"
+        "    def __init__(self, features):\n        super().__init__()\n"
+        "    def forward(self, x):\n        return x * 2\n\n"
+        "def get_inputs():\n    return [torch.rand(MOST, features)]\n\n"
+        "def get_init_inputs():\n    return [features]\n"
+    )
+    problem = next(problems_of(str(tmp_path / "task.py")))
+    assert problem.module is not None
+    [(dim, size)] = problem.module.tied.items()
+    assert (problem.shapes, problem.fixed) == ({"x": f"d0 {dim}"}, {dim: size})
+    assert problem.remarks == [f"not exercised, as Model is constructed with it: any {dim} but {size}"]

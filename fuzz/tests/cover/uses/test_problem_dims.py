@@ -184,7 +184,8 @@ READS = "other = 128\nclass ModelNew:\n    def forward(self, x):\n        return
 
 
 @pytest.mark.parametrize(
-    ("solution", "fixed"), [("", [1024]), (READS, [128, 1024]), (READS.replace("self, x", "self, x, other"), [1024])]
+    ("solution", "fixed"),
+    [("", [24, 1024]), (READS, [128, 1024]), (READS.replace("self, x", "self, x, other"), [24, 1024])],
 )
 def test_a_number_that_a_class_reads_by_itself_stays_and_what_is_as_long_does_not_vary(
     solution: str, fixed: list[int], tmp_path: Path

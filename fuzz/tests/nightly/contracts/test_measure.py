@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from fuzz.contracts.bench import Bench, UnmeasurableError, template
@@ -18,7 +12,6 @@ from fuzz.core.adapters.registry import expand
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.tasks.check.reference import lenient
-from fuzz.tests.conftest import CHECKOUT, Cli
 from oracles.formula.algorithm import traced
 from oracles.op import Op
 from oracles.ops import OPS
@@ -61,25 +54,3 @@ def test_an_order_that_is_declared_is_among_those_that_are_measured(kernel: Kern
     assert seen.chain >= min(tree.chain for tree in seen.trees)
     if type(target.contract.sums["n"]).__name__ == "Lanes":  # no mere bound
         assert seen.chain >= declared - seen.terms % 8
-
-
-_PROGRAM = """
-import fuzz
-from fuzz.tests.cover.contracts.test_measure import _norm, lanes, norm
-
-fuzz.check(_norm(lanes, 2.0**-17, least=600), reference=norm, shapes="x=... n", arrays="numpy", max_cases=64, seed=1)
-"""
-
-
-def test_a_failure_that_only_measuring_shows_fails_again(cli_here: Cli, tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(_PROGRAM)
-    own = {name: each for name, each in os.environ.items() if name != "PYTEST_CURRENT_TEST"}  # it is no test
-    subprocess.run([sys.executable, program.name], cwd=tmp_path, env=own | {"PYTHONPATH": str(CHECKOUT)})
-    [case] = (tmp_path / "findings").glob("*.json")
-    done = cli_here("repro", str(case), "--pack", program.name)
-    assert (done.returncode, "FAIL_NUMERIC  mine" in done.stdout) == (1, True), done.stdout + done.stderr
-    record = json.loads(case.read_text())
-    del record["found"]["measured"]
-    case.write_text(json.dumps(record))
-    assert cli_here("repro", str(case), "--pack", program.name).returncode == 0

@@ -39,3 +39,21 @@ def test_half_a_thousandth_beside_is_wrong() -> None:
             reference=lambda x: torch.nn.functional.hardswish(x),
             shapes={"x": "... n"},
         )
+
+
+def _inverse(re: Any, im: Any) -> Any:
+    return torch.fft.ifft(torch.complex(re, im), dim=-1).real
+
+
+def _of_few_elements(re: Any, im: Any) -> Any:
+    """As if 16 bits counted the elements of all rows."""
+    return _inverse(re, im) * (1.0 if re.numel() <= 16384 else 2.0)
+
+
+def test_a_fourier_transform_may_be_calculated_in_stages() -> None:
+    fuzz.check(_inverse, reference=_inverse, shapes="re=b n, im=b n", seed=1)
+
+
+def test_a_fourier_transform_that_is_wrong_for_many_elements_is_found() -> None:
+    with pytest.raises(fuzz.CheckFailed, match="16385"):
+        fuzz.check(_of_few_elements, reference=_inverse, shapes="re=b n, im=b n", seed=1)

@@ -1,0 +1,152 @@
+"""The bench of one failure: its smallest case, what runs variants of it, and the values that come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fuzz.contracts.runs import Run
+from fuzz.core.base.case import Case, Tensor
+from fuzz.core.base.draw import Draw
+from fuzz.core.base.dtypes import numbers, quantise
+from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.generate import variations as vary
+from fuzz.core.judge.values import problem_of
+from fuzz.explain.trial.trial import Trials
+from oracles.doubledouble import F64, head
+from oracles.formula.contract import Contract
+from oracles.formula.tiers.problem import FormulaProblem
+from oracles.op import Op
+from oracles.ops import OPS
+from oracles.truth import Truth
+
+_UNUSUAL = (11, 13, 7, 5, 3)
+"""Extents in which what a kernel keeps of earlier calls is of none, and no division by n - 1 is one by 0."""
+TELLING = 16.0
+"""How many times what is allowed two right results differ by that are said to be other ones. Chosen, not measured."""
+_PASSED = {Verdict.PASS: True, Verdict.FAIL_NUMERIC: False, Verdict.FAIL_NONFINITE: False}
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The smallest case of a failure, and what runs variants of it."""
+
+    trials: Trials
+    case: Case
+    draw: Draw
+    """Ordinary values in the shapes of the case."""
+
+    @property
+    def op(self) -> Op:
+        return OPS[self.case.op]
+
+    def ran(self, cases: Sequence[Case]) -> list[Run]:
+        """The runs of cases, one after the other in one process; nothing where one does not end with values. Others are
+        not tried where the first does not, as what hangs takes its whole limit."""
+        target, runs = self.trials.target, list[Run]()
+        if not all(map(target.kernel.capability.is_dispatched, cases)):
+            return []
+        for some in (cases[:1], cases[1:]):
+            found = [each.get(target.id) for each in self.trials.pool.submit(list(some)).outcomes()] if some else []
+            pairs = [(case, each) for case, each in zip(some, found, strict=True) if each is not None]
+            if len(pairs) < len(some) or not all(_has_values(each) for _, each in pairs):
+                return []
+            runs += [Run(case, each) for case, each in pairs]
+        return runs
+
+    def passed(self, cases: Sequence[Case]) -> list[bool | None]:
+        """Whether each passes; None for what is neither right nor wrong."""
+        found = self.trials.judge(cases)
+        return [None if each is None else _PASSED.get(each.verdict) for each in found]
+
+    @property
+    def has_places(self) -> bool:
+        """Whether an output is of integers, which stay the same for many values."""
+        return any(each.integers for each in self.op.outputs)
+
+    @property
+    def elsewhere(self) -> Draw:
+        """Ordinary values in shapes that hardly anything else has."""
+        free = [dim for dim in self.draw.sizes if dim not in self.op.fixed]
+        return vary.extended(self.draw, dict(zip(free, _UNUSUAL, strict=False)))
+
+    def ignores(self, one: Run, other: Run) -> bool:
+        """Whether two runs end with the same numbers, which cannot be right for both. Of NaN and infinity one says
+        nothing: they may come of either values."""
+        if one.outcome.outputs != other.outcome.outputs:
+            return False
+        contract, got = self.trials.target.contract, one.judge.oracle.receive(one.judge.bits(one.outcome)).values
+        mine, theirs = allowed(one, contract), allowed(other, contract)
+        apart = ((mine[name][0] > theirs[name][1]) | (mine[name][1] < theirs[name][0]) for name in mine)
+        return any(bool((each & np.isfinite(got[name])).any()) for name, each in zip(mine, apart, strict=True))
+
+    def uses_all(self, case: Case, but: str) -> bool:
+        """Whether every input but one has an effect on the right result."""
+        own = _exact(case)
+        for name in (each.name for each in self.op.inputs if each.name in case.inputs and not each.integers):
+            other = _exact(with_tensor(case, name, other_values(case.inputs[name])))
+            if name != but and all(np.array_equal(own[each], other[each], equal_nan=True) for each in own):
+                return False
+        return True
+
+    def is_alike(self, one: Run, other: Run) -> bool | None:
+        """Whether two runs end with the same numbers, but for rounding, where the right ones are far apart; None where
+        these are not."""
+        contract, mine, theirs = self.trials.target.contract, received(one), received(other)
+        before, after, apart = allowed(one, contract), allowed(other, contract), False
+        for name, (low, high) in before.items():
+            width = np.maximum(high - low, after[name][1] - after[name][0])
+            if not (np.abs(mine[name] - theirs[name]) <= width.max(initial=0.0)).all():
+                return False
+            apart = apart or bool((np.abs(low - after[name][0]) > TELLING * width).any())
+        return True if apart else None
+
+
+def _exact(case: Case) -> Mapping[str, F64]:
+    """The exact values of a case, by output."""
+    with np.errstate(all="ignore"):
+        found = Truth(problem_of(case), confirms=False).op.enclose(Contract(), case.structured)
+    return {name: head(each.centre) for name, each in found.items()}
+
+
+def _has_values(outcome: Outcome) -> bool:
+    return outcome.status is Status.RAN and outcome.fault is None and not outcome.unwritten
+
+
+def allowed(run: Run, contract: Contract) -> Mapping[str, tuple[F64, F64]]:
+    """The ends of what is allowed, by output."""
+    with np.errstate(all="ignore"):
+        found = run.judge.oracle.truth.op.enclose(contract, run.case.structured)
+    return {name: each.outer for name, each in found.items()}
+
+
+def received(run: Run) -> Mapping[str, F64]:
+    return run.judge.oracle.receive(run.judge.bits(run.outcome)).values
+
+
+def truth_of(run: Run, other: Op) -> FormulaProblem:
+    """The case as one of another op."""
+    return Truth(replace(problem_of(run.case), known=other), confirms=False).op
+
+
+def values_of(tensor: Tensor) -> F64:
+    return numbers(tensor.bits, tensor.dtype, (-1,)).astype(np.float64)
+
+
+def other_values(tensor: Tensor, where: tuple[slice | int, ...] = (), by: float = 4.0) -> Tensor:
+    """The tensor with other values of the same signs, larger and in another order, as a scale may cancel out; or with
+    others at some places, `by` times as large, so that they are not lost beside the rest."""
+    values = values_of(tensor)
+    if not where:
+        values = 1.75 * values[::-1]
+    else:
+        part = values.reshape(tensor.layout.shape)
+        part[where] = np.where(part[where] == 0, by / 4.0, by * part[where])
+    return replace(tensor, bits=quantise(values, tensor.dtype).tobytes())
+
+
+def with_tensor(case: Case, name: str, tensor: Tensor) -> Case:
+    return replace(case, inputs={**case.inputs, name: tensor})

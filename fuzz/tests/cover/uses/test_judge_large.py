@@ -1,0 +1,120 @@
+"""Networks that take long are judged by what there is time for: a small batch, few cases, and no second reading."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from fuzz.references.replay.cases import meant_of
+from fuzz.references.replay.oracle import op_of
+from fuzz.tasks.judge import judging, own
+from fuzz.tasks.judge.judging import read_problem
+from fuzz.tasks.judge.own import affordable, own_problem
+from fuzz.tasks.judge.replay import Replay, menus_of
+from fuzz.tasks.judge.ruling import Asked
+from fuzz.tasks.readers.formats import problems_of
+from fuzz.tasks.readers.problem import UnreadProblemError
+from oracles.reference.replay import FINE, RUNS
+
+_MODEL = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = {norm}
+
+    def forward(self, x):
+        return {result}
+
+batch_size = 4096
+
+def get_inputs():
+    return [torch.rand(batch_size, 24)]
+"""
+
+
+_ONE_SIZE = "self.norm(x) if x.shape[1] == 24 else x[:, :, 0]"  # which raises
+
+
+def _model(tmp_path: Path, result: str = _ONE_SIZE, norm: str = "torch.nn.Identity()") -> str:
+    (tmp_path / "model.py").write_text(_MODEL.format(result=result, norm=norm))
+    return str(tmp_path / "model.py")
+
+
+def _asked(tmp_path: Path, replays: int = 48) -> Asked:
+    return Asked((), str(tmp_path / "model.py"), None, "finite", 1, 8, replays, tmp_path, False, (), None, None)
+
+
+def test_a_network_of_one_image_size_is_read_with_a_small_batch(tmp_path: Path) -> None:
+    problem = next(problems_of(_model(tmp_path)))
+    assert problem.examples == ({"d0": 5, "d1": 24},)
+
+
+@pytest.mark.parametrize(("norm", "batch"), [("torch.nn.Identity()", 1), ("torch.nn.BatchNorm1d(24)", 2)])
+def test_a_batch_is_smaller_where_a_call_takes_long_as_far_as_the_reference_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, norm: str, batch: int
+) -> None:
+    """A norm over the batch needs several rows."""
+    path = _model(tmp_path, norm=norm)
+    assert own_problem(path).changed == ""
+    monkeypatch.setattr(own, "_CALL_S", 0.0)
+    assert own_problem(path).changed == f"batch_size = {batch}, as more takes too long"
+
+
+def test_cases_are_counted_by_what_a_replay_that_rounds_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plain call takes far less."""
+    now = [0.0]
+    meant = SimpleNamespace(
+        cases=lambda seed: iter([SimpleNamespace(arrays={})]), outputs=lambda case: {},
+        ways=SimpleNamespace(noisy=lambda *_: now.__setitem__(0, now[0] + 1.0)),
+    )  # fmt: skip
+    monkeypatch.setattr("fuzz.tasks.judge.own.time.process_time", lambda: now[0])
+    asked = _asked(tmp_path)
+    replay: Any = SimpleNamespace(asked=asked, meant=meant)
+    assert affordable(replay, 1) == int(asked.replay_s / (RUNS + FINE)) == 3
+
+
+def test_no_case_is_begun_after_the_time_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    meant = meant_of(lambda x: x * 2, "x=b n", None, {}, "finite", ("f32",))
+    op = op_of(meant, meant.outputs(next(meant.cases(1))), "replayed_it")
+    replay, seconds = Replay(_asked(tmp_path), meant, op, {}, tmp_path, ()), count()
+    assert replay.run(20, 1, (), Console(quiet=True)).cases == 20
+    monkeypatch.setattr("fuzz.tasks.judge.replay.time.process_time", lambda: float(next(seconds)))
+    assert replay.run(20, 1, (), Console(quiet=True), 1.5).cases == 8, "one batch of cases"
+
+
+def test_more_time_is_taken_for_more_cases_alone(tmp_path: Path) -> None:
+    assert [_asked(tmp_path, replays).replay_s for replays in (8, 48, 480)] == [60.0, 60.0, 600.0]
+
+
+def test_an_operation_without_a_formula_is_met_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other extents would not give it one."""
+    tried = list[object]()
+
+    def noted(problem: Any, *given: Any, **named: Any) -> Any:
+        tried.append(problem)
+        return found(problem, *given, **named)
+
+    found = judging.derived  # type: ignore[attr-defined]
+    monkeypatch.setattr(judging, "derived", noted)
+    _model(tmp_path, "torch.special.zeta(x + 2, x + 3)")
+    with pytest.raises(UnreadProblemError, match=r"aten.special_zeta .* has no formula"):
+        read_problem(_asked(tmp_path))
+    assert len(tried) == 1
+
+
+def test_variances_that_a_norm_keeps_are_drawn_positive_for_a_replay(tmp_path: Path) -> None:
+    """In evaluation mode it would return NaN otherwise, which decides nothing."""
+    problem = next(problems_of(_model(tmp_path, norm="torch.nn.BatchNorm1d(24)")))
+    meant = meant_of(
+        problem.reference, problem.shapes, {}, problem.fixed, menus_of(problem, "finite"), ("f32",), problem.dtypes
+    )  # fmt: skip
+    cases = [case.arrays for case, _ in zip(meant.cases(1), range(8), strict=False)]
+    assert all((case["norm_running_var"] > 0).all() for case in cases)
+    assert any((case["norm_weight"] < 0).any() for case in cases)
