@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from oracles.operand import Flip, Operand, Parameter
     from oracles.ops import register
     from oracles.reference.backward import backward
+    from oracles.reference.derive import op_of
     from oracles.summation import Any, Blocks, Lanes, Pairwise, Sequential, Steps, Tiles, VectorLanes
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "check",
     "check_module",
     "formula",
+    "op_of",
     "register",
 ]
 
@@ -75,6 +77,7 @@ _HOME = {
     **dict.fromkeys(("Flip", "Operand", "Parameter"), "oracles.operand"),
     "Op": "oracles.op",
     "backward": "oracles.reference.backward",
+    "op_of": "oracles.reference.derive",
     "register": "oracles.ops",
 }
 """The module of each name. A name that is not here is the order of a sum."""

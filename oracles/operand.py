@@ -22,6 +22,18 @@ Kept = tuple[tuple[str, tuple[float, ...]], ...]
 """What values always are, by name, and the numbers that are part of that."""
 OUTER = "..."
 """Any number of dimensions, in the order in which the first input has them. They are the first ones of a tensor."""
+AXIS = "axis"
+"""The number that says, with every case, which axis of the first input is that of the rows."""
+RESERVED = (AXIS, "threads")
+"""What a case may have beside what its op declares."""
+MOST = 48
+"""A case has no more tensors, nor parameters: each tensor's surroundings hold another quiet NaN, and there are 56."""
+MOST_DIMS = 6
+"""A tensor has no more named dimensions: kernels are given none of a higher rank."""
+
+
+class OpError(ValueError):
+    """An op that contradicts itself. The message starts with the op's name."""
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.declared import AXIS
 from oracles.dtypes import judged
 from oracles.formula.contract import Contract
 from oracles.lazy import lazy
 from oracles.op import Op
+from oracles.operand import AXIS
 from oracles.ops import OPS
 from oracles.rounding import NAMES, is_known
 

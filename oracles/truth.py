@@ -28,15 +28,15 @@ from oracles.enclosure import (
 )
 from oracles.escalation import Step, settled
 from oracles.formula.contract import Contract
-from oracles.formula.tiers import joined, screen
-from oracles.formula.tiers.conformance import unjudged_in
-from oracles.formula.tiers.elements import Elements
-from oracles.formula.tiers.joined import Answer, Asked, Query, Received
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.lazy import lazy
 from oracles.precise import MOST, START, Bounds, conforms, stable
 from oracles.problem import Problem, ProblemError, index_of, lots
 from oracles.rounding import stored_as
+from oracles.tiers import joined, screen
+from oracles.tiers.conformance import unjudged_in
+from oracles.tiers.elements import Elements
+from oracles.tiers.joined import Answer, Asked, Query, Received
+from oracles.tiers.problem import FormulaProblem
 
 records()  # Reading them raises for a file without a record, and for a record that lacks a field.
 

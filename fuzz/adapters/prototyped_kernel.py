@@ -10,8 +10,8 @@ from fuzz.adapters.binding import Binding, Prototype, bound, parsed
 from fuzz.adapters.signature import Signature, completed
 from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, Strides
 from fuzz.base.kernel import Kernel
-from oracles.declared import AXIS
 from oracles.dtypes import DTYPES
+from oracles.operand import AXIS
 from oracles.ops import OPS
 
 _LAYOUTS = ("contiguous", "spaced", "pitched", "rows")

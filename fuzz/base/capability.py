@@ -11,9 +11,9 @@ from fuzz.base.case import THREADS, Case, Layout, Output, Tensor
 from fuzz.base.draw import Frame
 from fuzz.base.places import stray_places
 from fuzz.base.probe import PROBE
-from oracles.declared import AXIS
 from oracles.dtypes import FLOATS, ITEMSIZE
 from oracles.lazy import lazy
+from oracles.operand import AXIS
 from oracles.ops import OPS
 
 MAX_RANK = 6

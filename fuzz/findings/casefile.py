@@ -35,9 +35,9 @@ from fuzz.findings.encoding import (
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS
 from fuzz.triage.explanation import Explanation
-from oracles.declared import AXIS
-from oracles.formula.algorithm import traced
+from oracles.algorithm import traced
 from oracles.formula.contract import MAYBE, Contract
+from oracles.operand import AXIS
 from oracles.ops import OPS
 from oracles.summation import Read
 

@@ -22,11 +22,10 @@ from fuzz.base.feature import Feature
 from fuzz.base.stream import Stream
 from fuzz.generate.given import given_rows
 from fuzz.generate.realise import realise
-from oracles.declared import AXIS
+from oracles.algorithm import traced
 from oracles.dtypes import ITEMSIZE, NARROW, SINGLE
-from oracles.formula.algorithm import traced
 from oracles.op import Op
-from oracles.operand import OUTER, Operand, Parameter
+from oracles.operand import AXIS, OUTER, Operand, Parameter
 from oracles.ops import OPS
 
 _RECIPE = "normal"

@@ -20,7 +20,7 @@ from fuzz.generate.menus import check_menus
 from fuzz.generate.realise import cases_of, laid
 from fuzz.generate.relatives import mate
 from fuzz.generate.turn import BATCH, PLACES, Made, Turn, TurnMaker
-from oracles.declared import OpError
+from oracles.operand import OpError
 from oracles.ops import OPS
 
 SHARDS = 64

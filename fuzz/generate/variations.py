@@ -17,8 +17,7 @@ from fuzz.generate.layouts import layout_class
 from fuzz.generate.menus import menus_of, usual
 from fuzz.generate.realise import draw_of, layout_of, realise
 from fuzz.generate.storage import allowed, grids
-from oracles.declared import AXIS
-from oracles.operand import OUTER, Parameter
+from oracles.operand import AXIS, OUTER, Parameter
 from oracles.ops import OPS
 
 

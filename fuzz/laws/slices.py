@@ -24,11 +24,10 @@ from fuzz.base.dtypes import from_bits
 from fuzz.base.stream import Stream
 from fuzz.laws.law import Law, Outputs
 from fuzz.laws.placement import distinct, moved_to, placed
-from oracles.declared import AXIS
 from oracles.dim import Dim
 from oracles.dtypes import ITEMSIZE
 from oracles.op import Op
-from oracles.operand import OUTER
+from oracles.operand import AXIS, OUTER
 from oracles.ops import OPS
 
 Places = NDArray[np.int64]

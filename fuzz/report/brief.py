@@ -26,7 +26,7 @@ from fuzz.report.words import (
 )
 from fuzz.report.wrapping import wrapped
 from fuzz.triage.explanation import NO_SHRINK, Explanation, Memory, SmallestCase
-from oracles.declared import AXIS
+from oracles.operand import AXIS
 
 WIDTH = 80
 """The columns of the first lines: those of a terminal that nobody has widened."""

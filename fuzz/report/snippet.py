@@ -16,9 +16,8 @@ from fuzz.base.dtypes import from_bits
 from fuzz.report.brief import brief_of
 from fuzz.report.words import nested, what_is_wrong
 from fuzz.triage.explanation import Explanation, Memory
-from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE
-from oracles.operand import OUTER
+from oracles.operand import AXIS, OUTER
 from oracles.ops import OPS
 from oracles.rounding import NATIVE
 

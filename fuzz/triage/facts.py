@@ -38,9 +38,9 @@ from fuzz.triage.finding import Diagnosis, Finding, changes
 from fuzz.triage.rule.rule import Rule
 from fuzz.triage.rule.thresholds import HELD
 from oracles import breakdown
-from oracles.declared import AXIS
 from oracles.dtypes import FORMATS, ITEMSIZE
 from oracles.enclosure import Mask
+from oracles.operand import AXIS
 from oracles.ops import OPS
 from oracles.truth import GaveUp, OutputCheck
 

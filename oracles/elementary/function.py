@@ -13,9 +13,8 @@ from mpmath import mpf
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble
-from oracles.elementary import CORRECT, Bound
+from oracles.elementary import CORRECT, Bound, Constant, FormulaError, FormulaValue
 from oracles.extendeddouble import ExtendedDouble
-from oracles.formula.node import FormulaError, Node
 from oracles.lazy import lazy
 
 Values = TypeVar("Values")
@@ -43,9 +42,9 @@ class Certified(NamedTuple, Generic[Values]):
     bound: Bound
 
 
-def constant(value: DoubleDouble) -> Node:
-    """Return a number as a node of a formula."""
-    return Node("constant", value=float(value.high), low=float(value.low))
+def constant(value: DoubleDouble) -> Constant:
+    """Return a number as a formula takes it."""
+    return Constant(float(value.high), float(value.low))
 
 
 def of_growth(value: F64, radius: F64) -> F64:
@@ -143,7 +142,7 @@ class Elementary(Named):
     farthest: Callable[[F64, F64, F64], F64] | None
     """How far at most it lies from a value between two arguments: (low, high, value). None: it has no extremum, so that
     one of the two lies farthest."""
-    gradient: Callable[[Node, Node, Node], Node] | None
+    gradient: Callable[[FormulaValue, FormulaValue, FormulaValue], FormulaValue] | None
     """The adjoint of its argument as a formula of the argument, the value and the value's adjoint. None: its slope is
     zero wherever it has one."""
 

@@ -120,7 +120,9 @@ def _parts(node: Node, g: Node) -> Sequence[Node | None]:
     if kind == "negate":
         return (-g,)
     slope = node.function.gradient
-    return (None if slope is None else slope(args[0], node, g),)
+    found = None if slope is None else slope(args[0], node, g)
+    assert found is None or isinstance(found, Node)
+    return (found,)
 
 
 def _of_dot(node: Node, g: Node, place: int) -> Node:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 
-from oracles.formula.node import FormulaError, Kind, Node, ordered
+from oracles.elementary import FormulaError
+from oracles.formula.node import Kind, Node, ordered
 
 Counts = Mapping[str, Node]
 """How many places a dimension has, by its name."""

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+from oracles.elementary import Constant, FormulaError
 from oracles.elementary.functions import NAMES, function
 from oracles.lazy import lazy
 
@@ -33,10 +34,6 @@ TOLD: tuple[Kind, ...] = ("at_most", "less", "place")
 
 READS: ContextVar[bool] = ContextVar("READS", default=False)
 """Whether a formula is being run, to read it."""
-
-
-class FormulaError(ValueError):
-    """A formula that cannot be read. The message says which part of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +80,14 @@ class Node:
         same = all(new is old for new, old in zip(args, self.args, strict=True))
         return self if same else replace(self, args=args)
 
+    def apply(self, function: str, constant: float = 0.0, low: float = 0.0) -> Node:
+        """Return the elementary function of that name of this value, with its constant where it has one."""
+        return Node("function", (self,), self.dims, function, constant, low)
+
+    def where(self, value: Operand, other: Operand) -> Node:
+        """Return `value` where this condition is met, else `other`."""
+        return chosen(self, value, other)
+
     def __add__(self, other: Operand) -> Node:
         return of_two("add", self, other)
 
@@ -111,7 +116,7 @@ class Node:
         return Node("negate", (self,), self.dims)
 
     def __abs__(self) -> Node:
-        return Node("function", (self,), self.dims, "abs")
+        return self.apply("abs")
 
     def __le__(self, other: Operand) -> Node:
         return of_two("at_most", self, other)
@@ -165,11 +170,13 @@ class Node:
         _refuse_foreign("torch", function.__name__)
 
 
-Operand = Node | float | int
+Operand = Node | Constant | float | int
 
 
 def lifted(value: Operand) -> Node:
     """A number as a node; a node as it is."""
+    if isinstance(value, Constant):
+        return Node("constant", value=value.value, low=value.low)
     return value if isinstance(value, Node) else Node("constant", value=float(value))
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from oracles.formula.node import EITHER, FIRST, LAST, FormulaError, Node, Operand, lifted
+from oracles.elementary import FormulaError
+from oracles.formula.node import EITHER, FIRST, LAST, Node, Operand, lifted
 from oracles.formula.trace import extent, position
 
 Ties = Literal["either", "first", "last"]

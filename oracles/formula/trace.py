@@ -21,6 +21,7 @@ from importlib import import_module
 from types import CodeType, FrameType
 from typing import Any
 
+from oracles.elementary import FormulaError
 from oracles.elementary.functions import NAMES
 from oracles.formula.chains import ADDING, Chain, chains_of
 from oracles.formula.made import Counts, counts_of, extents_of
@@ -29,7 +30,6 @@ from oracles.formula.node import (
     READS,
     REDUCTIONS,
     SELECTS,
-    FormulaError,
     Kind,
     Node,
     Operand,
@@ -72,8 +72,7 @@ def elementary(name: str) -> Callable[..., Node]:
     """Return what an elementary function makes of a value, and of a number where it has a constant."""
 
     def of(value: Operand, constant: float = 0.0) -> Node:
-        arg = lifted(value)
-        return Node("function", (arg,), arg.dims, name, float(constant))
+        return lifted(value).apply(name, float(constant))
 
     of.__name__ = of.__qualname__ = name
     of.__doc__ = f"Elementwise: `kernelfuzz list functions` says what {name} is."

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import ParamSpec, TypeVar
 
-from oracles.declared import OpError
 from oracles.op import Op
+from oracles.operand import OpError
 from oracles.ops import (
     attention,
     attention_backward,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.formula.arrangement import Arrangement
+from oracles.arrangement import Arrangement
 from oracles.formula.exact.arithmetic import Arithmetic, Float64
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.trace import Node, Trace, trace

@@ -10,7 +10,8 @@ from oracles.dtypes import COMPUTED, DTYPES, FORMATS, SPELLED
 from oracles.reference.dims import UnreadableError
 from oracles.reference.elementwise import HALVES, rule
 from oracles.reference.lines import called
-from oracles.reference.reading import Reader, Value
+from oracles.reference.reading import Reader
+from oracles.reference.scope import Value
 
 _ROUNDED = ("floor", "round", "sign", "argmax", "argmin", "argsort", "position", "extent")
 _KEPT = ("total", "greatest", "take", "where", "point")

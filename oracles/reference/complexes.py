@@ -8,7 +8,8 @@ from typing import Any
 
 from oracles.reference.dims import UnreadableError
 from oracles.reference.elementwise import hypot, rule
-from oracles.reference.reading import COMPLEX, Complex, Number, Reader, Value
+from oracles.reference.reading import Reader
+from oracles.reference.scope import COMPLEX, Complex, Number, Value
 
 _MOVES = (
     "view", "_unsafe_view", "reshape", "flatten", "unflatten", "permute", "t", "transpose", "unsqueeze", "squeeze",

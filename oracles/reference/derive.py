@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice, product
 from typing import Any
 
-from oracles.declared import OpError
-from oracles.formula.algorithm import FORMULA
+from oracles.algorithm import FORMULA
 from oracles.formula.made import Counts, extents_of, follows
 from oracles.formula.trace import FormulaError, ordered, trace
 from oracles.op import Op
-from oracles.operand import CODES, FLAGS, OUTER, Operand
+from oracles.operand import CODES, FLAGS, OUTER, Operand, OpError
 from oracles.reference.asked import Asked, Shapes, asked_of, titled
 from oracles.reference.backward import GIVEN, OF
 from oracles.reference.casts import dtype_of
@@ -39,12 +38,13 @@ from oracles.reference.guard import Agreement, hold
 from oracles.reference.library import dtypes_of, held, recorded, shortens, specs_of
 from oracles.reference.maps import single, spread
 from oracles.reference.names import returned_names
-from oracles.reference.reading import Reader, Value
+from oracles.reference.reading import Reader
 from oracles.reference.recording import Recording, fault
 from oracles.reference.reductions import LIMIT, forget_limits
 from oracles.reference.relations import likely, multiples_of, rounded_of, said_of, turned
 from oracles.reference.rewrites import note
 from oracles.reference.rules import RULES
+from oracles.reference.scope import Value
 from oracles.reference.selection import kept
 from oracles.reference.sizes import Sizes
 from oracles.reference.text import Formula, formula, identifier, written
@@ -118,6 +118,13 @@ def derive(
         meant = asked_of(reference, shapes, example_inputs, dtypes or {}, fixed or {}, values)
         asked = (replace(each, dtype=dtype, counts={**each.counts, **counts}) for each in meant)
         return _first(titled(reference), asked, name)
+
+
+def op_of(reference: Callable[..., Any], shapes: Shapes | None = None, *, fields: Mapping[str, Any] | None = None,
+          **options: Any) -> Op:  # fmt: skip
+    """Return the op that a reference says, for a pack. The options are those of `derive`; `fields` are those of the op
+    that no function says, such as {"aliases": (("y", "x"),)}. Raises UnreadableError as `derive`."""
+    return replace(derive(reference, shapes, **options).op, **(fields or {}))
 
 
 def _with_gradients(

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oracles.declared import OpError
 from oracles.formula.made import Counts, completed, follows, short
-from oracles.operand import OUTER
+from oracles.operand import OUTER, OpError
 
 Pair = tuple[int, int]
 """An extent in both calls."""

@@ -13,8 +13,9 @@ from typing import Any
 from oracles.reference.dims import UnreadableError
 from oracles.reference.lines import template
 from oracles.reference.maps import place_along
-from oracles.reference.reading import COMPARING, Number, Reader, Rule, Value
+from oracles.reference.reading import Reader
 from oracles.reference.recording import Two
+from oracles.reference.scope import COMPARING, Number, Rule, Value
 
 FUNCTIONS: Mapping[str, str] = {
     **{name: f"f.{name}(self)" for name in (

@@ -15,10 +15,11 @@ from oracles.reference.lines import number, template
 from oracles.reference.maps import as_axis, linear, single, split, taken_at, with_axis
 from oracles.reference.moves import counting
 from oracles.reference.products import product, scaled, scored
-from oracles.reference.reading import Reader, Value
+from oracles.reference.reading import Reader
 from oracles.reference.recording import Two
 from oracles.reference.reductions import normal, softmax
 from oracles.reference.scatter import counted_into, is_place
+from oracles.reference.scope import Value
 from oracles.reference.windows import Window, apart, convolved, each_of, over_windows, slid, windows_of
 
 

@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.declared import OpError
-from oracles.formula.algorithm import traced
+from oracles.algorithm import traced
 from oracles.formula.exact.rigorous import Rigorous, UncertainError
 from oracles.formula.made import completed, follows, grown
 from oracles.formula.node import EITHER, LAST, SELECTS, Node, ordered
 from oracles.formula.trace import FormulaError, Trace
 from oracles.op import Op
-from oracles.operand import OUTER
+from oracles.operand import OUTER, OpError
 from oracles.reference.alike import Arrays, Evaluated
 from oracles.reference.dims import NO_ELEMENTS, UnreadableError, shapes_text
 from oracles.reference.interception import intercepted

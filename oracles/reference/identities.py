@@ -1,7 +1,7 @@
 """Identities: other expressions of the same exact value that kernels have in the place of what a reference writes.
 
 Each row of the table is a pattern, in which a letter stands for anything, and the way to it. That the two have the same
-value is checked of each formula for which a way is found, see `oracles.formula.algorithm`. A way that errs by more than
+value is checked of each formula for which a way is found, see `oracles.algorithm`. A way that errs by more than
 what the reference writes is `weaker`: a kernel has to declare it, and a failure of one that has it is told by its name.
 """
 

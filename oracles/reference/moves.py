@@ -11,7 +11,8 @@ from oracles.reference.dims import Axis, UnreadableError
 from oracles.reference.elementwise import rule, where
 from oracles.reference.lines import number, of_dims, template
 from oracles.reference.maps import as_axis, regrouped
-from oracles.reference.reading import Number, Reader, Value
+from oracles.reference.reading import Reader
+from oracles.reference.scope import Number, Value
 
 _IGNORED = -100
 """The label that torch leaves out unless it is told another one."""

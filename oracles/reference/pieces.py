@@ -15,8 +15,9 @@ from oracles.reference.dims import Dim, MisfitError, Pair, UnreadableError
 from oracles.reference.elementwise import rule
 from oracles.reference.lines import number, of_dims, template
 from oracles.reference.maps import as_axis, linear, single, spread, taken_at, with_axis
-from oracles.reference.reading import Number, Reader, Value
+from oracles.reference.reading import Reader
 from oracles.reference.recording import Two
+from oracles.reference.scope import Number, Value
 from oracles.reference.sizes import MOST_PARTS, added, floored, negated, of
 
 

@@ -10,9 +10,10 @@ from oracles.reference.dims import UnreadableError, extent
 from oracles.reference.elementwise import rule
 from oracles.reference.lines import of_dims, template
 from oracles.reference.maps import as_axis, copied
-from oracles.reference.reading import Number, Reader, Value
+from oracles.reference.reading import Reader
 from oracles.reference.recording import Two
 from oracles.reference.reductions import softmax
+from oracles.reference.scope import Number, Value
 
 
 def product(reader: Reader, a: Value, b: Value, hint: str = "product") -> Value:

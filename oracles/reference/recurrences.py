@@ -10,7 +10,8 @@ from oracles.reference.dims import Dim, UnreadableError
 from oracles.reference.elementwise import rule
 from oracles.reference.lines import Lines, called, is_number, number, of_dims, template
 from oracles.reference.maps import spread, taken_at
-from oracles.reference.reading import Reader, Value
+from oracles.reference.reading import Reader
+from oracles.reference.scope import Value
 from oracles.reference.sizes import of
 
 _MARK = "before "

@@ -11,7 +11,8 @@ from oracles.reference.dims import UnreadableError
 from oracles.reference.elementwise import rule
 from oracles.reference.lines import Lines, template
 from oracles.reference.maps import split
-from oracles.reference.reading import Number, Reader, Value
+from oracles.reference.reading import Reader
+from oracles.reference.scope import Number, Value
 
 
 @rule("sum", "nansum")

@@ -25,7 +25,7 @@ from oracles.reference.jaxprs import moves as jax_moves
 from oracles.reference.jaxprs import places as jax_places
 from oracles.reference.jaxprs import products as jax_products
 from oracles.reference.jaxprs import reductions as jax_reductions
-from oracles.reference.reading import Rule
+from oracles.reference.scope import Rule
 
 _REGISTERED = (
     casts, complexes, gradients, moves, pieces, products, recurrences, reductions, scatter, selection, windows, writes,

@@ -11,7 +11,8 @@ from oracles.reference.dims import Axis, Dim, UnreadableError
 from oracles.reference.elementwise import rule, where
 from oracles.reference.lines import of_dims, template
 from oracles.reference.maps import as_axis, single, taken_at
-from oracles.reference.reading import Number, Reader, Value
+from oracles.reference.reading import Reader
+from oracles.reference.scope import Number, Value
 
 
 def is_place(reader: Reader, index: Value, dim: Dim, along: Dim | None = None) -> ast.expr:

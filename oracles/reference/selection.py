@@ -11,9 +11,10 @@ from oracles.reference.dims import Dim, Pair, UnreadableError
 from oracles.reference.elementwise import rule
 from oracles.reference.lines import called, of_dims, template
 from oracles.reference.maps import regrouped, single, spread, with_axis
-from oracles.reference.reading import Reader, Value
+from oracles.reference.reading import Reader
 from oracles.reference.recording import Two
 from oracles.reference.reductions import least, most
+from oracles.reference.scope import Value
 from oracles.reference.sizes import of
 
 _PLACES = "torch.int64"

@@ -14,8 +14,9 @@ from oracles.reference.dims import Axis, Dim, UnreadableError
 from oracles.reference.elementwise import LERP, rule
 from oracles.reference.lines import number, of_dims, template
 from oracles.reference.maps import as_axis, linear, single, split, taken_at, with_axis
-from oracles.reference.reading import Number, Reader, Value
+from oracles.reference.reading import Reader
 from oracles.reference.recording import Two
+from oracles.reference.scope import Number, Value
 from oracles.reference.sizes import added, floored, negated, of
 
 

@@ -10,7 +10,8 @@ from oracles.reference.elementwise import rule
 from oracles.reference.lines import number, of_dims, template
 from oracles.reference.maps import linear, single, taken_at, with_axis
 from oracles.reference.pieces import at_start, pair_along, place_of
-from oracles.reference.reading import Reader, Value
+from oracles.reference.reading import Reader
+from oracles.reference.scope import Value
 from oracles.reference.sizes import negated
 
 

@@ -20,7 +20,7 @@ import oracles
 from fuzz.transport.python.foreign import maker, opened
 from fuzz.transport.python.launch import LaunchError
 from fuzz.transport.python.module import loaded
-from oracles.declared import AXIS
+from oracles.operand import AXIS
 
 Way = Callable[[Callable[[], Any]], Any]
 """It calls what it is given, and returns what that returned; or raises."""

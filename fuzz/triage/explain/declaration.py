@@ -20,7 +20,7 @@ from fuzz.triage.explain.meaning import meaning
 from fuzz.triage.explanation import ALIKE, MANY, WIDE, FittingContract
 from fuzz.triage.trial.trial import OutOfTimeError, Trials
 from oracles.formula.contract import Contract
-from oracles.formula.neighbours import Neighbour, neighbours, pairs
+from oracles.neighbours import Neighbour, neighbours, pairs
 from oracles.ops import OPS
 
 _T = TypeVar("_T")

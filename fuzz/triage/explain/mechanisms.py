@@ -26,18 +26,19 @@ from fuzz.triage.explanation import Mechanism
 from fuzz.triage.trial.trial import OutOfTimeError, Trials
 from oracles.doubledouble import F64, head
 from oracles.dtypes import FORMATS
+from oracles.elementary import FormulaError
 from oracles.enclosure import compare
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate
-from oracles.formula.node import FormulaError, Node
-from oracles.formula.tiers.problem import FormulaProblem
+from oracles.formula.node import Node
 from oracles.formula.trace import REDUCTIONS, Trace
 from oracles.op import Op
 from oracles.operand import OUTER, Operand
 from oracles.ops import OPS
 from oracles.rounding import round_to
 from oracles.summation import NumericsError
+from oracles.tiers.problem import FormulaProblem
 from oracles.truth import Truth
 
 _LONGEST = 128

@@ -62,9 +62,9 @@ from fuzz.uses.search.stopping import Limits
 from fuzz.uses.search.turn_runner import Terms
 from fuzz.uses.session import Session
 from fuzz.uses.starting import runnable
-from oracles.declared import OpError
 from oracles.formula.contract import Contract
 from oracles.op import Op
+from oracles.operand import OpError
 from oracles.ops import OPS
 
 __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]

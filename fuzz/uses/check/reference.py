@@ -20,13 +20,12 @@ from fuzz.base.platforms import platform_of
 from fuzz.uses.check.function import Arrays, held
 from fuzz.uses.check.results import CheckError, reason_of, told
 from fuzz.uses.examples import GIVEN, keeping
-from oracles.declared import OpError
+from oracles.algorithm import FORMULA
 from oracles.dtypes import DOUBLE, FORMATS, SINGLE
 from oracles.elementary.functions import records
-from oracles.formula.algorithm import FORMULA
 from oracles.formula.contract import DIVIDE, INPUT, Contract
 from oracles.op import Op
-from oracles.operand import OUTER
+from oracles.operand import OUTER, OpError
 from oracles.ops import OPS
 from oracles.reference.arrays import library_of
 from oracles.reference.asked import name_of

@@ -41,8 +41,8 @@ from fuzz.uses.search.groups import search_ops
 from fuzz.uses.search.stopping import Limits
 from fuzz.uses.search.turn_runner import Terms
 from fuzz.uses.session import Session
-from oracles.declared import MOST
 from oracles.op import Op
+from oracles.operand import MOST
 from oracles.reference.derive import FINITE, Derived
 from oracles.reference.dims import parsed
 

@@ -27,7 +27,7 @@ from fuzz.uses.judge.source import (
 )  # fmt: skip
 from fuzz.uses.judge.words import REFERENCES, files_in
 from fuzz.uses.reference import function_at
-from oracles.declared import MOST
+from oracles.operand import MOST
 from oracles.reference.asked import defaults_of
 
 SEED = 0

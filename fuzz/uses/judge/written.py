@@ -16,11 +16,10 @@ from fuzz.uses.judge.problem import Problem, UnreadProblemError
 from fuzz.uses.judge.solution import ENTRY, Solution
 from fuzz.uses.judge.source import ProblemError
 from fuzz.uses.reference import unread
-from oracles.declared import OpError
 from oracles.dtypes import COMPUTED, DTYPES, SINGLE
 from oracles.formula.contract import Contract
 from oracles.op import Op
-from oracles.operand import Operand
+from oracles.operand import Operand, OpError
 from oracles.ops import OPS
 from oracles.reference.derive import ANY, Derived, derive
 from oracles.reference.dims import UnreadableError

@@ -9,14 +9,12 @@ import mpmath
 import numpy as np
 
 from oracles.doubledouble import F64, LOST, DoubleDouble, absolute, chosen, two_sum
-from oracles.elementary import Bound
+from oracles.elementary import Bound, FormulaValue
 from oracles.elementary.bits import nearest, polynomial
 from oracles.elementary.elementwise import U, V, of_double, of_float64, signed
 from oracles.elementary.function import Certified, Elementary, constant
 from oracles.elementary.tables import CELLS, FARTHEST, doubled, erf_cells, fixed
 from oracles.extendeddouble import proportional
-from oracles.formula.node import Node
-from oracles.formula.trace import exp
 
 TERMS = 9
 """Coefficients that are taken in float64, of h^0 to h^8."""
@@ -75,8 +73,8 @@ def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
     return 2 / math.sqrt(math.pi) * np.exp(-(x**2)), bound * radius**2
 
 
-def gradient(x: Node, y: Node, g: Node) -> Node:
-    return g * (exp(-(x * x)) * constant(slope_at_zero()))
+def gradient(x: FormulaValue, y: FormulaValue, g: FormulaValue) -> FormulaValue:
+    return g * ((-(x * x)).apply("exp") * constant(slope_at_zero()))
 
 
 FUNCTION = Elementary(

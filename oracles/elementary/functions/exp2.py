@@ -8,14 +8,13 @@ import numpy as np
 from mpmath import mpf
 
 from oracles.doubledouble import F64, DoubleDouble, chosen, two_sum
-from oracles.elementary import Bound
+from oracles.elementary import Bound, FormulaValue
 from oracles.elementary.bits import I64, nearest
 from oracles.elementary.elementwise import U, V, of_double, of_float64, scaled_double
 from oracles.elementary.function import LEAST_BINADE, Certified, Elementary, constant, of_growth
 from oracles.elementary.functions import exp
 from oracles.elementary.tables import STEP_BITS, STEPS, logarithms
 from oracles.extendeddouble import ExtendedDouble, whichever
-from oracles.formula.node import Node
 
 LARGEST = 1025.0
 """2 to it overflows."""
@@ -70,7 +69,7 @@ def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
     return value * math.log(2), of_growth(value, radius * math.log(2))
 
 
-def gradient(x: Node, y: Node, g: Node) -> Node:
+def gradient(x: FormulaValue, y: FormulaValue, g: FormulaValue) -> FormulaValue:
     return g * (y * constant(logarithms().log_two))
 
 

@@ -15,7 +15,6 @@ from oracles.elementary.function import Certified, Elementary, of_growth
 from oracles.elementary.functions import exp
 from oracles.elementary.tables import powers
 from oracles.extendeddouble import ORDINARY, ExtendedDouble, whichever
-from oracles.formula import trace
 
 FAR = 40.0
 """Beyond it the 1 is less than 0.04 u of e^x, or e^x of the 1."""
@@ -87,7 +86,7 @@ FUNCTION = Elementary(
     singular=None,
     tangent=lambda x, value, radius: (np.exp(x), of_growth(np.exp(x), radius)),
     farthest=None,
-    gradient=lambda x, y, g: g * trace.exp(x),
+    gradient=lambda x, y, g: g * x.apply("exp"),
     sign="argument",
     parity="neither",
     reach=lambda least, high: (min(least, 0) - 1, exp.reach(least, high)[1]),

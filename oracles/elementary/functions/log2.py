@@ -10,14 +10,13 @@ import numpy as np
 from mpmath import mpf
 
 from oracles.doubledouble import F64, LOST, DoubleDouble, chosen
-from oracles.elementary import Bound
+from oracles.elementary import Bound, FormulaValue
 from oracles.elementary.bits import mantissa, scaled
 from oracles.elementary.elementwise import U, V, of_double, of_float64
 from oracles.elementary.function import CANCELLED, Certified, Elementary, constant
 from oracles.elementary.functions import log
 from oracles.elementary.tables import doubled, fixed
 from oracles.extendeddouble import ExtendedDouble
-from oracles.formula.node import Node
 
 
 def precise(x: mpf) -> mpf:
@@ -71,7 +70,7 @@ def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
     return slope / math.log(2), remainder / math.log(2) * (1 + 2.0**-50)
 
 
-def gradient(x: Node, y: Node, g: Node) -> Node:
+def gradient(x: FormulaValue, y: FormulaValue, g: FormulaValue) -> FormulaValue:
     return g / x * constant(bits_per_unit())
 
 

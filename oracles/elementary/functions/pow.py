@@ -11,14 +11,13 @@ from mpmath import mpf
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble, chosen, two_product, two_sum
-from oracles.elementary import Bound
+from oracles.elementary import Bound, FormulaError, FormulaValue
 from oracles.elementary.bits import I64, nearest
 from oracles.elementary.elementwise import U, V, of_double, of_float64, scaled_double
 from oracles.elementary.function import Certified, Elementary, FunctionFamily, Limits, Sign, constant
 from oracles.elementary.functions import exp2, log2
 from oracles.elementary.powers import farthest_of, tangent_of
 from oracles.extendeddouble import ExtendedDouble
-from oracles.formula.node import FormulaError, Node
 
 MOST = 1024.0
 """The largest exponent: of larger ones all powers are infinite or zero but those of numbers next to 1."""
@@ -108,13 +107,13 @@ class Exponent:
         sign = -1.0 if self.is_odd else 1.0
         return (-math.inf, math.copysign(infinity, sign)), (-0.0, math.copysign(zero, sign)), *above
 
-    def gradient(self, x: Node, y: Node, g: Node) -> Node:
+    def gradient(self, x: FormulaValue, y: FormulaValue, g: FormulaValue) -> FormulaValue:
         """p x^(p - 1)."""
         less = two_sum(np.asarray(self.high), np.asarray(-1.0)) + self.low
         own, exponent = constant(DoubleDouble(self.high, self.low)), Exponent(float(less.high), float(less.low))
         if not exponent.high:
             return g
-        slope = x if exponent == Exponent(1.0, 0.0) else power(x, exponent)
+        slope = x if exponent == Exponent(1.0, 0.0) else x.apply("pow", exponent.high, exponent.low)
         return g * (own * slope)
 
     def strays(self, low: F64, high: F64, off: float) -> F64:
@@ -158,11 +157,6 @@ class Exponent:
             low=self.low,
             strays=self.strays,
         )
-
-
-def power(x: Node, exponent: Exponent) -> Node:
-    """Return the power as a node of a formula."""
-    return Node("function", (x,), x.dims, "pow", exponent.high, exponent.low)
 
 
 def member(high: float, low: float) -> Elementary:

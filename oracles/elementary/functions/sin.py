@@ -15,7 +15,6 @@ from oracles.elementary.function import LEAST_BINADE, Certified, Elementary
 from oracles.elementary.quadrants import DOUBLE, SINGLE, reduced
 from oracles.elementary.tables import ANGLES, ratio, turns
 from oracles.extendeddouble import proportional
-from oracles.formula.trace import cos
 
 EQUAL = 2.0**-55
 """Below it sin x is x, within V/32."""
@@ -123,7 +122,7 @@ FUNCTION = Elementary(
     singular=None,
     tangent=lambda x, value, radius: (np.cos(x), radius**2 / 2),
     farthest=farthest,
-    gradient=lambda x, y, g: g * cos(x),
+    gradient=lambda x, y, g: g * x.apply("cos"),
     sign="any",
     parity="odd",
     reach=lambda least, high: (LEAST_BINADE, 0),

@@ -1,7 +1,7 @@
 """How far a correct kernel may stray from a formula's exact value: the formula, read over affine forms.
 
 The half-width that comes out is the tolerance by definition: the precise tier uses the same one around its own centre,
-and simulated kernels check it (`oracles.formula.simulated`). It is at least the supremum of the errors allowed.
+and simulated kernels check it (`oracles.simulated`). It is at least the supremum of the errors allowed.
 """
 
 from __future__ import annotations

@@ -11,8 +11,6 @@ from oracles.doubledouble import F64
 from oracles.dtypes import DOUBLE, Format
 from oracles.formula.affine.errors import Rounding, either, marked, more, rounded
 from oracles.formula.affine.forms import (
-    DUST,
-    ETA,
     Form,
     Mask,
     Summed,
@@ -24,10 +22,9 @@ from oracles.formula.affine.forms import (
     upwards,
 )
 from oracles.formula.affine.operations import FAR
-from oracles.formula.affine.ranked import among, is_unsure
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.sums import LESS, Sums, any_along, is_floored, sums_of, sums_of_products
-from oracles.formula.exact.arithmetic import Float64, along, within
+from oracles.formula.exact.arithmetic import Float64, along
 from oracles.formula.exact.centre import Inputs
 from oracles.formula.exact.contraction import Axes, Matrices, is_contraction
 from oracles.formula.trace import Node
@@ -177,46 +174,6 @@ def _mistaken(arg: Form, centre: F64, axes: Axes) -> F64:
     tiny = arg.dtype.tiny
     low = (np.abs(arg.centre) - arg.spread < tiny) & (arg.size > 0) & (centre - arg.spread < tiny)
     return _largest(np.where(low, centre - arg.centre + arg.spread, 0.0), axes)
-
-
-def took(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
-    """Elements of a table, by an index: any of those that kernels may take, where they know it in different ways."""
-    table, index, *other = args
-    (axis,), none = here.inputs.axes(node), np.zeros((1,) * table.centre.ndim)
-    count, outside = here.inputs.extents[node.label], other[0].centre if other else None
-
-    def at(values: F64, outside: F64 | None = none if other else None) -> F64:
-        if values.shape[axis] == 1 and count != 1:
-            return values if outside is None else np.where(within(index.centre, count), values, outside)
-        return Float64().take(values, index.centre, axis, outside)
-
-    parts, rest = dict[Symbol, F64](), None if table.rest is None else at(table.rest)
-    for symbol, coefficient in table.parts.items():
-        if symbol.radius.shape[axis] == 1:
-            parts[symbol] = at(coefficient)
-        else:  # several elements may be the same one
-            errors = at(np.abs(coefficient) * symbol.radius)
-            rest = errors if rest is None else rest + errors
-    may, dtype, bits = either([table]), table.dtype, max(table.bits, *(each.bits for each in other), 1)
-    if outside is not None and (round_to(outside, dtype) != outside).any():
-        dtype = DOUBLE
-    found = Form(
-        at(table.centre, outside), dtype, bits if outside is None else min(bits, dtype.precision), parts, rest,
-        None if may is None else at(may.astype(np.float64)) != 0,
-        least=None if table.least is None else at(table.least, outside),
-    )  # fmt: skip
-    unsure = is_unsure(index)
-    if index.may is None and not unsure.any():
-        return found
-    any_wild = any_along(may, (axis,))
-    wild = marked(index.may, None if any_wild is None else unsure & any_wild)
-    low, high = among(index, axis, table.centre - table.spread, table.centre + table.spread, outside)
-    away = np.where(low < high, (high / 2 - low / 2) * (1 + DUST) + ETA, 0.0)
-    unsure = unsure & (away > 0)
-    parts = {symbol: np.where(unsure, 0.0, each) for symbol, each in found.parts.items()}
-    rest = np.where(unsure, np.where(np.isnan(away), np.inf, away), none if found.rest is None else found.rest)
-    centre = np.where(unsure, low + away, found.centre)  # as what every kernel has, so that both ends are sharp
-    return replace(found, centre=centre, parts=parts, rest=rest, may=marked(found.may, wild), least=None)
 
 
 def _largest(values: F64, axes: Axes) -> F64:

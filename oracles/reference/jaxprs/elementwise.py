@@ -13,8 +13,9 @@ from oracles.reference.elementwise import COMPARISONS, FUNCTIONS, opposite, powe
 from oracles.reference.elementwise import rule as of_any
 from oracles.reference.lines import called, is_number, of_dims, template
 from oracles.reference.maps import place_along
-from oracles.reference.reading import Number, Reader, Rule, Value
+from oracles.reference.reading import Reader
 from oracles.reference.recording import Two
+from oracles.reference.scope import Number, Rule, Value
 
 _ONE = ("exp", "exp2", "expm1", "log", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "erf", "erfc", "atan",
         "sign", "floor", "abs", "neg", "square")  # fmt: skip

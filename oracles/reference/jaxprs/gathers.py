@@ -13,8 +13,9 @@ from oracles.reference.jaxprs.moves import Columns
 from oracles.reference.jaxprs.places import picked
 from oracles.reference.lines import is_number, template
 from oracles.reference.maps import single
-from oracles.reference.reading import Reader, Value
+from oracles.reference.reading import Reader
 from oracles.reference.scatter import is_place
+from oracles.reference.scope import Value
 
 
 def _columns(indices: Any, count: int) -> Sequence[Value]:

@@ -13,8 +13,9 @@ from oracles.reference.jaxprs.elementwise import primitive
 from oracles.reference.lines import number, of_dims, template
 from oracles.reference.maps import linear, regrouped, single, taken_at, with_axis
 from oracles.reference.pieces import flipped, joined, part
-from oracles.reference.reading import Number, Reader, Value
+from oracles.reference.reading import Reader
 from oracles.reference.recording import Two
+from oracles.reference.scope import Number, Value
 from oracles.reference.sizes import added, negated, of
 
 

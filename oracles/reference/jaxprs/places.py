@@ -11,8 +11,9 @@ from oracles.reference.jaxprs.moves import extent_at, own_axes
 from oracles.reference.lines import template
 from oracles.reference.maps import linear, single, taken_at, with_axis
 from oracles.reference.pieces import at_start, part
-from oracles.reference.reading import Reader, Value
+from oracles.reference.reading import Reader
 from oracles.reference.recurrences import made_before
+from oracles.reference.scope import Value
 
 
 @primitive("turns")

@@ -13,7 +13,8 @@ from oracles.reference.dims import Axis, Dim, UnreadableError, extent
 from oracles.reference.jaxprs.elementwise import primitive
 from oracles.reference.lines import number, template
 from oracles.reference.maps import as_axis, copied, linear, single, split, taken_at, with_axis
-from oracles.reference.reading import Reader, Value
+from oracles.reference.reading import Reader
+from oracles.reference.scope import Value
 from oracles.reference.sizes import added, floored, negated, of
 from oracles.reference.windows import apart, each_of, over_windows
 

@@ -15,8 +15,8 @@ from typing import Any
 from oracles.reference.dims import Pair, UnreadableError
 from oracles.reference.jaxprs.tracing import Equation, Number, Program, program
 from oracles.reference.jaxprs.turns import LOOPS, Turn, difference
-from oracles.reference.reading import TURNS
 from oracles.reference.recording import Recording, Step, Two, Use
+from oracles.reference.scope import TURNS
 
 Known = Use | Two | float | int | bool
 _TWO = ("add", "sub", "mul", "div", "max", "min", "lt", "le", "gt", "ge", "eq", "ne", "pow")

@@ -12,8 +12,9 @@ from oracles.reference.jaxprs.elementwise import along, primitive
 from oracles.reference.lines import template
 from oracles.reference.moves import taken
 from oracles.reference.pieces import cumulated, flipped, multiplied, multiplied_up_to
-from oracles.reference.reading import Reader, Value
+from oracles.reference.reading import Reader
 from oracles.reference.reductions import least, most
+from oracles.reference.scope import Value
 from oracles.reference.selection import first_ranks, is_sorted, place_of
 
 

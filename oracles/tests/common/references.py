@@ -13,8 +13,8 @@ import torch
 
 from oracles.reference.derive import derive
 from oracles.reference.dims import UnreadableError
-from oracles.reference.reading import COMPLEX
 from oracles.reference.rules import RULES
+from oracles.reference.scope import COMPLEX
 
 SHAPES = (
     "x=b n", "x=... n", "x=b n, y=b n", "x=m k, y=k n", "x=b s d", "x=b h s d, y=b h t d", "x=... n, w=n", "x=n",

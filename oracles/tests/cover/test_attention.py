@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from oracles import Any as AnyOrder
 from oracles import Contract
-from oracles.formula.algorithm import traced
+from oracles.algorithm import traced
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.gradient import gradient

@@ -10,12 +10,12 @@ import pytest
 from oracles import Contract, Lanes, escalation
 from oracles.enclosure import Comparison
 from oracles.formula.exact import deadline
-from oracles.formula.tiers.elements import Elements
 from oracles.ops import OPS
 from oracles.precise import Bounds
 from oracles.problem import Problem
 from oracles.tests.common.formulas import HARD
 from oracles.tests.common.judged import problem, simulated
+from oracles.tiers.elements import Elements
 from oracles.truth import Truth
 
 

@@ -19,11 +19,11 @@ from oracles.elementary.function import Elementary
 from oracles.elementary.functions import function, records
 from oracles.formula.contract import Contract
 from oracles.formula.gradient import gradient
-from oracles.formula.simulated.simulation import simulate
 from oracles.formula.trace import FormulaError, Node, elementary, trace
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.problem import Problem
+from oracles.simulated.simulation import simulate
 from oracles.summation import NumericsError
 from oracles.tests.common.elementary import FUNCTIONS, arguments, every_function
 from oracles.tests.common.functions import CONTRACTS, LOOSE, OPS, problems

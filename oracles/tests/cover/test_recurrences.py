@@ -19,9 +19,9 @@ from oracles.formula.exact.centre import Exact, Inputs, evaluate
 from oracles.formula.exact.extended import Extended
 from oracles.formula.exact.rigorous import Rigorous
 from oracles.formula.gradient import gradient
-from oracles.formula.simulated.simulation import ORDERS, Simulated
 from oracles.formula.trace import FormulaError, Node, Outputs, Trace, trace
 from oracles.problem import Problem
+from oracles.simulated.simulation import ORDERS, Simulated
 from oracles.summation import Any as AnyOrder
 from oracles.summation import Sequential, Summation
 from oracles.tests.common.simulated import allowed

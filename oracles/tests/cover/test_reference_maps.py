@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from oracles.formula.check import check
+from oracles.check import check
 from oracles.op import Op
 from oracles.reference.derive import derive
 from oracles.reference.dims import UnreadableError

@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from oracles.declared import OpError
+from oracles.algorithm import traced
+from oracles.check import check
 from oracles.formula import trace as f
-from oracles.formula.algorithm import traced
-from oracles.formula.check import check
 from oracles.formula.exact.centre import Inputs
 from oracles.formula.gradient import gradient
 from oracles.formula.made import grown, long
 from oracles.formula.trace import FormulaError, Node, Outputs, trace
 from oracles.op import Op
-from oracles.operand import Operand
+from oracles.operand import Operand, OpError
 from oracles.reference.derive import Derived, derive
 from oracles.reference.dims import UnreadableError
 from oracles.reference.guard import drawn, value

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from oracles.formula.algorithm import traced
+from oracles.algorithm import traced
 from oracles.reference.derive import derive
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from oracles.formula.algorithm import traced
+from oracles.algorithm import traced
 from oracles.op import Op
 from oracles.reference.derive import derive
 from oracles.reference.dims import UnreadableError

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from oracles.check import check
 from oracles.enclosure import compare
-from oracles.formula.check import check
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Double, Float64, Precise
 from oracles.formula.exact.centre import Exact, Inputs, evaluate

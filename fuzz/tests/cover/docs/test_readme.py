@@ -19,8 +19,8 @@ from fuzz.adapters.toolchain import Host
 from fuzz.cli import main
 from fuzz.tests.conftest import CHECKOUT, Cli
 from fuzz.uses.demonstration import next_lines, planted_lines
+from oracles.algorithm import FORMULA
 from oracles.elementary.functions import NAMES
-from oracles.formula.algorithm import FORMULA
 from oracles.formula.contract import Contract
 from oracles.ops import OPS
 

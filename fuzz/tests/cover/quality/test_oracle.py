@@ -16,8 +16,8 @@ from fuzz.quality.subjects import simulated
 from fuzz.tests.conftest import Cli
 from fuzz.uses.tolerance.plain import plain, usual
 from oracles.enclosure import compare
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.ops import OPS
+from oracles.tiers.problem import FormulaProblem
 
 
 @pytest.mark.parametrize("op", ["layer_norm", "softmax", "logsumexp", "cumsum", "linear_recurrence"])

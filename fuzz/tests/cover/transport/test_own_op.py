@@ -29,10 +29,9 @@ from fuzz.tests.conftest import Cli
 from fuzz.transport import records
 from fuzz.transport.frames import Response, encode_case, outcome_of
 from fuzz.transport.steps import taken
-from oracles.declared import OpError
 from oracles.dtypes import DTYPES, ITEMSIZE
 from oracles.op import Op
-from oracles.operand import Operand, Parameter
+from oracles.operand import Operand, OpError, Parameter
 from oracles.ops import OPS
 
 PACK = """

@@ -17,7 +17,7 @@ from fuzz.triage.finding import Finding
 from fuzz.triage.trial.family import Family
 from fuzz.triage.trial.trial import Trials
 from oracles.formula.contract import Contract
-from oracles.formula.neighbours import declaration, neighbours, pairs
+from oracles.neighbours import declaration, neighbours, pairs
 from oracles.ops import OPS
 from oracles.summation import Lanes, Sequential
 

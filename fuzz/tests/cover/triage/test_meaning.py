@@ -13,7 +13,7 @@ from fuzz.tests.cover.findings.test_codec import FULL
 from fuzz.triage.explain.declaration import Fitting
 from fuzz.triage.explain.meaning import meaning
 from oracles.formula.contract import Contract
-from oracles.formula.neighbours import Neighbour, neighbours
+from oracles.neighbours import Neighbour, neighbours
 from oracles.ops import OPS
 from oracles.summation import Lanes, Sequential
 

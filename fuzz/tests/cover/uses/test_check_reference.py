@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import fuzz
-from fuzz import Capabilities, Contract, Op
+from fuzz import Capabilities, Contract
 from fuzz.adapters.registry import expand
 from fuzz.report.events import EVENTS
 from fuzz.tests.common.references import checked, rms_norm, softmax
@@ -24,6 +24,7 @@ from fuzz.uses.check.results import program_ends, told
 from fuzz.uses.check.retrieval import retrieved
 from oracles import escalation
 from oracles.ops import OPS
+from oracles.reference.derive import op_of
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
@@ -249,7 +250,7 @@ def test_a_reference_in_place_of_an_op_is_refused_beside_one() -> None:
 
 def test_an_op_of_a_pack_is_made_of_a_reference() -> None:
     """With what no function says beside it."""
-    op = Op.from_reference(rms_norm, {"x": "... n", "w": "n"}, name="norm", aliases=(("y", "x"),))
+    op = op_of(rms_norm, {"x": "... n", "w": "n"}, name="norm", fields={"aliases": (("y", "x"),)})
     assert (op.name, op.aliases, op.formula.__module__) == ("norm", (("y", "x"),), rms_norm.__module__)
 
 

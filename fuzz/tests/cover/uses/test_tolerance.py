@@ -14,10 +14,10 @@ from fuzz.tests.conftest import Cli
 from fuzz.uses.tolerance.needs import DTYPES, NUMPY, OURS, SEED, TORCH, Needs, Tolerance, needs
 from fuzz.uses.tolerance.plain import plain, usual
 from oracles.dtypes import FORMATS
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.ops import OPS
 from oracles.rounding import round_to, stored_as
 from oracles.summation import Any
+from oracles.tiers.problem import FormulaProblem
 from oracles.truth import Truth
 
 _ROWS, _N = 4, 96

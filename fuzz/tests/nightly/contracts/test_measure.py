@@ -19,7 +19,7 @@ from fuzz.contracts.sums import SUMS
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.conftest import CHECKOUT, Cli
 from fuzz.uses.check.reference import lenient
-from oracles.formula.algorithm import traced
+from oracles.algorithm import traced
 from oracles.op import Op
 from oracles.ops import OPS
 

@@ -6,12 +6,12 @@ from oracles.budget import Term
 from oracles.enclosure import Worst
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Exact, Inputs
-from oracles.formula.tiers.problem import FormulaProblem
-from oracles.formula.tiers.terms import facts_of, given_of, terms_of
-from oracles.formula.tiers.union import Union
 from oracles.lazy import lazy
 from oracles.operand import OUTER
 from oracles.precise import Bounds
+from oracles.tiers.problem import FormulaProblem
+from oracles.tiers.terms import facts_of, given_of, terms_of
+from oracles.tiers.union import Union
 
 _ROWS_KEPT = 64
 """The number of single rows that are kept ready."""

@@ -1,7 +1,7 @@
 """Joined: problems of a batch that their formula reads alike are enclosed together.
 
 What small problems cost is calls of NumPy, not elements. Rows that do not depend on each other are read by themselves
-(`oracles.formula.tiers.problem`), and lie one after the other; other problems lie beside each other. What is said of
+(`oracles.tiers.problem`), and lie one after the other; other problems lie beside each other. What is said of
 them is what would be said of each alone.
 """
 
@@ -24,9 +24,9 @@ from oracles.formula.affine.setting import Joined, JoinedProblem
 from oracles.formula.contract import Contract
 from oracles.formula.exact.lengths import Extents, Lengths, rows_of
 from oracles.formula.exact.ragged import Places
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.lazy import lazy
 from oracles.summation import NumericsError
+from oracles.tiers.problem import FormulaProblem
 
 JOINED_ELEMENTS = 1 << 15
 """Outputs of about so many elements are joined, so that what is made of them fits into a processor's own cache."""

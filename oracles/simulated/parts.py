@@ -10,7 +10,7 @@ import numpy as np
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
 from oracles.elementary.functions import function
-from oracles.formula.simulated.roundings import Roundings
+from oracles.simulated.roundings import Roundings
 
 Part = tuple[F64, F64, int]
 """The mean of some terms and their sum of squared deviations, or the maximum and the sum of exponentials, and how many

@@ -17,10 +17,10 @@ from oracles.enclosure import Mask
 from oracles.formula.affine.reductions import are_alike
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.ragged import Places, Ragged, joined
-from oracles.formula.tiers.grouping import RowGroup
-from oracles.formula.tiers.plan import ROOM, Plan, Site
 from oracles.formula.trace import FormulaError, Node
 from oracles.lazy import lazy
+from oracles.tiers.grouping import RowGroup
+from oracles.tiers.plan import ROOM, Plan, Site
 
 _Key = TypeVar("_Key", bound=Hashable)
 

@@ -1,4 +1,4 @@
-"""Screen: what passes for certain, of many problems at once, by relative forms (`oracles.formula.tiers.relative`).
+"""Screen: what passes for certain, of many problems at once, by relative forms (`oracles.tiers.relative`).
 
 The exact values of a problem are formed once for all contracts and kernels, and the distance of an output from them
 once for all contracts: what a contract allows is one number for each row. What is said here of a query is the same
@@ -17,16 +17,16 @@ from oracles.dtypes import Format, judged
 from oracles.enclosure import Mask, Worst
 from oracles.formula.contract import Contract
 from oracles.formula.exact.ragged import Places, Ragged, joined
-from oracles.formula.tiers.centres import Centres
-from oracles.formula.tiers.grouping import Group, groups_of, plan_of
-from oracles.formula.tiers.joined import Answer, Asked, Received
-from oracles.formula.tiers.plan import ERROR, LIMIT, SINK, TINY, WORST, Plan
-from oracles.formula.tiers.problem import FormulaProblem
-from oracles.formula.tiers.relative import RowBounds
-from oracles.formula.tiers.strayed import strayed_of
 from oracles.formula.trace import Node
 from oracles.lazy import lazy
 from oracles.rounding import half_gap_of
+from oracles.tiers.centres import Centres
+from oracles.tiers.grouping import Group, groups_of, plan_of
+from oracles.tiers.joined import Answer, Asked, Received
+from oracles.tiers.plan import ERROR, LIMIT, SINK, TINY, WORST, Plan
+from oracles.tiers.problem import FormulaProblem
+from oracles.tiers.relative import RowBounds
+from oracles.tiers.strayed import strayed_of
 
 _U64 = 2.0**-53
 _SAME = 2.0**-36

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from oracles.declared import OpError
+from oracles.algorithm import traced
 from oracles.elementary.functions import function
-from oracles.formula.algorithm import traced
 from oracles.formula.exact.whole import whole as whole_numbers
 from oracles.formula.trace import FormulaError, Trace, trace
 from oracles.op import Op
+from oracles.operand import OpError
 
 
 def check(op: Op) -> None:

@@ -17,10 +17,10 @@ from oracles.doubledouble import F64
 from oracles.dtypes import Format, judged
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.exact.rigorous import Near, Rigorous, UncertainError
-from oracles.formula.tiers.plan import Plan, Site
 from oracles.formula.trace import FormulaError, Node
 from oracles.lazy import lazy
 from oracles.rounding import round_to
+from oracles.tiers.plan import Plan, Site
 
 _ROOM = 4.0
 """Kernels' values lie so near to exact ones that these overflow first, if they have that much less room."""

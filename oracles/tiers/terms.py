@@ -17,11 +17,11 @@ from oracles.formula.affine.errors import more
 from oracles.formula.affine.forms import Form
 from oracles.formula.affine.read import Read
 from oracles.formula.contract import Contract
-from oracles.formula.tiers.conformance import Conformance
 from oracles.formula.trace import REDUCTIONS, Node, Trace, ordered
 from oracles.lazy import lazy
 from oracles.rounding import NAMES, bits
 from oracles.summation import is_biased
+from oracles.tiers.conformance import Conformance
 
 _LEAST = 1e-6
 """Terms that are a smaller share of the largest one are left out."""

@@ -8,16 +8,16 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
+from oracles.algorithm import FORMULA
 from oracles.dtypes import CUTS, DOUBLE, NARROW, SINGLE
 from oracles.elementary import CORRECT
-from oracles.formula.algorithm import FORMULA
 from oracles.formula.contract import DIVIDE, INPUT, MAYBE, WIDE, Contract, stated
 from oracles.formula.expansion import arrangements
-from oracles.formula.tiers.reading import reading
 from oracles.formula.trace import Trace
 from oracles.formula.within import within
 from oracles.op import Op
 from oracles.summation import Lanes, Pairwise, Sequential, Summation, Tiles
+from oracles.tiers.reading import reading
 
 ORDERS: Sequence[Summation] = (
     Sequential(), Lanes(4, 1, "scalar"), Lanes(8, 1, "scalar"), Lanes(4, 4, "scalar"), Lanes(8, 4, "scalar"),

@@ -16,10 +16,10 @@ import numpy as np
 
 from oracles.doubledouble import Real, either, head
 from oracles.enclosure import ALLOWED, Enclosure, Flags, Mask, Worst, at_some
-from oracles.formula.tiers.conformance import Conformance
-from oracles.formula.tiers.overflow import Way
 from oracles.lazy import lazy
 from oracles.precise import Bounds
+from oracles.tiers.conformance import Conformance
+from oracles.tiers.overflow import Way
 
 _REPRESENTED = 2.0**-52
 """What a number of the fast tier says to so many bits."""

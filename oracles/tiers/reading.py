@@ -6,17 +6,17 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from oracles.formula.algorithm import traced
+from oracles.algorithm import traced
 from oracles.formula.contract import Contract
 from oracles.formula.exact.lengths import BESIDE
 from oracles.formula.node import SELECTS
 from oracles.formula.numbers import of_numbers
-from oracles.formula.tiers.plan import Plan
 from oracles.formula.trace import FormulaError, Kind, Trace
 from oracles.lazy import lazy
 from oracles.op import Op
 from oracles.operand import OUTER
 from oracles.problem import ProblemError
+from oracles.tiers.plan import Plan
 
 _SCALED: tuple[Kind, ...] = ("welford_mean", "welford_squares", "online", "online_dot")
 """How often these are scaled again depends on the order too."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import mpmath
 import numpy as np
@@ -18,58 +18,56 @@ from oracles.formula.exact.ranking import dense, order_of
 from oracles.formula.node import EITHER, LAST
 from oracles.precise import Bounds
 from oracles.ranks import Ranks, Window, exactly, window_of
-
-if TYPE_CHECKING:
-    from oracles.formula.tiers.conformance import Conformance
+from oracles.tiers.values import OutputValues
 
 
-def enclosure_of(conformance: Conformance, output: str, kept: Form, dtype: Format) -> Enclosure:
+def enclosure_of(outputs: OutputValues, output: str, kept: Form, dtype: Format) -> Enclosure:
     """Return the conformance sets of an output of places."""
     assert kept.ranks is not None
-    centre, sizes = conformance.shaped(output, kept.centre), conformance.inputs.extents
-    full = tuple(sizes[dim] if dim in conformance.axes(output) else 1 for dim in conformance.inputs.trace.dims)
+    centre, sizes = outputs.shaped(output, kept.centre), outputs.inputs.extents
+    full = tuple(sizes[dim] if dim in outputs.axes(output) else 1 for dim in outputs.inputs.trace.dims)
     nothing, ends = np.zeros(centre.shape), (centre, centre)
-    ranks = _known_better(conformance, output, kept.ranks) if conformance.wide else kept.ranks
+    ranks = _known_better(outputs, output, kept.ranks) if outputs.wide else kept.ranks
     return Enclosure(
-        dtype, centre, nothing, nothing, ends, ends, unjudged=_unjudged(conformance, output, kept),
+        dtype, centre, nothing, nothing, ends, ends, unjudged=_unjudged(outputs, output, kept),
         places=(PlaceSet(ranks, full),),
     )  # fmt: skip
 
 
-def _known_better(conformance: Conformance, output: str, ranks: Ranks) -> Ranks:
+def _known_better(outputs: OutputValues, output: str, ranks: Ranks) -> Ranks:
     """The ranks of elements in double-double, beside which kernels that calculate in float64 err much."""
-    table = conformance.made(output).args[0]
-    values, form = conformance.wide_value(table), conformance.budget.forms[table]
+    table = outputs.made(output).args[0]
+    values, form = outputs.wide_value(table), outputs.budget.forms[table]
     if not isinstance(values, DoubleDouble) or (form.is_exact and form.bits <= DOUBLE.precision):
         return ranks
     far, number = ranks.far, np.isfinite(values.high)
     values = DoubleDouble(np.where(np.isnan(values.high), 0.0, values.high), np.where(number, values.low, 0.0))
     bound = table.function.double.bound.relative if table.kind == "function" else 0.0
-    own = far * (conformance.budget.own_share(True) + SAME) + np.abs(values.high) * (2 * max(ULP, bound)) + LOST
+    own = far * (outputs.budget.own_share(True) + SAME) + np.abs(values.high) * (2 * max(ULP, bound)) + LOST
     own = np.where(number, own, 0.0)
     inner, outer = (window_of(values - each, values + each, ranks.axis) for each in (far - own, far + own))
     return replace(ranks, inner=inner, outer=outer)
 
 
-def _unjudged(conformance: Conformance, output: str, kept: Form) -> Mask | None:
+def _unjudged(outputs: OutputValues, output: str, kept: Form) -> Mask | None:
     """Where an element is NaN, or a place is no number of the output's dtype."""
-    integer = DTYPES[conformance.outputs[output]]
+    integer = DTYPES[outputs.outputs[output]]
     highest = integer.highest if isinstance(integer, Integer) else 2**24
-    beyond = conformance.shaped(output, kept.centre + kept.spread) > highest
-    found = beyond if kept.may is None else beyond | conformance.shaped(output, kept.may)
+    beyond = outputs.shaped(output, kept.centre + kept.spread) > highest
+    found = beyond if kept.may is None else beyond | outputs.shaped(output, kept.may)
     return found if found.any() else None
 
 
-def bounds_of(conformance: Conformance, output: str, at: Sequence[int], kept: Form, dtype: Format) -> Bounds:
+def bounds_of(outputs: OutputValues, output: str, at: Sequence[int], kept: Form, dtype: Format) -> Bounds:
     """Return what one element may be, from all exact elements that it is chosen among."""
-    ranks, marked = kept.ranks, _unjudged(conformance, output, kept)
+    ranks, marked = kept.ranks, _unjudged(outputs, output, kept)
     assert ranks is not None
     if marked is not None and marked[tuple(at)]:
         return Bounds(dtype, mpmath.mpf(0), -mpmath.inf, mpmath.inf, ALLOWED)
-    row, rank = _row(conformance, output, conformance.place(output, at), ranks)
+    row, rank = _row(outputs, output, outputs.place(output, at), ranks)
     members = tuple(np.flatnonzero((row.window.first <= rank) & (rank <= row.window.last)).tolist())
     centre, low, high = map(mpmath.mpf, (row.order[rank], min(members), max(members)))
-    vanished = conformance.exactly(output)[0].vanished
+    vanished = outputs.exactly(output)[0].vanished
     return Bounds(dtype, centre, low, high, integer=True, members=members, vanished=vanished)
 
 
@@ -80,9 +78,9 @@ class Row(NamedTuple):
     window: Window
 
 
-def _row(conformance: Conformance, output: str, place: Mapping[str, int], ranks: Ranks) -> tuple[Row, int]:
+def _row(outputs: OutputValues, output: str, place: Mapping[str, int], ranks: Ranks) -> tuple[Row, int]:
     """What all ranks along an axis have in common, and the rank that is asked for."""
-    exact, node = conformance.exactly(output)
+    exact, node = outputs.exactly(output)
     while node.kind == "point":
         (node,) = node.args
     dims = exact.inputs.trace.dims
@@ -93,13 +91,13 @@ def _row(conformance: Conformance, output: str, place: Mapping[str, int], ranks:
     rank = int(ranks.rank[tuple(there(ranks.rank.shape))])
     others = {dim: at for dim, at in place.items() if dim != node.label and dim in node.args[0].dims}
     key = output, tuple(others.values()), mpmath.mp.prec
-    if key not in conformance.rows:
+    if key not in outputs.rows:
         count = exact.inputs.extents[node.label]
         values = [_element(exact.element(node.args[0], {**others, node.label: at})) for at in range(count)]
         along: list[Any] = [*there(ranks.far.shape)]
         along[ranks.axis] = slice(None)
-        conformance.rows[key] = _ordered(values, ranks.far[tuple(along)], ranks.ties)
-    return conformance.rows[key], rank
+        outputs.rows[key] = _ordered(values, ranks.far[tuple(along)], ranks.ties)
+    return outputs.rows[key], rank
 
 
 def _ordered(values: Sequence[mpmath.mpf], far: F64, ties: float) -> Row:

@@ -17,8 +17,8 @@ import numpy as np
 
 from oracles.doubledouble import F64
 from oracles.formula.affine.forms import DUST, Mask
-from oracles.formula.tiers.plan import ERROR, LAST, WORST
 from oracles.formula.trace import Node
+from oracles.tiers.plan import ERROR, LAST, WORST
 
 FAR = 0.05
 """A function's errors are what its tangent says up to so large a share, see `oracles.formula.affine.operations`."""
@@ -28,7 +28,7 @@ class Rows(Protocol):
     """Exact values of rows, of one formula."""
 
     def number(self, node: Node, which: int) -> F64:
-        """Return one of the numbers of a node (`oracles.formula.tiers.plan`)."""
+        """Return one of the numbers of a node (`oracles.tiers.plan`)."""
 
     def taken(self, node: Node, place: int) -> F64:
         """An argument of a node, where it has one value a row."""

@@ -22,17 +22,17 @@ from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, step
 from oracles.formula.exact.counts import counted
 from oracles.formula.node import EITHER, FIRST, LAST, SELECTS, TOLD
-from oracles.formula.simulated.orders import total
-from oracles.formula.simulated.parts import Joining, joined
-from oracles.formula.simulated.rescaling import Join, Rescaling, rescaling
-from oracles.formula.simulated.roundings import Roundings
-from oracles.formula.simulated.scans import scanned
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import REDUCTIONS, Node, exponential_of
 from oracles.lazy import lazy
 from oracles.problem import Problem
 from oracles.rounding import NAMES, STORAGE, round_to, stored_as
+from oracles.simulated.orders import total
+from oracles.simulated.parts import Joining, joined
+from oracles.simulated.rescaling import Join, Rescaling, rescaling
+from oracles.simulated.roundings import Roundings
+from oracles.simulated.scans import scanned
 from oracles.summation import Any, Lanes, Pairwise, Sequential, Summation
+from oracles.tiers.problem import FormulaProblem
 
 Order = Literal["declared", "reversed", "permuted", "lanes", "tree"]
 ORDERS: tuple[Order, ...] = ("declared", "reversed", "permuted", "lanes", "tree")

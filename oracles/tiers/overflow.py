@@ -22,12 +22,12 @@ from oracles.enclosure import FORBIDDEN, Enclosure, Mask, preferred
 from oracles.formula.affine.budget import Budget
 from oracles.formula.affine.errors import either
 from oracles.formula.affine.reduced import REDUCED
-from oracles.formula.tiers.conformance import Conformance, unjudged_in
-from oracles.formula.tiers.doubts import dependent
 from oracles.formula.trace import Node
 from oracles.lazy import lazy
 from oracles.precise import Bounds
 from oracles.rounding import round_to
+from oracles.tiers.conformance import Conformance, unjudged_in
+from oracles.tiers.doubts import dependent
 
 
 @dataclass(frozen=True, eq=False)

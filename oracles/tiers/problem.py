@@ -15,27 +15,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oracles.algorithm import is_addend
+from oracles.arrangement import Arrangement
 from oracles.doubledouble import F64
 from oracles.dtypes import SINGLE, form, point_form
 from oracles.enclosure import Enclosure, Mask, concatenated
 from oracles.formula.affine.read import bits_of
 from oracles.formula.affine.setting import ALONE, Joined
-from oracles.formula.algorithm import is_addend
-from oracles.formula.arrangement import Arrangement
 from oracles.formula.contract import ALL, MAYBE, Contract
 from oracles.formula.exact.centre import Exact, Inputs
 from oracles.formula.exact.lengths import BESIDE
-from oracles.formula.tiers.conformance import Conformance
-from oracles.formula.tiers.doubts import dependent
-from oracles.formula.tiers.near import Nearest
-from oracles.formula.tiers.plan import Plan
-from oracles.formula.tiers.planning import planned
-from oracles.formula.tiers.reading import Reading, reading
-from oracles.formula.tiers.union import Union, joined
 from oracles.lazy import lazy
 from oracles.operand import OUTER
 from oracles.problem import Problem, ProblemError
 from oracles.rounding import name_of
+from oracles.tiers.conformance import Conformance
+from oracles.tiers.doubts import dependent
+from oracles.tiers.near import Nearest
+from oracles.tiers.plan import Plan
+from oracles.tiers.planning import planned
+from oracles.tiers.reading import Reading, reading
+from oracles.tiers.union import Union, joined
 
 _CHUNK = 1 << 15
 """The elements of the grid that are enclosed at once, so that what is made of them fits into a processor's caches."""

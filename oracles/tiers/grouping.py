@@ -12,11 +12,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from oracles.formula.contract import Contract
-from oracles.formula.tiers.joined import JOINED_ELEMENTS, Asked, Received
-from oracles.formula.tiers.plan import Plan
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.lazy import lazy
 from oracles.summation import NumericsError
+from oracles.tiers.joined import JOINED_ELEMENTS, Asked, Received
+from oracles.tiers.plan import Plan
+from oracles.tiers.problem import FormulaProblem
 
 
 @dataclass(eq=False)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from oracles.dtypes import DOUBLE, FORMATS, Format
 from oracles.formula.exact.counts import counted
 from oracles.formula.node import SELECTS
-from oracles.formula.tiers.plan import Plan, Value
 from oracles.formula.trace import Kind, Node
 from oracles.operand import OUTER
+from oracles.tiers.plan import Plan, Value
 
 _FAMILY: tuple[Kind, ...] = ("multiply", "divide", "add", "sum", "point")
 """Where errors are in proportion to values, as they are of powers."""
