@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from fuzz.adapters.shared_kernel import SharedKernel
     from fuzz.base.capability import Capabilities
     from fuzz.base.kernel import Mutant
+    from fuzz.references.backward import backward
+    from fuzz.references.derive import op_of
     from fuzz.uses.check.check import CheckError, CheckFailed, check
     from fuzz.uses.judge.module import check_module
     from oracles.formula.contract import Contract
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from oracles.op import Op
     from oracles.operand import Flip, Operand, Parameter
     from oracles.ops import register
-    from oracles.reference.backward import backward
-    from oracles.reference.derive import op_of
     from oracles.summation import Any, Blocks, Lanes, Pairwise, Sequential, Steps, Tiles, VectorLanes
 
 __all__ = [
@@ -76,8 +76,8 @@ _HOME = {
     "SharedKernel": "fuzz.adapters.shared_kernel",
     **dict.fromkeys(("Flip", "Operand", "Parameter"), "oracles.operand"),
     "Op": "oracles.op",
-    "backward": "oracles.reference.backward",
-    "op_of": "oracles.reference.derive",
+    "backward": "fuzz.references.backward",
+    "op_of": "fuzz.references.derive",
     "register": "oracles.ops",
 }
 """The module of each name. A name that is not here is the order of a sum."""

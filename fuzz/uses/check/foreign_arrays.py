@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fuzz.references.arrays import libraries_of
 from fuzz.transport.python.foreign import Maker, opened
 from fuzz.uses.check.results import CheckError
-from oracles.reference.arrays import libraries_of
 
 _OF_TENSORS = {"numpy", "detach", "cpu", "data_ptr", "contiguous", "new_tensor", "new_empty", "new_zeros", "new_full"}
 _OF_ARRAYS = {"astype", "copy", "ctypes", "tobytes"}

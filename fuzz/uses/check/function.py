@@ -30,6 +30,7 @@ from fuzz.base.outcome import Outcome
 from fuzz.base.platforms import platform_of
 from fuzz.execute.lane import TargetBatch
 from fuzz.execute.pool import Batch, Watch, patient
+from fuzz.references.asked import name_of, optional_of
 from fuzz.transport import records
 from fuzz.transport.frames import decode_responses, outcome_of
 from fuzz.transport.python.answer import Answer, is_of_device, respond
@@ -42,7 +43,6 @@ from fuzz.uses.check.results import CheckError, told
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS
-from oracles.reference.asked import name_of, optional_of
 from oracles.summation import NumericsError
 
 __tracebackhide__ = told

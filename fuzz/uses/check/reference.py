@@ -17,6 +17,12 @@ from fuzz.adapters.pack import make_known
 from fuzz.base.capability import Capabilities
 from fuzz.base.case import Case
 from fuzz.base.platforms import platform_of
+from fuzz.references.arrays import library_of
+from fuzz.references.asked import name_of
+from fuzz.references.derive import ANY, FINITE, Derived, derive
+from fuzz.references.dims import MisnamedError, UnreadableError
+from fuzz.references.reductions import WEAKER
+from fuzz.references.text import identifier
 from fuzz.uses.check.function import Arrays, held
 from fuzz.uses.check.results import CheckError, reason_of, told
 from fuzz.uses.examples import GIVEN, keeping
@@ -27,12 +33,6 @@ from oracles.formula.contract import DIVIDE, INPUT, Contract
 from oracles.op import Op
 from oracles.operand import OUTER, OpError
 from oracles.ops import OPS
-from oracles.reference.arrays import library_of
-from oracles.reference.asked import name_of
-from oracles.reference.derive import ANY, FINITE, Derived, derive
-from oracles.reference.dims import MisnamedError, UnreadableError
-from oracles.reference.reductions import WEAKER
-from oracles.reference.text import identifier
 
 __tracebackhide__ = told
 _ULP = 4.0
@@ -85,7 +85,7 @@ class Read:
         return False
 
     def _takes_arrays(self, case: Case) -> bool:
-        from oracles.reference.jaxprs.evaluation import shaped
+        from fuzz.references.jaxprs.evaluation import shaped
 
         kinds = {each.name: "int32" if each.index else "bool" for each in self.derived.op.inputs if each.integers}
         with suppress(UnreadableError):

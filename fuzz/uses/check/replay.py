@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from fuzz.findings.tally import Decided, never_decided, note_open
 from fuzz.generate.menus import MENUS
 from fuzz.generate.observed import words_of
+from fuzz.references.asked import name_of, titled
+from fuzz.references.dims import UnreadableError
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.uses.check.function import Arrays, never_given
 from fuzz.uses.check.plan import GIVEN, CheckPlan, Seed, plan
@@ -23,8 +25,6 @@ from fuzz.uses.check.replay_ranges import Came
 from fuzz.uses.check.results import CheckError, CheckFailed, reason_of, told
 from fuzz.uses.examples import GIVEN as EXAMPLES
 from fuzz.uses.examples import structure_of
-from oracles.reference.asked import name_of, titled
-from oracles.reference.dims import UnreadableError
 
 __tracebackhide__ = told
 _AFTER = 48

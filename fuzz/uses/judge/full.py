@@ -22,6 +22,9 @@ from fuzz.base.outcome import Outcome, Status
 from fuzz.base.text import printable
 from fuzz.execute.pool import WorkerPool
 from fuzz.judge.judge import Judge
+from fuzz.references.dims import UnreadableError
+from fuzz.references.guard import first_difference
+from fuzz.references.replay import Replayed, ways_of
 from fuzz.uses.check.replay_cases import ReplayCase, compared
 from fuzz.uses.check.results import CheckError
 from fuzz.uses.judge.asked import Asked
@@ -34,9 +37,6 @@ from fuzz.uses.judge.ruling import FullSize, SolutionRuling, worst_of
 from fuzz.uses.judge.solution import Solutions
 from fuzz.uses.judge.source import ProblemError, executed, text_of
 from fuzz.uses.search.groups import free_memory
-from oracles.reference.dims import UnreadableError
-from oracles.reference.guard import first_difference
-from oracles.reference.replay import Replayed, ways_of
 
 _FILE = "full_size_"
 _BYTES = 32

@@ -16,6 +16,8 @@ from fuzz.base.probe import GHOST, STREAM
 from fuzz.findings.book import book_in
 from fuzz.generate.dims import MOST_WORK, USUAL_WORK
 from fuzz.laws.registry import declared as declared_laws
+from fuzz.references.derive import FINITE, Derived
+from fuzz.references.dims import parsed
 from fuzz.report.brief import Provenance
 from fuzz.report.console import print_lines
 from fuzz.report.outline import run_outline
@@ -43,8 +45,6 @@ from fuzz.uses.search.turn_runner import Terms
 from fuzz.uses.session import Session
 from oracles.op import Op
 from oracles.operand import MOST
-from oracles.reference.derive import FINITE, Derived
-from oracles.reference.dims import parsed
 
 _VARIED = 4
 """Where all dimensions that are not fixed have so many elements, there is room for others."""

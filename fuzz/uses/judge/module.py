@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from fuzz.base.capability import Capabilities
+from fuzz.references.derive import FINITE
 from fuzz.uses.check.check import CheckError, check
 from fuzz.uses.check.reference import contract_of
 from fuzz.uses.check.results import told
@@ -17,7 +18,6 @@ from fuzz.uses.judge.source import ProblemError, identifier, signed
 from fuzz.uses.judge.written import derived, floats_of
 from oracles.op import Op
 from oracles.ops import OPS
-from oracles.reference.derive import FINITE
 
 __tracebackhide__ = told
 _MADE: dict[str, Op] = {}

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from fuzz.base.text import printable
+from fuzz.references.dims import UnreadableError
 from fuzz.uses.check.replay_cases import ReplayCase
 from fuzz.uses.check.results import CheckError
 from fuzz.uses.judge.asked import Asked
@@ -27,7 +28,6 @@ from fuzz.uses.judge.ruling import OwnShapes, SolutionRuling
 from fuzz.uses.judge.solution import Solution, Solutions
 from fuzz.uses.judge.source import ProblemError, executed, text_of
 from fuzz.uses.judge.summary import shapes_text
-from oracles.reference.dims import UnreadableError
 
 CASES = 5
 """The cases at a task's own shapes beside a search: as many as KernelBench tries."""

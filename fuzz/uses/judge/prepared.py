@@ -12,6 +12,7 @@ from fuzz.adapters.target import Target
 from fuzz.base.kernel import Kernel
 from fuzz.contracts.accepts import Accepts, accepts
 from fuzz.execute.pool import Pool
+from fuzz.references.derive import ANY, Derived
 from fuzz.triage.diagnosis import new_workers
 from fuzz.uses.check.reference import contract_of, with_names
 from fuzz.uses.judge.asked import Asked
@@ -20,7 +21,6 @@ from fuzz.uses.judge.solution import Solutions
 from fuzz.uses.judge.written import derived, write_pack
 from fuzz.uses.starting import select_targets, writable
 from oracles.formula.contract import Contract
-from oracles.reference.derive import ANY, Derived
 
 
 @dataclass(frozen=True)

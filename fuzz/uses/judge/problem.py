@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
+from fuzz.references.asked import defaults_of
 from fuzz.uses.check.replay_cases import Own
 from fuzz.uses.judge.modes import AS_CONSTRUCTED, Mode, modes_of
 from fuzz.uses.judge.numbers import LAST, extents_in, read_by, with_numbers
@@ -28,7 +29,6 @@ from fuzz.uses.judge.source import (
 from fuzz.uses.judge.words import REFERENCES, files_in
 from fuzz.uses.reference import function_at
 from oracles.operand import MOST
-from oracles.reference.asked import defaults_of
 
 SEED = 0
 """Modules are constructed from it."""

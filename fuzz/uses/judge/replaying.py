@@ -11,6 +11,8 @@ import numpy as np
 from rich.console import Console
 
 from fuzz.generate.observed import words_of
+from fuzz.references.asked import titled
+from fuzz.references.dims import UnreadableError, shapes_text
 from fuzz.report.console import print_lines
 from fuzz.report.wrapping import wrapped_text
 from fuzz.uses.check.replay_cases import DTYPES, WEAKER
@@ -25,8 +27,6 @@ from fuzz.uses.judge.ruling import VERSION, Ruling, SolutionRuling, worst_of
 from fuzz.uses.judge.solution import Solutions, solutions_of
 from fuzz.uses.judge.source import ProblemError
 from fuzz.uses.judge.summary import failures_told, summary
-from oracles.reference.asked import titled
-from oracles.reference.dims import UnreadableError, shapes_text
 
 _UNEXERCISED = (
     "not exercised by a replay: strides, other ranks, the order of sums; failures are not explained, nor kept as cases"

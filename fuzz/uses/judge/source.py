@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import Any
 
 from fuzz.base.errors import UsageError
+from fuzz.references.text import TAKEN
 from fuzz.uses.reference import first_in_path
-from oracles.reference.text import TAKEN
 
 _LONGEST = 31
 """No name of an op or an operand is longer."""

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from fuzz.base.files import write_whole
 from fuzz.base.probe import CALLER, PROBES
+from fuzz.references.derive import ANY, Derived, derive
+from fuzz.references.dims import UnreadableError
 from fuzz.uses.check.reference import contract_of, is_replayable
 from fuzz.uses.examples import DRAWN, keeping, samples_of
 from fuzz.uses.judge.problem import Problem, UnreadProblemError
@@ -21,8 +23,6 @@ from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.operand import Operand, OpError
 from oracles.ops import OPS
-from oracles.reference.derive import ANY, Derived, derive
-from oracles.reference.dims import UnreadableError
 
 _PACK = """{module}
 # A function says neither an order of additions nor how accurate a library is: neither is held against a kernel.

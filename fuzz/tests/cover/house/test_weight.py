@@ -23,7 +23,7 @@ print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
 _ABSENT = (
     "dask", "distributed", "sqlalchemy", "torch", "fuzz.uses.fleet", "fuzz.uses.nightly", "fuzz.findings.explainer",
-    "fuzz.uses.check.replay", "oracles.reference.derive", "oracles.reference.jaxprs",
+    "fuzz.uses.check.replay", "fuzz.references.derive", "fuzz.references.jaxprs",
 )  # fmt: skip
 _RECORDS = {"fuzz.triage", "fuzz.triage.explanation", "fuzz.triage.rule", "fuzz.triage.rule.rule"}
 """What a failure is told by: reports and case files have these records, and no more of triage."""

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 import fuzz
+from fuzz.references.derive import derive
 from fuzz.tests.common.examples import first_cases
 from fuzz.uses.check.foreign_arrays import of_jax, of_numpy
 from fuzz.uses.check.reference import read
-from oracles.reference.derive import derive
 
 jnp = jax.numpy
 

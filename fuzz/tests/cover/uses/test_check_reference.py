@@ -16,6 +16,7 @@ import torch
 import fuzz
 from fuzz import Capabilities, Contract
 from fuzz.adapters.registry import expand
+from fuzz.references.derive import op_of
 from fuzz.report.events import EVENTS
 from fuzz.tests.common.references import checked, rms_norm, softmax
 from fuzz.uses.check.plan import GIVEN
@@ -24,7 +25,6 @@ from fuzz.uses.check.results import program_ends, told
 from fuzz.uses.check.retrieval import retrieved
 from oracles import escalation
 from oracles.ops import OPS
-from oracles.reference.derive import op_of
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 

@@ -22,9 +22,9 @@ from fuzz.findings.tally import coarse
 from fuzz.generate.search import Search, batches
 from fuzz.judge.judge import EntryJudge
 from fuzz.laws.registry import Entry
+from fuzz.references.derive import op_of
 from oracles.formula.contract import Contract
 from oracles.ops import OPS, register
-from oracles.reference.derive import op_of
 from oracles.tests.common.whole import WHOLE
 
 _CASES, _LARGEST = (128, 4096) if WHOLE else (24, 256)

@@ -13,11 +13,11 @@ import pytest
 import torch
 
 import fuzz
+from fuzz.references.derive import derive
 from fuzz.tests.conftest import Cli
 from fuzz.uses.check.plan import GIVEN, Options
 from fuzz.uses.check.replay_cases import meant_of
 from fuzz.uses.examples import square_in
-from oracles.reference.derive import derive
 
 
 @pytest.fixture(autouse=True)

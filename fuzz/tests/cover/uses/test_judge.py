@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 
 from fuzz.adapters.pack import load
+from fuzz.references.dims import shapes_text
 from fuzz.tests.common.solutions import CHEATS, HONEST, judged
 from fuzz.tests.conftest import CHECKOUT, Cli
 from fuzz.uses.judge.asked import Asked
@@ -24,7 +25,6 @@ from fuzz.uses.judge.ruling import SolutionRuling, schema
 from fuzz.uses.judge.solution import solution_of
 from fuzz.uses.judge.source import ProblemError, executed
 from fuzz.uses.judge.written import derived, write_pack, write_solutions
-from oracles.reference.dims import shapes_text
 
 PUBLISHED = CHECKOUT / "fuzz" / "docs" / "ruling.schema.json"
 
