@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, permutations
 
-from fuzz.references.dims import ONE, Axis, Dim, Pair
+from fuzz.references.dims import Axis, Dim, Pair
 from fuzz.references.lines import number, of_dims, template
 from oracles.formula.made import completed, plus, value_of
 from oracles.formula.node import Node
@@ -144,8 +144,3 @@ def is_less(count: Node) -> bool:
 def floored(count: Node, by: float) -> Node:
     """Return how often a number goes into a count."""
     return count if by == 1 else Node("function", (count / by,), label="floor")
-
-
-def is_one(pair: Pair) -> bool:
-    """Whether an extent is 1."""
-    return pair == ONE

@@ -11,7 +11,6 @@ Importing the package loads neither NumPy nor mpmath; its modules do.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, Self
 
 CORRECT = 0.5
 """The error in ulp of a function that is rounded correctly."""
@@ -19,35 +18,6 @@ CORRECT = 0.5
 
 class FormulaError(ValueError):
     """A formula that cannot be read. The message says which part of it."""
-
-
-@dataclass(frozen=True)
-class Constant:
-    """A number of a formula: `value`, plus `low` where float64 does not hold it."""
-
-    value: float
-    low: float
-
-
-class FormulaValue(Protocol):
-    """A value of a formula, as gradients take and return it; `oracles.formula.node.Node` is one."""
-
-    def __add__(self, other: Self | Constant | float) -> Self: ...
-    def __radd__(self, other: Self | Constant | float) -> Self: ...
-    def __sub__(self, other: Self | Constant | float) -> Self: ...
-    def __rsub__(self, other: Self | Constant | float) -> Self: ...
-    def __mul__(self, other: Self | Constant | float) -> Self: ...
-    def __rmul__(self, other: Self | Constant | float) -> Self: ...
-    def __truediv__(self, other: Self | Constant | float) -> Self: ...
-    def __rtruediv__(self, other: Self | Constant | float) -> Self: ...
-    def __lt__(self, other: Self | Constant | float) -> Self: ...
-    def __neg__(self) -> Self: ...
-
-    def apply(self, function: str, constant: float = 0.0, low: float = 0.0) -> Self:
-        """Return the elementary function of that name of this value, with its constant where it has one."""
-
-    def where(self, value: Self, other: Self) -> Self:
-        """Return `value` where this condition is met, else `other`."""
 
 
 @dataclass(frozen=True)

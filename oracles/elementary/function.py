@@ -1,4 +1,4 @@
-"""An elementary function as one record: all that values, budgets, signs, gradients, laws and emitted C know of it."""
+"""An elementary function as one record: all that values, budgets, signs, laws and emitted C know of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mpmath import mpf
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble
-from oracles.elementary import CORRECT, Bound, Constant, FormulaError, FormulaValue
+from oracles.elementary import CORRECT, Bound, FormulaError
 from oracles.extendeddouble import ExtendedDouble
 from oracles.lazy import lazy
 
@@ -40,11 +40,6 @@ class Certified(NamedTuple, Generic[Values]):
 
     value: Callable[[Values], Values]
     bound: Bound
-
-
-def constant(value: DoubleDouble) -> Constant:
-    """Return a number as a formula takes it."""
-    return Constant(float(value.high), float(value.low))
 
 
 def of_growth(value: F64, radius: F64) -> F64:
@@ -142,9 +137,6 @@ class Elementary(Named):
     farthest: Callable[[F64, F64, F64], F64] | None
     """How far at most it lies from a value between two arguments: (low, high, value). None: it has no extremum, so that
     one of the two lies farthest."""
-    gradient: Callable[[FormulaValue, FormulaValue, FormulaValue], FormulaValue] | None
-    """The adjoint of its argument as a formula of the argument, the value and the value's adjoint. None: its slope is
-    zero wherever it has one."""
 
     sign: Sign
     """The sign of results that are zero: 'positive', and no result is negative then; that of the argument, which every
@@ -186,8 +178,7 @@ class Elementary(Named):
             "limits": repr(arguments[: len(_ARGUMENTS)]) == repr(_ARGUMENTS),
             "usual": self.is_exact or CORRECT <= self.usual <= self.loose,
             "loose": (self.loose == EXACT) == self.is_exact,
-            "tangent": self.tangent is not None or (self.is_exact and self.gradient is None),
-            "gradient": self.gradient is not None or self.tangent is None,
+            "tangent": self.tangent is not None or self.is_exact,
             "parity": self.parity == "neither" or self._is_of_parity(-1.0 if self.parity == "odd" else 1.0),
             "sign": self.sign != "positive" or all(not (value or 0.0) < 0 for _, value in self.limits),
             "elasticity": self.elasticity is not None or self.singular != 0.0,

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from oracles.elementary import Constant, FormulaError
+from oracles.elementary import FormulaError
 from oracles.elementary.functions import NAMES, function
 from oracles.lazy import lazy
 
@@ -83,10 +83,6 @@ class Node:
     def apply(self, function: str, constant: float = 0.0, low: float = 0.0) -> Node:
         """Return the elementary function of that name of this value, with its constant where it has one."""
         return Node("function", (self,), self.dims, function, constant, low)
-
-    def where(self, value: Operand, other: Operand) -> Node:
-        """Return `value` where this condition is met, else `other`."""
-        return chosen(self, value, other)
 
     def __add__(self, other: Operand) -> Node:
         return of_two("add", self, other)
@@ -170,13 +166,11 @@ class Node:
         _refuse_foreign("torch", function.__name__)
 
 
-Operand = Node | Constant | float | int
+Operand = Node | float | int
 
 
 def lifted(value: Operand) -> Node:
     """A number as a node; a node as it is."""
-    if isinstance(value, Constant):
-        return Node("constant", value=value.value, low=value.low)
     return value if isinstance(value, Node) else Node("constant", value=float(value))
 
 

@@ -44,7 +44,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=tangent,
     farthest=farthest,
-    gradient=lambda x, y, g: (x < 0.0).where(-g, g),
     sign="positive",
     parity="even",
     reach=lambda least, high: (least, high),

@@ -106,7 +106,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=tangent,
     farthest=None,
-    gradient=lambda x, y, g: g / (1.0 + x * x),
     sign="argument",
     parity="odd",
     reach=lambda least, high: (min(least, 0) - 1, 1),

@@ -50,7 +50,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=None,
     farthest=None,
-    gradient=None,
     sign="argument",
     parity="odd",
     reach=lambda least, high: (least, high),

@@ -38,7 +38,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=lambda x, value, radius: (-np.sin(x), radius**2 / 2),
     farthest=farthest,
-    gradient=lambda x, y, g: -(g * x.apply("sin")),
     sign="any",
     parity="even",
     reach=lambda least, high: (LEAST_BINADE, 0),

@@ -9,10 +9,10 @@ import mpmath
 import numpy as np
 
 from oracles.doubledouble import F64, LOST, DoubleDouble, absolute, chosen, two_sum
-from oracles.elementary import Bound, FormulaValue
+from oracles.elementary import Bound
 from oracles.elementary.bits import nearest, polynomial
 from oracles.elementary.elementwise import U, V, of_double, of_float64, signed
-from oracles.elementary.function import Certified, Elementary, constant
+from oracles.elementary.function import Certified, Elementary
 from oracles.elementary.tables import CELLS, FARTHEST, doubled, erf_cells, fixed
 from oracles.extendeddouble import proportional
 
@@ -73,10 +73,6 @@ def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
     return 2 / math.sqrt(math.pi) * np.exp(-(x**2)), bound * radius**2
 
 
-def gradient(x: FormulaValue, y: FormulaValue, g: FormulaValue) -> FormulaValue:
-    return g * ((-(x * x)).apply("exp") * constant(slope_at_zero()))
-
-
 FUNCTION = Elementary(
     name="erf",
     summary="error function",
@@ -89,7 +85,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=tangent,
     farthest=None,
-    gradient=gradient,
     sign="argument",
     parity="odd",
     reach=lambda least, high: (min(least, 0) - 1, 1),

@@ -145,7 +145,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=lambda x, value, radius: (value, of_growth(value, radius)),
     farthest=None,
-    gradient=lambda x, y, g: g * y,
     sign="positive",
     parity="neither",
     reach=reach,

@@ -8,10 +8,10 @@ import numpy as np
 from mpmath import mpf
 
 from oracles.doubledouble import F64, DoubleDouble, chosen, two_sum
-from oracles.elementary import Bound, FormulaValue
+from oracles.elementary import Bound
 from oracles.elementary.bits import I64, nearest
 from oracles.elementary.elementwise import U, V, of_double, of_float64, scaled_double
-from oracles.elementary.function import LEAST_BINADE, Certified, Elementary, constant, of_growth
+from oracles.elementary.function import LEAST_BINADE, Certified, Elementary, of_growth
 from oracles.elementary.functions import exp
 from oracles.elementary.tables import STEP_BITS, STEPS, logarithms
 from oracles.extendeddouble import ExtendedDouble, whichever
@@ -69,10 +69,6 @@ def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
     return value * math.log(2), of_growth(value, radius * math.log(2))
 
 
-def gradient(x: FormulaValue, y: FormulaValue, g: FormulaValue) -> FormulaValue:
-    return g * (y * constant(logarithms().log_two))
-
-
 def reach(least: int, high: int) -> tuple[int, int]:
     """Return the exponents that 2^x, |x| < 2^high, lies between."""
     beyond = min(-LEAST_BINADE, math.ceil(2.0 ** min(high, 8)))
@@ -91,7 +87,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=tangent,
     farthest=None,
-    gradient=gradient,
     sign="positive",
     parity="neither",
     reach=reach,

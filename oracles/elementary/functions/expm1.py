@@ -86,7 +86,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=lambda x, value, radius: (np.exp(x), of_growth(np.exp(x), radius)),
     farthest=None,
-    gradient=lambda x, y, g: g * x.apply("exp"),
     sign="argument",
     parity="neither",
     reach=lambda least, high: (min(least, 0) - 1, exp.reach(least, high)[1]),

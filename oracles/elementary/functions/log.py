@@ -112,7 +112,6 @@ FUNCTION = Elementary(
     singular=0.0,
     tangent=tangent,
     farthest=None,
-    gradient=lambda x, y, g: g / x,
     sign="any",
     parity="neither",
     reach=lambda least, high: (-CANCELLED, 8),

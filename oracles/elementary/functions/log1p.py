@@ -87,7 +87,6 @@ FUNCTION = Elementary(
     singular=-1.0,
     tangent=lambda x, value, radius: log.tangent(1.0 + x, value, radius),
     farthest=None,
-    gradient=lambda x, y, g: g / (1.0 + x),
     sign="argument",
     parity="neither",
     reach=lambda least, high: (min(least, 0) - 1, 8),

@@ -10,10 +10,10 @@ import numpy as np
 from mpmath import mpf
 
 from oracles.doubledouble import F64, LOST, DoubleDouble, chosen
-from oracles.elementary import Bound, FormulaValue
+from oracles.elementary import Bound
 from oracles.elementary.bits import mantissa, scaled
 from oracles.elementary.elementwise import U, V, of_double, of_float64
-from oracles.elementary.function import CANCELLED, Certified, Elementary, constant
+from oracles.elementary.function import CANCELLED, Certified, Elementary
 from oracles.elementary.functions import log
 from oracles.elementary.tables import doubled, fixed
 from oracles.extendeddouble import ExtendedDouble
@@ -70,10 +70,6 @@ def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
     return slope / math.log(2), remainder / math.log(2) * (1 + 2.0**-50)
 
 
-def gradient(x: FormulaValue, y: FormulaValue, g: FormulaValue) -> FormulaValue:
-    return g / x * constant(bits_per_unit())
-
-
 FUNCTION = Elementary(
     name="log2",
     summary="logarithm to the base 2",
@@ -86,7 +82,6 @@ FUNCTION = Elementary(
     singular=0.0,
     tangent=tangent,
     farthest=None,
-    gradient=gradient,
     sign="any",
     parity="neither",
     reach=lambda least, high: (-CANCELLED, 8),

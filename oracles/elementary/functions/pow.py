@@ -11,10 +11,10 @@ from mpmath import mpf
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble, chosen, two_product, two_sum
-from oracles.elementary import Bound, FormulaError, FormulaValue
+from oracles.elementary import Bound, FormulaError
 from oracles.elementary.bits import I64, nearest
 from oracles.elementary.elementwise import U, V, of_double, of_float64, scaled_double
-from oracles.elementary.function import Certified, Elementary, FunctionFamily, Limits, Sign, constant
+from oracles.elementary.function import Certified, Elementary, FunctionFamily, Limits, Sign
 from oracles.elementary.functions import exp2, log2
 from oracles.elementary.powers import farthest_of, tangent_of
 from oracles.extendeddouble import ExtendedDouble
@@ -107,15 +107,6 @@ class Exponent:
         sign = -1.0 if self.is_odd else 1.0
         return (-math.inf, math.copysign(infinity, sign)), (-0.0, math.copysign(zero, sign)), *above
 
-    def gradient(self, x: FormulaValue, y: FormulaValue, g: FormulaValue) -> FormulaValue:
-        """p x^(p - 1)."""
-        less = two_sum(np.asarray(self.high), np.asarray(-1.0)) + self.low
-        own, exponent = constant(DoubleDouble(self.high, self.low)), Exponent(float(less.high), float(less.low))
-        if not exponent.high:
-            return g
-        slope = x if exponent == Exponent(1.0, 0.0) else x.apply("pow", exponent.high, exponent.low)
-        return g * (own * slope)
-
     def strays(self, low: F64, high: F64, off: float) -> F64:
         """x^(p + d) is e^(d log x) times x^p."""
         logs = np.maximum(np.abs(np.log(np.abs(low))), np.abs(np.log(np.abs(high))))
@@ -143,7 +134,6 @@ class Exponent:
             singular=singular,
             tangent=tangent_of(self.high),
             farthest=farthest_of(self.float64, self.high) if self.is_whole else None,
-            gradient=self.gradient,
             sign=sign,
             parity="odd" if self.is_odd else "even" if self.is_whole else "neither",
             reach=self.reach,

@@ -51,7 +51,6 @@ FUNCTION = Elementary(
     singular=0.0,
     tangent=tangent_of(-0.5),
     farthest=None,
-    gradient=lambda x, y, g: -(g * y * 0.5) / x,  # the cube of y overflows where this does not
     sign="argument",
     parity="neither",
     reach=lambda least, high: (-high // 2 - 1, 1 - least // 2),

@@ -122,7 +122,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=lambda x, value, radius: (np.cos(x), radius**2 / 2),
     farthest=farthest,
-    gradient=lambda x, y, g: g * x.apply("cos"),
     sign="any",
     parity="odd",
     reach=lambda least, high: (LEAST_BINADE, 0),

@@ -64,7 +64,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=tangent,
     farthest=None,
-    gradient=lambda x, y, g: g * x.apply("sigmoid"),
     sign="positive",
     parity="neither",
     reach=lambda least, high: (exp.reach(least, high)[0] - 1, max(high, 0) + 1),

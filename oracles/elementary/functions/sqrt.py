@@ -59,7 +59,6 @@ FUNCTION = Elementary(
     singular=0.0,
     tangent=tangent_of(0.5),
     farthest=None,
-    gradient=lambda x, y, g: g * 0.5 / y,
     sign="argument",
     parity="neither",
     reach=lambda least, high: (least // 2, -(-high // 2)),

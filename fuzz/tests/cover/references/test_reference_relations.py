@@ -17,11 +17,11 @@ from oracles.algorithm import traced
 from oracles.check import check
 from oracles.formula import trace as f
 from oracles.formula.exact.centre import Inputs
-from oracles.formula.gradient import gradient
 from oracles.formula.made import grown, long
 from oracles.formula.trace import FormulaError, Node, Outputs, trace
 from oracles.op import Op
 from oracles.operand import Operand, OpError
+from oracles.tests.common.gradients import gradient
 
 
 def halves(x, cos, sin):  # type: ignore[no-untyped-def]

@@ -6,12 +6,16 @@ differ: a contract names the algorithm.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import mpmath
 import numpy as np
 
+from oracles.doubledouble import DoubleDouble, two_sum
+from oracles.elementary.functions.erf import slope_at_zero
+from oracles.elementary.functions.log2 import bits_per_unit
+from oracles.elementary.tables import logarithms
 from oracles.formula.exact.arithmetic import Precise
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.made import completed, counts_of, grown
@@ -41,6 +45,45 @@ _BITS = 400
 _SIZE = 3
 
 
+def _times(value: Node, number: DoubleDouble) -> Node:
+    return value * Node("constant", value=float(number.high), low=float(number.low))
+
+
+def _of_power(node: Node, g: Node) -> Node:
+    """p x^(p - 1)."""
+    (x,) = node.args
+    less = two_sum(np.asarray(node.value), np.asarray(-1.0)) + node.low
+    high, low = float(less.high), float(less.low)
+    if not high:
+        return g
+    slope = x if (high, low) == (1.0, 0.0) else x.apply("pow", high, low)
+    return g * (Node("constant", value=node.value, low=node.low) * slope)
+
+
+SLOPES: dict[str, Callable[[Node, Node], Node] | None] = {
+    **dict.fromkeys(("binade", "floor", "round", "sign")),
+    "abs": lambda y, g: where(y.args[0] < 0.0, -g, g),
+    "atan": lambda y, g: g / (1.0 + y.args[0] * y.args[0]),
+    "cos": lambda y, g: -(g * y.args[0].apply("sin")),
+    "erf": lambda y, g: g * _times(exp(-(y.args[0] * y.args[0])), slope_at_zero()),
+    "exp": lambda y, g: g * y,
+    "exp2": lambda y, g: g * _times(y, logarithms().log_two),
+    "expm1": lambda y, g: g * exp(y.args[0]),
+    "log": lambda y, g: g / y.args[0],
+    "log1p": lambda y, g: g / (1.0 + y.args[0]),
+    "log2": lambda y, g: _times(g / y.args[0], bits_per_unit()),
+    "pow": _of_power,
+    "rsqrt": lambda y, g: -(g * y * 0.5) / y.args[0],  # the cube of y overflows where this does not
+    "sigmoid": lambda y, g: g * (y * (1.0 - y)),
+    "sin": lambda y, g: g * y.args[0].apply("cos"),
+    "softplus": lambda y, g: g * y.args[0].apply("sigmoid"),
+    "sqrt": lambda y, g: g * 0.5 / y,
+    "tanh": lambda y, g: g * (1.0 - y * y),
+}
+"""The adjoint of a function's argument, from its value and the adjoint of that, by the function's name. None: its slope
+is zero wherever it has one."""
+
+
 def gradient(graph: Trace, of: str, by: Sequence[str]) -> Trace:
     """The gradients of an output by tensors, summed with a cotangent: a formula that has the cotangent `d` + `of` as a
     tensor more, of the output's dimensions, and the outputs `d` + name.
@@ -59,7 +102,7 @@ def gradient(graph: Trace, of: str, by: Sequence[str]) -> Trace:
     leaves = {node.label: node for node in graph.nodes if node.kind == "tensor"}
     missing = [name for name in by if leaves.get(name) not in adjoints]
     if missing:
-        flat = {node.label for node in graph.nodes if node.kind == "function" and node.function.gradient is None}
+        flat = {node.label for node in graph.nodes if node.kind == "function" and SLOPES[node.label] is None}
         by_steps = f" but by {', '.join(sorted(flat))}, whose slope is zero" if flat else ""
         raise FormulaError(f"{of} does not depend on {', '.join(missing)}{by_steps}")
     outputs = {f"d{name}": adjoints[leaves[name]] for name in by}
@@ -119,10 +162,8 @@ def _parts(node: Node, g: Node) -> Sequence[Node | None]:
         return _of_scan(node, g)
     if kind == "negate":
         return (-g,)
-    slope = node.function.gradient
-    found = None if slope is None else slope(args[0], node, g)
-    assert found is None or isinstance(found, Node)
-    return (found,)
+    slope = SLOPES[node.label]
+    return (None if slope is None else slope(node, g),)
 
 
 def _of_dot(node: Node, g: Node, place: int) -> Node:
