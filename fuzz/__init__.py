@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from fuzz.references.derive import op_of
     from fuzz.uses.check.check import CheckError, CheckFailed, check
     from fuzz.uses.judge.module import check_module
-    from oracles.formula.contract import Contract
-    from oracles.formula.within import Within
+    from oracles.formula.contract import Contract, Within
     from oracles.op import Op
     from oracles.operand import Flip, Operand, Parameter
     from oracles.ops import register
@@ -69,7 +68,7 @@ _HOME = {
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.uses.check.check"),
     "check_module": "fuzz.uses.judge.module",
     "Contract": "oracles.formula.contract",
-    "Within": "oracles.formula.within",
+    "Within": "oracles.formula.contract",
     "Mutant": "fuzz.base.kernel",
     "CudaKernel": "fuzz.adapters.cuda_kernel",
     "PythonKernel": "fuzz.adapters.python_kernel",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from oracles.algorithm import traced
 from oracles.elementary.functions import function
-from oracles.formula.exact.whole import whole as whole_numbers
+from oracles.formula.exact.counts import whole as whole_numbers
 from oracles.formula.trace import FormulaError, Trace, trace
 from oracles.op import Op
 from oracles.operand import OpError

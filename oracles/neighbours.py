@@ -11,10 +11,9 @@ from typing import Any
 from oracles.algorithm import FORMULA
 from oracles.dtypes import CUTS, DOUBLE, NARROW, SINGLE
 from oracles.elementary import CORRECT
-from oracles.formula.contract import DIVIDE, INPUT, MAYBE, WIDE, Contract, stated
+from oracles.formula.contract import DIVIDE, INPUT, MAYBE, WIDE, Contract, stated, within
 from oracles.formula.expansion import arrangements
 from oracles.formula.trace import Trace
-from oracles.formula.within import within
 from oracles.op import Op
 from oracles.summation import Lanes, Pairwise, Sequential, Summation, Tiles
 from oracles.tiers.reading import reading

@@ -42,7 +42,7 @@ class Ranks:
     far: F64
     """How far kernels' elements may lie from the exact ones."""
     ties: float
-    """Which place counts where elements are equal in all kernels, see `oracles.formula.selection`."""
+    """Which place counts where elements are equal in all kernels, see `oracles.formula.trace`."""
     doubt: Mask | None = None
     """Where float64 may have another place than the exact one; None: nowhere."""
 

@@ -10,10 +10,9 @@ from functools import cached_property, lru_cache
 from oracles import summation
 from oracles.algorithm import traced
 from oracles.elementary.functions import records
-from oracles.formula.contract import DIVIDE, FLUSHES_BF16, MAYBE, Contract, Denormals
+from oracles.formula.contract import DIVIDE, FLUSHES_BF16, MAYBE, Contract, Denormals, Within
 from oracles.formula.node import CONTRACTIONS, Node
 from oracles.formula.trace import REDUCTIONS, ordered, run
-from oracles.formula.within import Within
 from oracles.op import Op
 
 

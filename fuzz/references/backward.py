@@ -29,7 +29,7 @@ def backward(reference: Callable[..., Any], by: Sequence[str] = ()) -> Callable[
     signature = inspect.Signature([*own.parameters.values(), *more])
 
     def by_jax(*args: Any, **kwargs: Any) -> Mapping[str, Any]:
-        from fuzz.references.jaxprs.gradients import pulled
+        from fuzz.references.jaxprs.evaluation import pulled
 
         taken = dict(signature.bind(*args, **kwargs).arguments)
         return pulled(forward, taken, [taken.pop(name) for name in given], by)

@@ -13,7 +13,6 @@ from typing import Any
 
 from fuzz.references.asked import Asked, Shapes, asked_of, titled
 from fuzz.references.backward import GIVEN, OF
-from fuzz.references.casts import dtype_of
 from fuzz.references.dims import (
     NO_ELEMENTS,
     TURNS,
@@ -27,6 +26,7 @@ from fuzz.references.dims import (
     parsed,
     third,
 )
+from fuzz.references.elementwise import dtype_of
 from fuzz.references.fits import Calls
 from fuzz.references.gates import compared_of, gates_of
 from fuzz.references.guard import Agreement, hold

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from fuzz.references.alike import Arrays, Evaluated
 from fuzz.references.dims import NO_ELEMENTS, UnreadableError, shapes_text
-from fuzz.references.interception import intercepted
 from fuzz.references.reductions import LIMIT
+from fuzz.references.tracing import intercepted
 from oracles.algorithm import traced
 from oracles.formula.exact.rigorous import Rigorous, UncertainError
 from oracles.formula.made import completed, follows, grown

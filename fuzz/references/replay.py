@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fuzz.references.alike import Arrays
 from fuzz.references.guard import first_difference, widened
-from fuzz.references.interception import intercepted, tensors_in
+from fuzz.references.tracing import intercepted, tensors_in
 from oracles.doubledouble import F64
 from oracles.dtypes import SINGLE
 

@@ -48,7 +48,7 @@ class Node:
     those of a reduction or an extent, such as "c s"."""
     value: float = 0.0
     """The value of a constant; the constant of an elementary function that has one; which of several equal elements a
-    place is that of, see `oracles.formula.selection`."""
+    place is that of, see `oracles.formula.trace`."""
     low: float = 0.0
     """What such a constant is more than that, where float64 does not hold it."""
     count: Node | None = None

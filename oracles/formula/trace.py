@@ -8,6 +8,9 @@ A formula takes a `Node` for each tensor and parameter and returns its outputs b
         return {"y": (x - mean) * rsqrt(var + eps) * weight}
 
 Values have named dimensions. An operation on two of them has the dimensions of both; a reduction takes one away.
+
+What is selected by order is made of two kinds of nodes: `ranked`, the element of some rank along a dimension, the
+largest one first, and `place`, where that stands. Ranks are counted as places are, from positions and extents.
 """
 
 from __future__ import annotations
@@ -17,9 +20,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import import_module
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, Literal
 
 from oracles.elementary import FormulaError
 from oracles.elementary.functions import NAMES
@@ -27,6 +29,9 @@ from oracles.formula.chains import ADDING, Chain, chains_of
 from oracles.formula.made import Counts, counts_of, extents_of
 from oracles.formula.node import (
     CONTRACTIONS,
+    EITHER,
+    FIRST,
+    LAST,
     READS,
     REDUCTIONS,
     SELECTS,
@@ -42,15 +47,14 @@ from oracles.formula.shares import Shares, shares_of
 from oracles.lazy import lazy
 
 __all__ = [
-    "REDUCTIONS", "Along", "Formula", "FormulaError", "Kind", "Node", "Operand", "Outputs", "Trace", "avg",
-    "cumprod", "dot", "elementary", "extent", "greatest", "lifted", "online_dot", "online_total", "ordered", "point",
-    "position", "prod", "run", "scan", "take", "total", "trace", "welford_mean", "welford_squares", "where",
+    "REDUCTIONS", "Along", "Formula", "FormulaError", "Kind", "Node", "Operand", "Outputs", "Trace", "argmax",
+    "argmin", "argsort", "avg", "cumprod", "dot", "elementary", "extent", "greatest", "lifted", "online_dot",
+    "online_total", "ordered", "point", "position", "prod", "run", "scan", "sort", "take", "topk", "total", "trace",
+    "welford_mean", "welford_squares", "where",
 ]  # fmt: skip
 
 _MEETING = (*REDUCTIONS, *SELECTS, "take", "position", "extent", "scan")
 
-_SELECTING = ("argmax", "argmin", "argsort", "sort", "topk")
-"""The functions of `oracles.formula.selection`, which is made of these."""
 Outputs = Mapping[str, Node]
 Along = str | Sequence[str]
 """A dimension, or several that are reduced as one: "c" or ("c", "s")."""
@@ -58,10 +62,7 @@ Formula = Callable[..., Outputs]
 
 
 def __getattr__(name: str) -> Callable[..., Node]:
-    """Return what an elementary function makes of a value, by the function's name; or what selects by order."""
-    if name in _SELECTING:
-        selecting: Callable[..., Node] = getattr(import_module("oracles.formula.selection"), name)
-        return selecting
+    """Return what an elementary function makes of a value, by the function's name."""
     if name not in NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return elementary(name)
@@ -287,7 +288,7 @@ class Trace:
     @lazy
     def joined(self) -> frozenset[Node]:
         """What goes into a sum over one of its dimensions, by itself or times something else, and elsewhere too: its
-        errors are in both, see `oracles.formula.affine.noise`. Those of a square weigh little beside it."""
+        errors are in both, see `oracles.formula.affine.errors`. Those of a square weigh little beside it."""
         found = set[Node]()
         for node in self.nodes:
             if node.kind in ("sum", *CONTRACTIONS):
@@ -349,3 +350,63 @@ def run(function: Callable[..., Any], given: Mapping[str, Node]) -> tuple[Any, M
         else:  # that of cProfile is set by an object that can only be enabled again
             before.enable()
     return returned, {**own, **{name: each for name, each in called.items() if name not in own}}
+
+
+Ties = Literal["either", "first", "last"]
+"""Which of several equal elements comes first, where every kernel has them alike: any, that of the lowest place, or
+that of the highest. Of what is calculated on the way any place whose element may be as large is right."""
+TIES: Mapping[Ties, float] = {"either": EITHER, "first": FIRST, "last": LAST}
+
+
+def argmax(value: Operand, dim: str, ties: Ties = "either") -> Node:
+    """Return the place of the maximum along a dimension, counted from 0."""
+    return place(lifted(value), 0, dim, ties)
+
+
+def argmin(value: Operand, dim: str, ties: Ties = "either") -> Node:
+    """Return the place of the minimum along a dimension, counted from 0."""
+    return argmax(-lifted(value), dim, ties)
+
+
+def topk(
+    value: Operand, k: Operand, dim: str, into: str = "k", ties: Ties = "either", *, largest: bool = True
+) -> tuple[Node, Node]:
+    """Return the k largest elements along a dimension, or the smallest ones, the outermost first, and their places:
+    both lie along the dimension `into`, which no tensor has. k is a number, or follows from extents."""
+    count = Node("within", (lifted(k), extent(dim)))
+    return _both(lifted(value), position(into, count), dim, ties, largest)
+
+
+def sort(value: Operand, dim: str, ties: Ties = "either", *, descending: bool = False) -> tuple[Node, Node]:
+    """Return the elements along a dimension in order, and the places where they stood."""
+    return _both(lifted(value), position(dim), dim, ties, descending)
+
+
+def argsort(value: Operand, dim: str, ties: Ties = "either", *, descending: bool = False) -> Node:
+    """Return the places along a dimension in the order of their elements."""
+    return sort(value, dim, ties, descending=descending)[1]
+
+
+def _both(value: Node, rank: Node, dim: str, ties: Ties, largest: bool) -> tuple[Node, Node]:
+    if largest:
+        return ranked(value, rank, dim), place(value, rank, dim, ties)
+    return -ranked(-value, rank, dim), place(-value, rank, dim, ties)
+
+
+def ranked(value: Node, rank: Operand, dim: str) -> Node:
+    """Return the element of a rank along a dimension: 0 is that of the largest one."""
+    return _selected("ranked", value, rank, dim)
+
+
+def place(value: Node, rank: Operand, dim: str, ties: Ties = "either") -> Node:
+    """Return the place of that element."""
+    if ties not in TIES:
+        raise FormulaError(f"ties={ties!r}: it is one of {', '.join(map(repr, TIES))}")
+    return _selected("place", value, rank, dim, TIES[ties])
+
+
+def _selected(kind: Literal["ranked", "place"], value: Node, rank: Operand, dim: str, ties: float = 0.0) -> Node:
+    at = lifted(rank)
+    if dim not in value.dims:
+        raise FormulaError(f"{kind} along {dim!r}: the value has only the dimensions {sorted(value.dims)}")
+    return Node(kind, (value, at), value.dims - {dim} | at.dims, dim, ties)

@@ -26,11 +26,9 @@ from oracles.formula.trace import REDUCTIONS, Node, exponential_of
 from oracles.lazy import lazy
 from oracles.problem import Problem
 from oracles.rounding import NAMES, STORAGE, round_to, stored_as
-from oracles.simulated.orders import total
-from oracles.simulated.parts import Joining, joined
-from oracles.simulated.rescaling import Join, Rescaling, rescaling
+from oracles.simulated.orders import scanned, total
+from oracles.simulated.rescaling import Join, Joining, Rescaling, joined, rescaling
 from oracles.simulated.roundings import Roundings
-from oracles.simulated.scans import scanned
 from oracles.summation import Any, Lanes, Pairwise, Sequential, Summation
 from oracles.tiers.problem import FormulaProblem
 

@@ -16,7 +16,7 @@ from oracles.dtypes import Format
 from oracles.enclosure import Mask
 from oracles.formula.affine.reductions import are_alike
 from oracles.formula.exact.arithmetic import Float64
-from oracles.formula.exact.ragged import Places, Ragged, joined
+from oracles.formula.exact.lengths import Places, Ragged, joined
 from oracles.formula.trace import FormulaError, Node
 from oracles.lazy import lazy
 from oracles.tiers.grouping import RowGroup

@@ -27,8 +27,8 @@ from oracles.formula.trace import Node
 from oracles.lazy import lazy
 from oracles.precise import Bounds
 from oracles.rounding import round_to
-from oracles.tiers import doubts, places
-from oracles.tiers.values import OutputValues
+from oracles.tiers import places
+from oracles.tiers.values import OutputValues, dependent
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +156,7 @@ class Conformance(OutputValues):
 
     @lazy
     def _doubts(self) -> Mapping[Node, Mask]:
-        return doubts.dependent(self.inputs, self.budget.read.doubts)
+        return dependent(self.inputs, self.budget.read.doubts)
 
     def _beyond(self, low: F64, high: F64, dtype: Format) -> Mask:
         """Where an end overflows and may leave NaN: in a format without infinity, or where the contract says so."""
@@ -225,7 +225,7 @@ class Conformance(OutputValues):
             node: each for node, each in self.budget.read.doubts.items() if node.kind not in ("less", "at_most")
         }
         if by_chance:
-            where &= ~self.shaped(output, doubts.dependent(self.inputs, by_chance)[self.made(output)])
+            where &= ~self.shaped(output, dependent(self.inputs, by_chance)[self.made(output)])
         return Closed(where, low, high, others) if where.any() else None
 
     def _mirrored(self, output: str) -> Mask | None:

@@ -22,8 +22,7 @@ from oracles.doubledouble import F64
 from oracles.enclosure import Enclosure, Worst, compare, worst_of
 from oracles.formula.affine.setting import Joined, JoinedProblem
 from oracles.formula.contract import Contract
-from oracles.formula.exact.lengths import Extents, Lengths, rows_of
-from oracles.formula.exact.ragged import Places
+from oracles.formula.exact.lengths import Extents, Lengths, Places, rows_of
 from oracles.lazy import lazy
 from oracles.summation import NumericsError
 from oracles.tiers.problem import FormulaProblem

@@ -27,7 +27,7 @@ from oracles.lazy import lazy
 from oracles.precise import Bounds
 from oracles.rounding import round_to
 from oracles.tiers.conformance import Conformance, unjudged_in
-from oracles.tiers.doubts import dependent
+from oracles.tiers.values import dependent
 
 
 @dataclass(frozen=True, eq=False)

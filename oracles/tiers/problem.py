@@ -30,12 +30,11 @@ from oracles.operand import OUTER
 from oracles.problem import Problem, ProblemError
 from oracles.rounding import name_of
 from oracles.tiers.conformance import Conformance
-from oracles.tiers.doubts import dependent
 from oracles.tiers.near import Nearest
-from oracles.tiers.plan import Plan
-from oracles.tiers.planning import planned
+from oracles.tiers.plan import Plan, planned
 from oracles.tiers.reading import Reading, reading
 from oracles.tiers.union import Union, joined
+from oracles.tiers.values import dependent
 
 _CHUNK = 1 << 15
 """The elements of the grid that are enclosed at once, so that what is made of them fits into a processor's caches."""

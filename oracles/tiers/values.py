@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,17 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, ULP, DoubleDouble, Real
 from oracles.dtypes import DOUBLE, DTYPES, Integer
+from oracles.enclosure import Mask
 from oracles.extendeddouble import ExtendedDouble
 from oracles.formula.affine.budget import LOST, SAME, Budget
 from oracles.formula.affine.forms import Form
 from oracles.formula.affine.setting import JoinedProblem
 from oracles.formula.contract import Contract
-from oracles.formula.exact.centre import Exact, Inputs
+from oracles.formula.exact.arithmetic import Float64, took
+from oracles.formula.exact.centre import Exact, Inputs, evaluate
 from oracles.formula.exact.extended import wide_values
-from oracles.formula.trace import FormulaError, Node, ordered
+from oracles.formula.node import SELECTS
+from oracles.formula.trace import REDUCTIONS, FormulaError, Node, ordered
 from oracles.lazy import lazy
 
 
@@ -204,3 +207,29 @@ class OutputValues:
     def _shapes(self) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
         """With an axis for each dimension of the trace, and without those that an output does not have."""
         return {}
+
+
+def dependent(inputs: Inputs, doubts: Mapping[Node, Mask]) -> Mapping[Node, Mask]:
+    """What depends on values that float64 decides by chance, of which it is known where they are."""
+    found, no = dict[Node, Mask](), np.zeros((1,) * len(inputs.trace.dims), bool)
+    for node in inputs.trace.nodes:
+        found[node] = _reduced(inputs, node, doubts.get(node, no))
+        for place, arg in enumerate(node.args):
+            of_table = node.kind == "take" and not place
+            found[node] = found[node] | (_taken if of_table else _reduced)(inputs, node, found[arg])
+    return found
+
+
+def _taken(inputs: Inputs, node: Node, mask: Mask) -> Mask:
+    """The mask of a table at the places that are taken of it, where these follow from no tensor."""
+    (axis,), index = inputs.axes(node), node.args[1]
+    if not mask.any() or mask.shape[axis] == 1 or any(each.kind == "tensor" for each in ordered([index])):
+        return _reduced(inputs, node, mask)
+    places = evaluate(replace(inputs, trace=replace(inputs.trace, outputs={"index": index})), Float64())[index]
+    return np.asarray(took(mask, places, axis, np.zeros((1,) * mask.ndim, bool)))
+
+
+def _reduced(inputs: Inputs, node: Node, mask: Mask) -> Mask:
+    if node.kind not in (*REDUCTIONS, "take", "scan", *SELECTS):
+        return mask
+    return np.asarray(np.logical_or.reduce(mask, axis=inputs.axes(node), keepdims=True))

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fuzz.references.casts import rounded_to, whole
 from fuzz.references.dims import Dim, UnreadableError, extent
-from fuzz.references.elementwise import COMPARISONS, FUNCTIONS, opposite, power, where
+from fuzz.references.elementwise import COMPARISONS, FUNCTIONS, opposite, power, rounded_to, where, whole
 from fuzz.references.elementwise import rule as of_any
 from fuzz.references.lines import called, is_number, of_dims, template
 from fuzz.references.maps import place_along

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from oracles.formula.contract import INPUT, MAYBE, WIDE, Contract
+from oracles.formula.contract import INPUT, MAYBE, WIDE, Contract, within
 from oracles.formula.node import CONTRACTIONS
 from oracles.formula.trace import Node, Trace
-from oracles.formula.within import within
 from oracles.op import Op
 from oracles.summation import Any as AnyOrder
 from oracles.summation import Blocks, Lanes, Pairwise, Sequential, Summation, Tiles, VectorLanes

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble, absolute, chosen
 from oracles.elementary import Bound
-from oracles.elementary.bits import I64, nearest, polynomial
-from oracles.elementary.elementwise import U, V, of_double, of_float64, signed
+from oracles.elementary.elementwise import I64, U, V, nearest, of_double, of_float64, polynomial, signed
 from oracles.elementary.function import Certified, Elementary
 from oracles.elementary.tables import CELLS, doubled, fixed, ratio
 from oracles.extendeddouble import proportional

@@ -10,8 +10,7 @@ import numpy as np
 
 from oracles.doubledouble import F64, LOST, DoubleDouble, absolute, chosen, two_sum
 from oracles.elementary import Bound
-from oracles.elementary.bits import nearest, polynomial
-from oracles.elementary.elementwise import U, V, of_double, of_float64, signed
+from oracles.elementary.elementwise import U, V, nearest, of_double, of_float64, polynomial, signed
 from oracles.elementary.function import Certified, Elementary
 from oracles.elementary.tables import CELLS, FARTHEST, doubled, erf_cells, fixed
 from oracles.extendeddouble import proportional

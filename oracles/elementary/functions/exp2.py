@@ -9,8 +9,7 @@ from mpmath import mpf
 
 from oracles.doubledouble import F64, DoubleDouble, chosen, two_sum
 from oracles.elementary import Bound
-from oracles.elementary.bits import I64, nearest
-from oracles.elementary.elementwise import U, V, of_double, of_float64, scaled_double
+from oracles.elementary.elementwise import I64, U, V, nearest, of_double, of_float64, scaled_double
 from oracles.elementary.function import LEAST_BINADE, Certified, Elementary, of_growth
 from oracles.elementary.functions import exp
 from oracles.elementary.tables import STEP_BITS, STEPS, logarithms

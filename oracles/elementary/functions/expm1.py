@@ -9,8 +9,7 @@ import numpy as np
 
 from oracles.doubledouble import F64, DoubleDouble, chosen, two_sum
 from oracles.elementary import Bound
-from oracles.elementary.bits import polynomial, power, scaled
-from oracles.elementary.elementwise import U, V, of_double, of_float64
+from oracles.elementary.elementwise import U, V, of_double, of_float64, polynomial, power, scaled
 from oracles.elementary.function import Certified, Elementary, of_growth
 from oracles.elementary.functions import exp
 from oracles.elementary.tables import powers

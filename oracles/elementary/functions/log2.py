@@ -11,8 +11,7 @@ from mpmath import mpf
 
 from oracles.doubledouble import F64, LOST, DoubleDouble, chosen
 from oracles.elementary import Bound
-from oracles.elementary.bits import mantissa, scaled
-from oracles.elementary.elementwise import U, V, of_double, of_float64
+from oracles.elementary.elementwise import U, V, mantissa, of_double, of_float64, scaled
 from oracles.elementary.function import CANCELLED, Certified, Elementary
 from oracles.elementary.functions import log
 from oracles.elementary.tables import doubled, fixed

@@ -12,11 +12,19 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble, chosen, two_product, two_sum
 from oracles.elementary import Bound, FormulaError
-from oracles.elementary.bits import I64, nearest
-from oracles.elementary.elementwise import U, V, of_double, of_float64, scaled_double
+from oracles.elementary.elementwise import (
+    I64,
+    U,
+    V,
+    farthest_of,
+    nearest,
+    of_double,
+    of_float64,
+    scaled_double,
+    tangent_of,
+)
 from oracles.elementary.function import Certified, Elementary, FunctionFamily, Limits, Sign
 from oracles.elementary.functions import exp2, log2
-from oracles.elementary.powers import farthest_of, tangent_of
 from oracles.extendeddouble import ExtendedDouble
 
 MOST = 1024.0

@@ -10,10 +10,9 @@ from mpmath import mpf
 
 from oracles.doubledouble import F64, DoubleDouble, chosen
 from oracles.elementary import Bound
-from oracles.elementary.elementwise import U, V, of_double, of_float64, scaled_double
+from oracles.elementary.elementwise import U, V, of_double, of_float64, scaled_double, tangent_of
 from oracles.elementary.function import Certified, Elementary
 from oracles.elementary.functions import sqrt
-from oracles.elementary.powers import tangent_of
 from oracles.extendeddouble import ExtendedDouble
 
 

@@ -14,10 +14,9 @@ import numpy as np
 
 from oracles.doubledouble import F64, two_sum
 from oracles.dtypes import DOUBLE, Format, form, judged
-from oracles.formula.affine import noise
 from oracles.formula.affine.added import in_any_order
 from oracles.formula.affine.edges import carried, lowered
-from oracles.formula.affine.errors import again, either, marked, taken, zeroed
+from oracles.formula.affine.errors import again, either, half_width, marked, taken, zeroed
 from oracles.formula.affine.forms import Form, Mask, blended, replace, shared
 from oracles.formula.affine.narrowing import ALIKE, Narrowed, Spread, holds, maybe_narrowed, narrowed, stepped
 from oracles.formula.affine.operations import FAR, OPERATIONS
@@ -409,7 +408,7 @@ class Budget(SettledProblem):
     def half_width(self, form: Form) -> F64:
         """How far values may lie from the centre, rounded up: a half-width is made of sums and products of float64
         numbers that are not negative, of which none was rounded more often than this allows for."""
-        return noise.half_width(form, self.inputs) * self._slack
+        return half_width(form, self.inputs) * self._slack
 
     @lazy
     def _slack(self) -> float | F64:

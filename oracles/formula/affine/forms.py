@@ -72,7 +72,7 @@ class Symbol:
 @dataclass(frozen=True, eq=False)
 class Summed:
     """A sum of the errors of a symbol along axes, with these weights: what else depends on the same errors may
-    cancel some of it, see `oracles.formula.affine.noise`."""
+    cancel some of it, see `oracles.formula.affine.errors`."""
 
     errors: Symbol
     weights: Weights

@@ -17,8 +17,8 @@ from oracles.elementary.functions import function
 from oracles.formula.affine.forms import DUST, Form, Mask, Symbol
 from oracles.formula.contract import MAYBE, Contract
 from oracles.formula.exact.centre import Inputs
+from oracles.formula.exact.counts import whole
 from oracles.formula.exact.lengths import Extents, Lengths
-from oracles.formula.exact.whole import whole
 from oracles.formula.shares import may_be_product
 from oracles.formula.trace import REDUCTIONS, Node
 from oracles.lazy import lazy

@@ -18,7 +18,7 @@ from oracles.formula.chains import Chain
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs
 from oracles.formula.exact.contraction import contracted, is_contraction
-from oracles.formula.exact.whole import whole
+from oracles.formula.exact.counts import whole
 from oracles.formula.node import CONTRACTIONS, TOLD
 from oracles.formula.trace import Kind, Node
 from oracles.lazy import lazy

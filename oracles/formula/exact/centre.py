@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from oracles.doubledouble import F64
 from oracles.elementary.functions import function
 from oracles.formula.exact.arithmetic import Arithmetic, Precise, Values, along, within
-from oracles.formula.exact.contraction import Axes, Places, spans
+from oracles.formula.exact.contraction import Axes, Places, part, spans
 from oracles.formula.exact.lengths import Extents, Lengths
 from oracles.formula.exact.ranking import placed, ranked
-from oracles.formula.exact.recurrences import at_place, recurred
 from oracles.formula.made import completed
 from oracles.formula.node import CONTRACTIONS, LAST
 from oracles.formula.trace import FormulaError, Node, Trace, ordered
@@ -325,3 +324,21 @@ class Exact:
             steps = (each.dims.union(*(arg.dims for arg in each.args)) for each in ordered([node]))
             self._most[node] = max(math.prod(self.inputs.extents[dim] for dim in dims) for dims in steps)
         return self._most[node]
+
+
+def recurred(arithmetic: Arithmetic, args: Sequence[Values], axis: int, count: int) -> Values:
+    """Return h at all places along an axis, of a, b and what h is before the first."""
+    a, b, h = args
+    found = list[Any]()
+    for place in range(count):
+        each, more = (at_place(values, axis, place) for values in (a, b))
+        h = arithmetic.operate("add", arithmetic.operate("multiply", each, h), more)
+        found.append(h)
+    if not found:  # no element, along axes as long as what they are made of
+        return at_place(arithmetic.operate("add", arithmetic.operate("multiply", a, h), b), axis, slice(0, 0))
+    return arithmetic.joined(found, axis)
+
+
+def at_place(values: Any, axis: int, place: int | slice) -> Any:
+    """Return one place along an axis, or some; all of what has one element there."""
+    return part(values, (axis,), (place if isinstance(place, slice) else slice(place, place + 1),))

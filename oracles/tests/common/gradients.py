@@ -20,7 +20,6 @@ from oracles.formula.exact.arithmetic import Precise
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.made import completed, counts_of, grown
 from oracles.formula.node import CONTRACTIONS
-from oracles.formula.selection import place as placed
 from oracles.formula.trace import (
     REDUCTIONS,
     FormulaError,
@@ -38,6 +37,7 @@ from oracles.formula.trace import (
     welford_mean,
     where,
 )
+from oracles.formula.trace import place as placed
 
 _STEP = mpmath.ldexp(1, -90)
 """Differences with it are exact to 2^-180 or so of what they are compared with, at `_BITS` bits."""

@@ -13,7 +13,7 @@ from oracles.enclosure import Enclosure
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Exact
-from oracles.formula.exact.ragged import Places
+from oracles.formula.exact.lengths import Places
 from oracles.summation import Lanes
 from oracles.tests.common.formulas import HARD
 from oracles.tests.common.judged import GELU, SOFTMAX, TOYS, kernel, known, problem, returned

@@ -16,8 +16,7 @@ from oracles.formula.exact.arithmetic import Double, Float64, Precise
 from oracles.formula.exact.centre import Exact, Inputs, evaluate
 from oracles.formula.exact.extended import Extended
 from oracles.formula.exact.rigorous import Rigorous
-from oracles.formula.selection import Ties, argmax, sort, topk
-from oracles.formula.trace import FormulaError, Node, Outputs, Trace, position, take, trace
+from oracles.formula.trace import FormulaError, Node, Outputs, Ties, Trace, argmax, position, sort, take, topk, trace
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.precise import conforms

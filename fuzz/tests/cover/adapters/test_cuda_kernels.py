@@ -28,7 +28,7 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.cuda_pack import BREAKS, cuda_kernel
 from fuzz.transport.python import launch
 from fuzz.uses.beginning.declared import PROTOTYPE
-from oracles.formula.within import Within
+from oracles.formula.contract import Within
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 
