@@ -12,7 +12,7 @@ from oracles.operand import Operand, Parameter
 
 
 @dataclass(frozen=True)
-class Dim:
+class OpDim:
     """One named dimension of an op, or all those without a name, "..."."""
 
     name: str
@@ -30,17 +30,17 @@ def dims_of(
     inputs: Sequence[Operand],
     outputs: Sequence[Operand],
     parameters: Sequence[Parameter],
-) -> Mapping[str, Dim]:
+) -> Mapping[str, OpDim]:
     """Every dimension of an op by its name, whichever of its optional tensors a case has."""
     meeting, reduced = dict[str, set[str]](), set[str]()
     for graph in graphs_of(formula, inputs, parameters):
         reduced |= {dim for node in graph.nodes if node.kind in REDUCTIONS for dim in node.over}
         for name, node in graph.outputs.items():
             meeting.setdefault(name, set()).update(replace(graph, outputs={name: node}).meeting)
-    found = dict[str, Dim]()
+    found = dict[str, OpDim]()
     for dim in dict.fromkeys(dim for each in (*inputs, *outputs) for dim in each.axes):
         alone = (each.name for each in outputs if dim in each.axes and dim not in meeting[each.name])
-        found[dim] = Dim(dim, frozenset(alone), any(dim in each for each in meeting.values()), dim in reduced)
+        found[dim] = OpDim(dim, frozenset(alone), any(dim in each for each in meeting.values()), dim in reduced)
     return found
 
 

@@ -134,7 +134,7 @@ _ENDLESS = 960
 
 
 @dataclass(frozen=True, eq=False)
-class Cut(Format):
+class CutFormat(Format):
     """What is left of numbers of a dtype, the last bits of which are not looked at. No tensor has it, nor does anybody
     calculate in it: factors are rounded to it where they are multiplied."""
 
@@ -183,7 +183,7 @@ SINGLE, DOUBLE = FORMATS["f32"], FORMATS["f64"]
 """The format that kernels calculate in unless they say otherwise, and the one that this oracle's fast tier does."""
 _TIES: Mapping[str, Ties] = {"tf32": "away", "tf32 to even": "even", "tf32 towards zero": "towards zero"}
 CUTS: Mapping[str, Format] = {
-    name: Cut(name, "", SINGLE.itemsize, 11, SINGLE.emin, float.fromhex("0x1.ffcp127"), ties=ties)
+    name: CutFormat(name, "", SINGLE.itemsize, 11, SINGLE.emin, float.fromhex("0x1.ffcp127"), ties=ties)
     for name, ties in _TIES.items()
 }
 """The formats to which locals may be rounded besides, at a point: TF32 as `cvt.rna.tf32` rounds to it, by the way in

@@ -215,7 +215,7 @@ def preferred(mask: Mask, first: Enclosure, own: Enclosure) -> Enclosure:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class OutputComparison:
     """What the fast tier says of each element. `unsure` and `failing` exclude each other."""
 
     failing: Mask
@@ -249,7 +249,7 @@ def passes(enclosure: Enclosure, got: F64) -> bool:
     return bool(((got >= low) & (got <= high)).all()) and enclosure.wrong_zeros(got) is None
 
 
-def compare(enclosure: Enclosure, got: F64) -> Comparison:
+def compare(enclosure: Enclosure, got: F64) -> OutputComparison:
     """Judge every element of `got` (float64, canonical shape)."""
     if enclosure.places:
         return _compared_places(enclosure, got)
@@ -257,15 +257,15 @@ def compare(enclosure: Enclosure, got: F64) -> Comparison:
     return found if enclosure.beside is None else _either(found, _compared(enclosure.beside, got))
 
 
-def _either(a: Comparison, b: Comparison) -> Comparison:
+def _either(a: OutputComparison, b: OutputComparison) -> OutputComparison:
     """The comparison with both."""
     certain = ~(a.failing | a.unsure) | ~(b.failing | b.unsure)
     failing = a.failing & b.failing
     ratio = np.where(a.failing == b.failing, np.minimum(a.ratio, b.ratio), np.where(a.failing, b.ratio, a.ratio))
-    return Comparison(failing, ~certain & ~failing, ratio)
+    return OutputComparison(failing, ~certain & ~failing, ratio)
 
 
-def _compared(enclosure: Enclosure, got: F64) -> Comparison:
+def _compared(enclosure: Enclosure, got: F64) -> OutputComparison:
     inside = (got >= enclosure.inner[0]) & (got <= enclosure.inner[1])
     possible = (got >= enclosure.outer[0]) & (got <= enclosure.outer[1])
     if enclosure.zero is not None:
@@ -286,10 +286,10 @@ def _compared(enclosure: Enclosure, got: F64) -> Comparison:
     if enclosure.unjudged is not None:
         inside |= enclosure.unjudged
     failing = ~(inside | possible)
-    return Comparison(failing, possible & ~inside, _ratios(enclosure, got, inside, failing))
+    return OutputComparison(failing, possible & ~inside, _ratios(enclosure, got, inside, failing))
 
 
-def _compared_places(enclosure: Enclosure, got: F64) -> Comparison:
+def _compared_places(enclosure: Enclosure, got: F64) -> OutputComparison:
     judged = np.ones(got.shape, bool) if enclosure.unjudged is None else ~enclosure.unjudged
     # Kernels sort NaN in different ways, but each place is one of the row.
     inside = possible = ~judged & np.any([each.exist(got) for each in enclosure.places], axis=0)
@@ -300,7 +300,7 @@ def _compared_places(enclosure: Enclosure, got: F64) -> Comparison:
     again = again & judged & possible
     failing = ~possible | again
     ratio = np.where(failing, np.inf, 0.0)
-    return Comparison(failing, possible & ~inside & ~failing, ratio, again if again.any() else None)
+    return OutputComparison(failing, possible & ~inside & ~failing, ratio, again if again.any() else None)
 
 
 def worst_pass(enclosure: Enclosure, got: F64) -> Worst:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from oracles.doubledouble import F64
-from oracles.enclosure import Comparison, Mask
+from oracles.enclosure import Mask, OutputComparison
 from oracles.formula.exact.deadline import LateError, deadline
 from oracles.precise import Bounds, conforms
 
@@ -19,7 +19,7 @@ MOST_S = 60.0
 them then stays undecided. What float64 encloses badly may be all of a large output, at milliseconds to seconds each."""
 
 
-class Step(NamedTuple):
+class PreciseProgress(NamedTuple):
     """How far the precise tier has come with an output."""
 
     op: str
@@ -35,20 +35,20 @@ class Step(NamedTuple):
         return f"{self.output} of {self.op} in many digits, {done}"
 
 
-def _unwatched(step: Step) -> None:
+def _unwatched(step: PreciseProgress) -> None:
     """Says nothing."""
 
 
-watch: Callable[[Step], None] = _unwatched
+watch: Callable[[PreciseProgress], None] = _unwatched
 """Told before each such element, and once a second of one that takes long."""
 
 
-def _tell(step: Step, began: float) -> None:
+def _tell(step: PreciseProgress, began: float) -> None:
     watch(step._replace(seconds=time.process_time() - began))
 
 
 def settled(
-    comparison: Comparison, got: F64, bounds: Callable[[tuple[int, ...]], Bounds | None], start: Step
+    comparison: OutputComparison, got: F64, bounds: Callable[[tuple[int, ...]], Bounds | None], start: PreciseProgress
 ) -> tuple[Mask, F64, int, int]:
     """Return where elements fail, their ratios, how many nothing decides, and for how many there was no time. `bounds`
     are what an element may be, None where the precise tier gives up; `start` is told of, further and further."""

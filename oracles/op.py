@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from oracles.dim import Dim, counts_of, dims_of, steps_of
+from oracles.dim import OpDim, counts_of, dims_of, steps_of
 from oracles.dtypes import DTYPES, INDICES, Integer
 from oracles.elementary import FormulaError
 from oracles.formula.made import Counts, Multiples, completed, few, follows, parts_of, square_parts
@@ -146,7 +146,7 @@ class Op:
         return frozenset(each.name for each in self.inputs if self.turns and each.axes == (self.row,))
 
     @lazy
-    def dimensions(self) -> Mapping[str, Dim]:
+    def dimensions(self) -> Mapping[str, OpDim]:
         """Its dimensions by their names, "..." for those that have none, with what follows from the formula."""
         return dims_of(self.formula, self.inputs, self.outputs, self.parameters)
 

@@ -26,7 +26,7 @@ from oracles.enclosure import (
     worst_of,
     worst_pass,
 )
-from oracles.escalation import Step, settled
+from oracles.escalation import PreciseProgress, settled
 from oracles.formula.contract import Contract
 from oracles.lazy import lazy
 from oracles.precise import MOST, START, Bounds, conforms, stable
@@ -392,7 +392,7 @@ class Truth:
         comparison = compare(enclosure, got)
         failing, ratio, gave_up, late = settled(
             comparison, got, lambda index: self.bounds(contract, name, index, self.problem.structured, once=True),
-            Step(self.problem.op, name, 0, int(comparison.unsure.sum())),
+            PreciseProgress(self.problem.op, name, 0, int(comparison.unsure.sum())),
         )  # fmt: skip
         flat = int(ratio.argmax())
         index = index_of(flat, got.shape)

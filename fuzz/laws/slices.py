@@ -24,7 +24,7 @@ from fuzz.base.dtypes import from_bits
 from fuzz.base.stream import Stream
 from fuzz.laws.law import Law, Outputs
 from fuzz.laws.placement import distinct, moved_to, placed
-from oracles.dim import Dim
+from oracles.dim import OpDim
 from oracles.dtypes import ITEMSIZE
 from oracles.op import Op
 from oracles.operand import AXIS, OUTER
@@ -68,7 +68,7 @@ class Slices:
         return f"slices of {self.dim}"
 
 
-def sliced(op: Op) -> list[Dim]:
+def sliced(op: Op) -> list[OpDim]:
     """The dimensions of an op along which slices are picked."""
     return [dim for dim in op.dimensions.values() if dim.batched and dim.name not in (op.row, *op.fixed)]
 

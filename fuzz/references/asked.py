@@ -36,7 +36,7 @@ Square = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedReference:
     """A reference, and what is said of its arguments."""
 
     reference: Callable[..., Any]
@@ -130,7 +130,7 @@ def titled(reference: Callable[..., Any]) -> str:
 def asked_of(
     reference: Callable[..., Any], shapes: Shapes | None, examples: Sequence[Any] | Mapping[str, Any] | None,
     dtypes: Mapping[str, str], fixed: Mapping[str, int], values: Mapping[str, str] | str, *, twice: bool = False,
-) -> Iterator[Asked]:  # fmt: skip
+) -> Iterator[AskedReference]:  # fmt: skip
     """What may be meant, the most general first; `twice` is of `parsed`."""
     dims, numbers = (None, {}) if shapes is None else parsed(shapes, twice=twice)
     dims = dims or None
@@ -171,7 +171,7 @@ def asked_of(
             raise UnreadableError(f"two of its tensors, {', '.join(each)}, have one name in small letters")
         own = {mine: name for name, mine in called.items()}
         each, counts = related(each)
-        yield Asked(
+        yield AskedReference(
             reference, {own[name]: some for name, some in each.items()},
             {own[name]: dtype for name, dtype in known.items() if name in own}, constants, fixed, counts,
             values if isinstance(values, str) else {own.get(name, name): menu for name, menu in values.items()},

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice, product
 from typing import Any
 
-from fuzz.references.asked import Asked, Shapes, asked_of, titled
+from fuzz.references.asked import AskedReference, Shapes, asked_of, titled
 from fuzz.references.backward import GIVEN, OF
 from fuzz.references.dims import (
     NO_ELEMENTS,
@@ -149,7 +149,7 @@ def _with_gradients(
     return {**dims, **dict(zip(given, (each.dims for each in found.op.outputs), strict=True)), **own, **numbers}, counts
 
 
-def _first(title: str, meant: Iterator[Asked], name: str) -> Derived:
+def _first(title: str, meant: Iterator[AskedReference], name: str) -> Derived:
     """What can be read of the first that can."""
     refused: UnreadableError | None = None
     try:
@@ -171,7 +171,7 @@ def _first(title: str, meant: Iterator[Asked], name: str) -> Derived:
         raise type(error)(f"{title} cannot be read: {error}") from error.__cause__
 
 
-def _derived(asked: Asked, name: str) -> Derived:
+def _derived(asked: AskedReference, name: str) -> Derived:
     """What can be read of one of the calls that the reference takes; of others an extent may be another one's by
     chance."""
     refused: MisfitError | None = None
@@ -185,7 +185,7 @@ def _derived(asked: Asked, name: str) -> Derived:
 
 
 def _read(
-    asked: Asked, drawn: Drawn, dtypes: Mapping[str, str], name: str, stated: Collection[str] = (),
+    asked: AskedReference, drawn: Drawn, dtypes: Mapping[str, str], name: str, stated: Collection[str] = (),
     missing: Mapping[str, int] | None = None, *, further: bool = False,
 ) -> Derived:  # fmt: skip
     """What is read with these extents; where the reference tells some number below 0 from places, with that, if it
@@ -266,12 +266,12 @@ def _read(
     )
 
 
-def _recorded(asked: Asked, dims: Mapping[str, Dim], dtypes: Mapping[str, str]) -> Recording:
+def _recorded(asked: AskedReference, dims: Mapping[str, Dim], dtypes: Mapping[str, str]) -> Recording:
     return recorded(asked, [specs_of(asked, dims, dtypes, which) for which in (0, 1)])
 
 
 def _further(
-    asked: Asked, drawn: Drawn, dtypes: Mapping[str, str], dims: Mapping[str, Dim], recording: Recording
+    asked: AskedReference, drawn: Drawn, dtypes: Mapping[str, str], dims: Mapping[str, Dim], recording: Recording
 ) -> tuple[Calls, Mapping[tuple[float, float], Sequence[float]]]:
     """The extents that are free in as many calls as the reference takes, and the numbers of the recording in them."""
     free = [name for name, dim in dims.items() if dim.sizes[0] != dim.sizes[1] and name not in asked.counts]
@@ -291,12 +291,12 @@ def _doubled(dtypes: Mapping[str, str]) -> Mapping[str, str]:
     return {name: "float64" if "float" in dtype else dtype for name, dtype in dtypes.items()}
 
 
-def taken(asked: Asked) -> tuple[Asked, Drawn, Mapping[str, str]]:
+def taken(asked: AskedReference) -> tuple[AskedReference, Drawn, Mapping[str, str]]:
     """Return what the reference takes first, see `_takes`. Raises UnreadableError where it takes nothing."""
     return next(_takes(asked))
 
 
-def _takes(asked: Asked) -> Iterator[tuple[Asked, Drawn, Mapping[str, str]]]:
+def _takes(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, Mapping[str, str]]]:
     """What the reference takes: with the dtype that is asked or else f32, and with any extents, or long ones, or
     multiples of some, or where one is half of another one; the dtypes of its tensors."""
     refusal: UnreadableError | None = None
@@ -324,7 +324,7 @@ def _takes(asked: Asked) -> Iterator[tuple[Asked, Drawn, Mapping[str, str]]]:
         raise refusal
 
 
-def _tries(asked: Asked) -> Iterator[tuple[Asked, Drawn, int]]:
+def _tries(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, int]]:
     """What may be meant, and how many tensors of places and flags there may be: the likeliest first."""
     plain = [replace(asked, dtype=dtype) for dtype in dict.fromkeys((asked.dtype, "float32"))]
     others = [] if asked.counts else [replace(asked, counts=each) for each in likely(asked.dims, asked.fixed)]
@@ -339,7 +339,7 @@ def _elements(some: Sequence[str], dims: Mapping[str, Dim]) -> int:
     return max(extent(dims[each] for each in some))
 
 
-def _drawn(asked: Asked, op: Op, operand: Operand, agreement: Agreement, gates: Mapping[str, str]) -> Operand:
+def _drawn(asked: AskedReference, op: Op, operand: Operand, agreement: Agreement, gates: Mapping[str, str]) -> Operand:
     """An input with what its values are drawn from: what is asked, or what gives numbers."""
     if operand.integers:
         return operand
@@ -352,7 +352,7 @@ def _drawn(asked: Asked, op: Op, operand: Operand, agreement: Agreement, gates: 
     return replace(operand, values={FINITE: "finite_factor", ANY: "factor"}.get(found, found) if one else found)
 
 
-def _said(asked: Asked, op: Op, reader: Reader, agreement: Agreement) -> str:
+def _said(asked: AskedReference, op: Op, reader: Reader, agreement: Agreement) -> str:
     inputs = [op.operand(name) for name in asked.dims]
     shapes = [", ".join(f"{each.name}[{', '.join(each.axes)}]" for each in some) for some in (inputs, op.outputs)]
     count = f"{reader.operations} operation{'s' * (reader.operations != 1)}"
@@ -413,7 +413,7 @@ def _of_dims(reader: Reader, value: Value) -> Value:
     return value
 
 
-def output_names(asked: Asked, keys: Sequence[str], count: int) -> Sequence[str]:
+def output_names(asked: AskedReference, keys: Sequence[str], count: int) -> Sequence[str]:
     """Return those of the reference, where no tensor is called so; else y, or out."""
     known = keys or returned_names(asked.reference)
     known = known if len(known) == count else [""] * count
@@ -425,7 +425,7 @@ def output_names(asked: Asked, keys: Sequence[str], count: int) -> Sequence[str]
     return found
 
 
-def _inputs(asked: Asked, dtypes: Mapping[str, str], reader: Reader) -> tuple[Operand, ...]:
+def _inputs(asked: AskedReference, dtypes: Mapping[str, str], reader: Reader) -> tuple[Operand, ...]:
     """The operands, the one with the most dimensions first: the shapes of a case follow from it."""
     found = list[Operand]()
     for name, some in asked.dims.items():
@@ -442,7 +442,7 @@ def _inputs(asked: Asked, dtypes: Mapping[str, str], reader: Reader) -> tuple[Op
     return tuple(sorted(found, key=lambda each: (bool(each.integers), -len(each.axes))))
 
 
-def _any_index(asked: Asked, dtypes: Mapping[str, str], reader: Reader, name: str) -> str:
+def _any_index(asked: AskedReference, dtypes: Mapping[str, str], reader: Reader, name: str) -> str:
     """A dimension that says which numbers an input of integers has that is compared with others and nothing else."""
     floats = [dims for each, dims in asked.dims.items() if "float" in dtypes[each]]
     others = [dim for dim in max(floats, key=len, default=()) if dim not in (*asked.dims[name], OUTER)]

@@ -64,7 +64,7 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class Held:
+class RunReference:
     """A reference as the guard runs it, by arrays of float64, integers and flags."""
 
     outputs: Callable[[Arrays], Sequence[NDArray[Any]]]
@@ -72,7 +72,7 @@ class Held:
     """Raises what the reference raises."""
 
 
-def hold(op: Op, reference: Held, extents: Sequence[Mapping[str, int]]) -> Agreement:
+def hold(op: Op, reference: RunReference, extents: Sequence[Mapping[str, int]]) -> Agreement:
     """Raise UnreadableError where the formula of an op has another value than the reference."""
     least = _taken(op, reference, dict(zip(extents[0], _SMALL, strict=False)), ()) if op.made else extents[0]
     wanted = _positive(op, least)
@@ -90,7 +90,7 @@ def hold(op: Op, reference: Held, extents: Sequence[Mapping[str, int]]) -> Agree
     return Agreement(len(extents), specials, unordered, wanted, zero, empty, _least(op, reference, least, wanted))
 
 
-def _taken(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence[str]) -> Mapping[str, int]:
+def _taken(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> Mapping[str, int]:
     """Extents of which none is too short for others that follow from it, or for the reference."""
     found = grown(op.made, {**sizes, **op.fixed}, op.fixed)
     for _ in range(_DOUBLED if op.made else 0):
@@ -103,7 +103,7 @@ def _taken(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence
     return found
 
 
-def _edges(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence[str]) -> bool:
+def _edges(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> bool:
     """Whether both are the same of no elements; they are of one, unless the reference raises for that."""
     empty = not op.counted
     for dim in (dim for dim in sizes if dim not in op.fixed):
@@ -121,7 +121,7 @@ def _edges(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence
     return empty
 
 
-def _least(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence[str]) -> Mapping[str, int]:
+def _least(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> Mapping[str, int]:
     """The least numbers of elements along dimensions with which the reference does not raise, where it raises for one,
     or for one along several together."""
     found = dict[str, int]()
@@ -147,7 +147,7 @@ def _least(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence
     return found
 
 
-def _takes(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence[str]) -> bool:
+def _takes(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> bool:
     """Whether the reference does not raise, nor the formula, as x[:2] of one element is shorter; where extents that
     follow from others would be none, nobody asks it."""
     if op.whole(sizes) is None:
@@ -161,7 +161,7 @@ def _takes(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence
     return True
 
 
-def _compare(op: Op, reference: Held, arrays: Arrays, word: str, graph: Trace | None = None) -> None:
+def _compare(op: Op, reference: RunReference, arrays: Arrays, word: str, graph: Trace | None = None) -> None:
     shapes = shapes_text({name: array.shape for name, array in arrays.items()})
     try:
         evaluated = Evaluated(op, arrays, graph=graph)
@@ -184,7 +184,7 @@ def _compare(op: Op, reference: Held, arrays: Arrays, word: str, graph: Trace | 
             raise UnreadableError(f"with {word} values of {shapes} it returns {both}")
 
 
-def _theirs(reference: Held, arrays: Arrays) -> Sequence[NDArray[Any]]:
+def _theirs(reference: RunReference, arrays: Arrays) -> Sequence[NDArray[Any]]:
     try:
         return reference.outputs(arrays)
     except Exception as error:  # whatever it raises
@@ -273,7 +273,7 @@ def _plain(
 _SPECIALS = {"NaN": math.nan, "an infinity": math.inf, "minus infinity": -math.inf, "1e200": 1e200}
 
 
-def _specials(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence[str]) -> tuple[str, bool]:
+def _specials(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> tuple[str, bool]:
     other, unordered = list[str](), False
     limits = {local: LIMIT for local, ways in op.algorithms.items() if LIMIT in ways}  # torch's own way to these
     graph = traced(op, [each.name for each in op.operands], limits) if limits else None
@@ -328,7 +328,7 @@ def _positive(op: Op, sizes: Mapping[str, int]) -> Sequence[str]:
     return ()
 
 
-def _zero(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence[str]) -> Sequence[str]:
+def _zero(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> Sequence[str]:
     """Those of the positive inputs that may have zeros: outputs are numbers then, and the same."""
     found = list[str]()
     for name in positive:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 
-from fuzz.references.lines import Line, Lines, template
+from fuzz.references.lines import FormulaLine, Lines, template
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ _Found = Mapping[str, ast.expr]
 _ADDING, _MULTIPLYING = (ast.Add, ast.Sub), (ast.Mult,)
 
 
-def note(lines: Lines, line: Line) -> None:
+def note(lines: Lines, line: FormulaLine) -> None:
     """Note the ways that the table has to a line."""
     for each in IDENTITIES:
         found = next(_Matching(lines, each.way).matches(_parsed(each.pattern), line.expression, {}), None)

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.references import recording
-from fuzz.references.asked import Asked, defaults_of
+from fuzz.references.asked import AskedReference, defaults_of
 from fuzz.references.dims import Dim, UnreadableError, shapes_text
-from fuzz.references.guard import Held, widened
+from fuzz.references.guard import RunReference, widened
 from fuzz.references.recording import Recording
 from fuzz.references.rules import RULES
 
@@ -21,7 +21,7 @@ Specs = Mapping[str, tuple[tuple[int, ...], str]]
 """The shape and the dtype of each tensor, as NumPy spells it."""
 
 
-def dtypes_of(asked: Asked, dims: Mapping[str, Dim], most: int = 2) -> Mapping[str, str]:
+def dtypes_of(asked: AskedReference, dims: Mapping[str, Dim], most: int = 2) -> Mapping[str, str]:
     """Return the dtypes of all tensors. What nobody says is a float, or else what the reference takes: places or flags,
     of so many tensors at most."""
     given = {name: asked.dtypes.get(name, "") for name in asked.dims}
@@ -45,7 +45,7 @@ def dtypes_of(asked: Asked, dims: Mapping[str, Dim], most: int = 2) -> Mapping[s
     raise UnreadableError(f"it takes no {shapes}: {recording.raised(refusal)}{_numbers(asked)}") from refusal
 
 
-def _numbers(asked: Asked) -> str:
+def _numbers(asked: AskedReference) -> str:
     """What arguments were taken as whole numbers, which may be meant as extents."""
     needed = {name: each for name, each in asked.constants.items() if name not in defaults_of(asked.reference)}
     taken = {name: each for name, each in needed.items() if type(each) is int and each > 0}
@@ -57,12 +57,12 @@ def _numbers(asked: Asked) -> str:
     return f"; {were}: for a tensor of {extent} elements write '{name}={dim}, {dim}={extent}'"
 
 
-def specs_of(asked: Asked, dims: Mapping[str, Dim], dtypes: Mapping[str, str], which: int) -> Specs:
+def specs_of(asked: AskedReference, dims: Mapping[str, Dim], dtypes: Mapping[str, str], which: int) -> Specs:
     """Return the tensors of one of the two calls."""
     return {name: (tuple(dims[dim].sizes[which] for dim in some), dtypes[name]) for name, some in asked.dims.items()}
 
 
-def tried(asked: Asked, specs: Specs, seed: int = 0) -> None:
+def tried(asked: AskedReference, specs: Specs, seed: int = 0) -> None:
     """Raise what a reference raises for such tensors."""
     if asked.library == "jax":
         from fuzz.references.jaxprs.evaluation import shaped
@@ -77,7 +77,7 @@ def tried(asked: Asked, specs: Specs, seed: int = 0) -> None:
         asked.call(**_tensors(specs, seed, least=1))  # a remainder, or a quotient of integers, takes no 0
 
 
-def recorded(asked: Asked, calls: Sequence[Specs]) -> Recording:
+def recorded(asked: AskedReference, calls: Sequence[Specs]) -> Recording:
     """Return what a reference does with tensors of two sets of extents. Raises UnreadableError."""
     names = [*asked.dims]
     if asked.library == "jax":
@@ -87,20 +87,20 @@ def recorded(asked: Asked, calls: Sequence[Specs]) -> Recording:
     return recording.record(asked.call, names, [_tensors(each, seed) for seed, each in enumerate(calls)], RULES)
 
 
-def shortens(asked: Asked, specs: Specs) -> bool:
+def shortens(asked: AskedReference, specs: Specs) -> bool:
     """Whether a reference calculates in f32 some of what is f64."""
     return asked.library == "torch" and recording.shortens(asked.call, [*asked.dims], _tensors(specs, 0))
 
 
-def held(asked: Asked) -> Held:
+def held(asked: AskedReference) -> RunReference:
     """Return a reference as it is run in float64."""
     if asked.library == "jax":
         from fuzz.references.jaxprs.evaluation import Widened
 
         found = Widened(asked.call, asked.dtype)
-        return Held(found, found.takes)
+        return RunReference(found, found.takes)
     outputs: Callable[[Mapping[str, NDArray[Any]]], Sequence[NDArray[Any]]] = partial(widened, asked.call)
-    return Held(outputs, outputs)
+    return RunReference(outputs, outputs)
 
 
 def _tensors(specs: Specs, seed: int, least: int = 0) -> Mapping[str, Any]:

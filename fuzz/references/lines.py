@@ -22,7 +22,7 @@ _WIDEST = 96
 
 
 @dataclass(eq=False)
-class Line:
+class FormulaLine:
     """`name = expression`."""
 
     key: str
@@ -47,7 +47,7 @@ class Line:
 class Lines:
     """All lines so far."""
 
-    found: dict[str, Line] = field(default_factory=dict)
+    found: dict[str, FormulaLine] = field(default_factory=dict)
     said: dict[str, str] = field(default_factory=dict)
     """The line of each expression: what a reference calculates twice stands there once."""
 
@@ -59,7 +59,7 @@ class Lines:
         if said in self.said:
             return ast.Name(self.said[said])
         key = f"{len(self.found)} {hint}"  # no name of Python: it is none of the reference's
-        self.found[key] = Line(key, expression, hint)
+        self.found[key] = FormulaLine(key, expression, hint)
         self.said[said] = key
         return ast.Name(key)
 
@@ -69,11 +69,11 @@ class Lines:
         if line is not None:
             line.own = line.own or own
 
-    def line(self, expression: ast.expr) -> Line | None:
+    def line(self, expression: ast.expr) -> FormulaLine | None:
         """Return the line that an expression refers to; None of what is an input or a number."""
         return self.found.get(expression.id) if isinstance(expression, ast.Name) else None
 
-    def needed(self, outputs: Sequence[ast.expr]) -> Sequence[Line]:
+    def needed(self, outputs: Sequence[ast.expr]) -> Sequence[FormulaLine]:
         """Return the lines that outputs are made of, in their order, those that are used once within others if they
         have no name and fit."""
         uses: dict[str, int] = {}
@@ -87,7 +87,7 @@ class Lines:
                     # What another way is made of has a name.
                     waiting += 2 * [name for way in self.found[key].ways.values() for name in _names(way)]
         last = {each.id for each in outputs if isinstance(each, ast.Name)}
-        lines: list[Line] = []
+        lines: list[FormulaLine] = []
         inside: dict[str, ast.expr] = {}
         for key, line in self.found.items():
             if key not in uses:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from fuzz.references.tracing import Place
+from fuzz.references.tracing import CodePlace
 
 
-def locals_of(steps: Sequence[Sequence[Place]]) -> Mapping[int, str]:
+def locals_of(steps: Sequence[Sequence[CodePlace]]) -> Mapping[int, str]:
     """Return the names of what steps return, by their number, given the lines from which each was called: a statement
     calls so the last step that it makes."""
     found: dict[int, str] = {}
@@ -48,11 +48,11 @@ def _returns(node: ast.AST) -> Iterator[ast.Return]:
             yield from _returns(each)
 
 
-def _outside_in(places: Sequence[Place]) -> Iterator[tuple[int, Place]]:
+def _outside_in(places: Sequence[CodePlace]) -> Iterator[tuple[int, CodePlace]]:
     yield from enumerate(reversed(places))
 
 
-def _key(place: Place) -> tuple[str, int]:
+def _key(place: CodePlace) -> tuple[str, int]:
     statement = _statement(place)
     return place.file, statement.lineno if statement is not None else place.line
 
@@ -65,7 +65,7 @@ def _assigned(statement: ast.stmt) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _statement(place: Place) -> ast.stmt | None:
+def _statement(place: CodePlace) -> ast.stmt | None:
     """The smallest statement at that line."""
     around = [each for each in _statements(place.file) if each.lineno <= place.line <= (each.end_lineno or 0)]
     return min(around, key=lambda each: (each.end_lineno or 0) - each.lineno, default=None)

@@ -14,7 +14,7 @@ from typing import Any
 
 from fuzz.references.dims import MisnamedError, Pair, UnreadableError
 from fuzz.references.loops import rolled, word
-from fuzz.references.tracing import RETURNS_NONE, Place, Traced, ValueDecidesError, own_folders, traced
+from fuzz.references.tracing import RETURNS_NONE, CodePlace, Traced, ValueDecidesError, own_folders, traced
 from fuzz.references.turns import name_of
 
 Reference = Callable[..., Any]
@@ -56,7 +56,7 @@ class Step:
     """The shape of each tensor that it returns."""
     dtype: str
     """The dtype of the first of them."""
-    at: Sequence[Place]
+    at: Sequence[CodePlace]
     """Where it was called from, the innermost line first."""
 
 
@@ -149,9 +149,9 @@ def _traced(
 def fault(error: Exception, reference: Reference | None = None) -> str:
     """Return in one line that something of ours raised, and where; of a `reference` its first line."""
     frames = [*walk_tb(error.__traceback__)]
-    place = Place(frames[-1][0].f_code.co_filename, frames[-1][1])
+    place = CodePlace(frames[-1][0].f_code.co_filename, frames[-1][1])
     code = getattr(inspect.unwrap(getattr(reference, "forward", reference)), "__code__", None) if reference else None
-    first = f"it{f' ({Place(code.co_filename, code.co_firstlineno)})' if code else ''} " if reference else ""
+    first = f"it{f' ({CodePlace(code.co_filename, code.co_firstlineno)})' if code else ''} " if reference else ""
     said = f"{type(error).__name__} ({place}): {' '.join(str(error).split())[:120]}"
     return f"{first}meets a bug of kernelfuzz, which is not yours: {said}"
 
@@ -160,7 +160,7 @@ def raised(error: Exception) -> str:
     """Return in one line what a reference raised, with its own line where that happened."""
     said = " ".join(str(error).split()) or type(error).__name__
     frames = ((frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__))
-    places = [Place(*each) for each in frames if not each[0].startswith(own_folders())]
+    places = [CodePlace(*each) for each in frames if not each[0].startswith(own_folders())]
     where = f" ({places[-1]})" if places else ""
     if isinstance(error, ValueDecidesError):
         return f"a value decides what it does, or becomes a number of Python{where}: a formula has neither"
@@ -190,7 +190,7 @@ def _where(node: Any) -> str:
     return next((f" ({place})" for place in _places(node)), "")
 
 
-def _places(node: Any) -> Sequence[Place]:
+def _places(node: Any) -> Sequence[CodePlace]:
     return node.meta.get("at") or ()
 
 

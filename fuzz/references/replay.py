@@ -64,7 +64,7 @@ _FIRST_OF_EQUAL = ("aten::argmax", "aten::argmin", "aten::max", "aten::min")
 
 
 @dataclass(frozen=True)
-class Places:
+class PlacesOutput:
     """What an output of places is compared by: the elements that stand there."""
 
     table: F64
@@ -106,7 +106,7 @@ class Replayed:
     """How far a kernel's value may be off before it is rounded to its dtype."""
     whole: bool = False
     """Whether they are integers or flags, which are not rounded."""
-    places: Places | None = None
+    places: PlacesOutput | None = None
     """What an output of places is compared by: a place is right if its element is off by no more than is allowed."""
 
     @property
@@ -128,7 +128,7 @@ class Ways:
     random itself is drawn by that seed, too."""
     takes: Callable[[Arrays], object]
     """Raises what the reference raises."""
-    selected: Callable[[Arrays], Sequence[tuple[NDArray[Any], Places]]] = lambda arrays: ()
+    selected: Callable[[Arrays], Sequence[tuple[NDArray[Any], PlacesOutput]]] = lambda arrays: ()
     """In float64: the places that it selects by order, and what stands there."""
 
 
@@ -180,9 +180,9 @@ def replayed(ways: Ways, arrays: Arrays) -> Sequence[Replayed]:
     return found
 
 
-def _selected(reference: Callable[..., Any], arrays: Arrays) -> Sequence[tuple[NDArray[Any], Places]]:
+def _selected(reference: Callable[..., Any], arrays: Arrays) -> Sequence[tuple[NDArray[Any], PlacesOutput]]:
     """What it selects by order: places, and what they are of."""
-    found = list[tuple[NDArray[Any], Places]]()
+    found = list[tuple[NDArray[Any], PlacesOutput]]()
 
     def noted(function: Any, args: Any, kwargs: Any) -> Any:
         made, name = function(*args, **kwargs), function._schema.name
@@ -195,7 +195,7 @@ def _selected(reference: Callable[..., Any], arrays: Arrays) -> Sequence[tuple[N
         first = is_input and (name in _FIRST_OF_EQUAL or bool(given.get("stable")))
         places = (made if "arg" in name else made[1]).numpy()
         dropped = places.ndim < table.ndim or not places.ndim
-        found.append((places.copy(), Places(table.copy(), axis, dropped, first)))
+        found.append((places.copy(), PlacesOutput(table.copy(), axis, dropped, first)))
         return made
 
     floats = [each.astype(np.float64) for each in arrays.values()]

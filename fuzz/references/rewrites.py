@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fuzz.references import identities
-from fuzz.references.lines import Line, Lines, called, is_number, number, template
+from fuzz.references.lines import FormulaLine, Lines, called, is_number, number, template
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def _less(lines: Lines, away: ast.expr, how: str) -> tuple[ast.expr, ast.expr] |
     return (away.left, away.right) if same else None
 
 
-def _fold(lines: Lines, line: Line, normal: dict[str, _Normal]) -> None:
+def _fold(lines: Lines, line: FormulaLine, normal: dict[str, _Normal]) -> None:
     """One factor, and one term, of a row or channel: x (r w) + (b - m (r w))."""
     whole = line.expression
     if not isinstance(whole, ast.BinOp) or not isinstance(whole.op, ast.Add):
@@ -103,7 +103,7 @@ def _fold(lines: Lines, line: Line, normal: dict[str, _Normal]) -> None:
                 return
 
 
-def _by_lse(lines: Lines, line: Line) -> None:
+def _by_lse(lines: Lines, line: FormulaLine) -> None:
     """The logarithm of a share, (x - most) - log(mass), as x - (log(mass) + most)."""
     whole = line.expression
     if not isinstance(whole, ast.BinOp) or not isinstance(whole.op, ast.Sub):
@@ -117,7 +117,7 @@ def _by_lse(lines: Lines, line: Line) -> None:
         line.ways["by_lse"] = template("x - (a + most)", {"x": less[0], "a": whole.right, "most": less[1]})
 
 
-def _expand(lines: Lines, line: Line, within: set[str]) -> None:
+def _expand(lines: Lines, line: FormulaLine, within: set[str]) -> None:
     """A polynomial in Horner's form, (a x + b) x + c, as a x^2 + b x + c: in the budget of such a sum of terms is any
     other scheme as well. `within` are the lines that others are made of."""
     for x in _factors(lines, line.expression):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fuzz.references.dims import Dim, UnreadableError
-from fuzz.references.lines import KEPT, Line, Lines, is_point, substituted
+from fuzz.references.lines import KEPT, FormulaLine, Lines, is_point, substituted
 from oracles.formula import trace
 from oracles.op import Op
 from oracles.operand import OUTER, Operand
@@ -135,7 +135,7 @@ def _operand(operand: Operand) -> str:
     return f'Operand("{operand.name}", "{operand.dims}"{more})'
 
 
-def _named(lines: Sequence[Line], inputs: Sequence[str], outputs: Mapping[str, ast.expr]) -> Mapping[str, str]:
+def _named(lines: Sequence[FormulaLine], inputs: Sequence[str], outputs: Mapping[str, ast.expr]) -> Mapping[str, str]:
     """What each line is called: as the output that it is, as in the reference, or by what it is."""
     found = {each.id: key for key, each in outputs.items() if isinstance(each, ast.Name)}
     found = {line.key: found[line.key] for line in lines if line.key in found}

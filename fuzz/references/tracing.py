@@ -20,7 +20,7 @@ class ValueDecidesError(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class CodePlace:
     """A line of a file in which code of the user's was at work."""
 
     file: str
@@ -119,7 +119,7 @@ class _Tracer:
     parts: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
     graph: Any = field(default_factory=_graph)
     held: dict[str, Any] = field(default_factory=dict)
-    at: Sequence[Place] | None = None
+    at: Sequence[CodePlace] | None = None
     """Where the operation is called from; None: where it is."""
     _nodes: Any = field(default_factory=_by_tensor)
     """The node of each tensor. None is kept alive: autograd copies gradients that others have, too."""
@@ -197,15 +197,15 @@ class _Tracer:
             return {name: self._given(each) for name, each in value.items()}
         return type(value)(map(self._given, value)) if isinstance(value, (tuple, list)) else value
 
-    def _places(self) -> Sequence[Place]:
+    def _places(self) -> Sequence[CodePlace]:
         if self.at is not None:
             return self.at
-        frame, places = sys._getframe(1), list[Place]()
+        frame, places = sys._getframe(1), list[CodePlace]()
         while frame is not None and frame.f_code is not _Tracer.trace.__code__:
             if not frame.f_code.co_filename.startswith(self._folders):
                 named = (each for each in frame.f_code.co_consts if isinstance(each, tuple))
                 keywords = frozenset(each for names in named for each in names if isinstance(each, str))
-                places.append(Place(frame.f_code.co_filename, frame.f_lineno, keywords))
+                places.append(CodePlace(frame.f_code.co_filename, frame.f_lineno, keywords))
             frame = frame.f_back  # type: ignore[assignment]
         return places
 

@@ -19,7 +19,7 @@ _OFTEN = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Term:
+class Addend:
     """What one addition of a chain takes from outside of it."""
 
     taker: Node
@@ -37,7 +37,7 @@ class Term:
 class Chain:
     """The terms of a sum."""
 
-    terms: Sequence[Term]
+    terms: Sequence[Addend]
     inner: frozenset[Node]
     """The additions, and changes of sign, that it goes through before the last one."""
 
@@ -120,7 +120,7 @@ class _Nodes:
             closed |= needed
 
     def _chain(self, last: Node, closed: Collection[Node]) -> Chain:
-        terms, inner, waiting = list[Term](), set[Node](), [(last, 1.0)]
+        terms, inner, waiting = list[Addend](), set[Node](), [(last, 1.0)]
         while waiting:
             node, sign = waiting.pop()
             for place, arg in enumerate(node.args):
@@ -132,7 +132,7 @@ class _Nodes:
                     inner.update(through)
                     waiting.append((through[-1], own if len(through) % 2 else -own))
                 else:
-                    terms.append(Term(node, place, own))
+                    terms.append(Addend(node, place, own))
         return Chain(terms, frozenset(inner))
 
     def _is_open(self, node: Node, last: Node) -> bool:

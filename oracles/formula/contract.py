@@ -86,7 +86,7 @@ _ARRANGED: Mapping[bool | str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Point:
+class RoundingPoint:
     """What happens to a value where a formula says that it may be rounded."""
 
     dtype: Format
@@ -262,10 +262,12 @@ class Contract:
         """Whether an operation may return zero for a subnormal number."""
         return self.denormals in ("flush", "flush results")
 
-    def point(self, name: str) -> Point | None:
+    def point(self, name: str) -> RoundingPoint | None:
         """What happens to a local at a point; None: nothing."""
         dtype = self.points.get(name)
-        return None if dtype is None else Point(point_form(dtype.removeprefix(MAYBE)), not dtype.startswith(MAYBE))
+        return (
+            None if dtype is None else RoundingPoint(point_form(dtype.removeprefix(MAYBE)), not dtype.startswith(MAYBE))
+        )
 
     def decided(self, rounds: Callable[[], bool]) -> Contract:
         """The contract of one of its kernels, which rounds at each point that is left open, or does not."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.dtypes import DOUBLE, Format, form, judged
-from oracles.formula.chains import Chain, Term
+from oracles.formula.chains import Addend, Chain
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, step
@@ -213,7 +213,7 @@ class Simulated:
     def _in_any_order(self, node: Node) -> F64:
         """The sum of the terms of a chain, any two of which are added first, again and again. A sum among them that
         nothing was added to yet may start as another one."""
-        dtype, terms = self._dtype(node), list[tuple[F64, Term | None]]()
+        dtype, terms = self._dtype(node), list[tuple[F64, Addend | None]]()
         for term in self._chains[node].terms:
             product = self._unrounded(term.node, node)
             value = self._taken(term.taker)[term.place] if product is None else product
@@ -227,7 +227,7 @@ class Simulated:
             terms.append((found, None))
         return terms[0][0]
 
-    def _starts(self, term: Term, last: Node) -> bool:
+    def _starts(self, term: Addend, last: Node) -> bool:
         of = term.node
         apart = last.dims.isdisjoint(of.over) and self._dtype(of) is self._dtype(last)
         return apart and of in self.inputs.trace.started

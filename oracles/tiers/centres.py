@@ -20,7 +20,7 @@ from oracles.formula.exact.lengths import Places, Ragged, joined
 from oracles.formula.trace import FormulaError, Node
 from oracles.lazy import lazy
 from oracles.tiers.grouping import RowGroup
-from oracles.tiers.plan import ROOM, Plan, Site
+from oracles.tiers.plan import ROOM, FormulaPlan, Site
 
 _Key = TypeVar("_Key", bound=Hashable)
 
@@ -28,7 +28,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 class Centres:
     """The centres of a formula whose values have one element, one for each row, or one for each element of a row."""
 
-    def __init__(self, units: Sequence[tuple[RowGroup, Plan]]) -> None:
+    def __init__(self, units: Sequence[tuple[RowGroup, FormulaPlan]]) -> None:
         """Problems, and what is rounded of them. Their outputs are made of the same nodes."""
         self.units, self.nodes, self._dims = units, units[0][1].nodes, units[0][1].trace.dims
         self.rows = Ragged.of(problem.rows for problem, _ in units)

@@ -15,7 +15,7 @@ from oracles.formula.contract import Contract
 from oracles.lazy import lazy
 from oracles.summation import NumericsError
 from oracles.tiers.joined import JOINED_ELEMENTS, Asked, Received
-from oracles.tiers.plan import Plan
+from oracles.tiers.plan import FormulaPlan
 from oracles.tiers.problem import FormulaProblem
 
 
@@ -56,7 +56,7 @@ class Ask:
     """Outputs of a kernel beside what its contract allows."""
 
     part: int
-    plan: Plan
+    plan: FormulaPlan
     pair: int
     answer: tuple[int, int]
     """Where the answer goes."""
@@ -66,7 +66,7 @@ class Ask:
 class Group:
     """What is asked about problems of one formula, whose outputs are made of the same values."""
 
-    parts: list[tuple[RowGroup, Plan]] = field(default_factory=list)
+    parts: list[tuple[RowGroup, FormulaPlan]] = field(default_factory=list)
     pairs: list[tuple[int, Received]] = field(default_factory=list)
     """What was got, and of which part."""
     asks: list[Ask] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Group:
         """Whether it has so many elements that others are better looked at by themselves."""
         return self.elements > JOINED_ELEMENTS
 
-    def ask(self, part: RowGroup, plan: Plan, received: Received, answer: tuple[int, int]) -> None:
+    def ask(self, part: RowGroup, plan: FormulaPlan, received: Received, answer: tuple[int, int]) -> None:
         """Take in what is asked. Equal parts and outputs are told from others by their identity."""
         place = self._places.setdefault((id(part), plan.key), len(self.parts))
         if place == len(self.parts):
@@ -96,7 +96,7 @@ def groups_of(asked: Sequence[Asked]) -> Iterator[Group]:
     """Groups of about so many elements at most. Outputs of one format lie side by side, and the parts of a problem come
     in their order."""
     groups: dict[Hashable, Group] = {}
-    of_plans: dict[Plan, Group] = {}
+    of_plans: dict[FormulaPlan, Group] = {}
     in_order = sorted(enumerate(asked), key=lambda each: tuple(each[1][0].problem.outputs.values()))
     for at, (problem, structured, queries) in in_order:
         for part in _parts(problem, len(queries)):
@@ -115,7 +115,7 @@ def groups_of(asked: Sequence[Asked]) -> Iterator[Group]:
     yield from groups.values()
 
 
-def plan_of(problem: FormulaProblem, contract: Contract, structured: bool) -> Plan | None:
+def plan_of(problem: FormulaProblem, contract: Contract, structured: bool) -> FormulaPlan | None:
     """How a screen judges it; None where it cannot."""
     try:
         return problem.plan(contract, structured)

@@ -99,7 +99,7 @@ class _Group(ABC):
             if len({value.hex() for value in values}) > 1:  # zeros of both signs are two
                 column = np.repeat(values, [part.places for part in self.parts])
                 columns[name] = column.reshape(-1, *(1 for _ in self.widest[1:]))
-        return Joined(self.parts, self.lengths(self.problems), columns, self.outputs, isinstance(self, _Beside))
+        return Joined(self.parts, self.lengths(self.problems), columns, self.outputs, isinstance(self, _BesideGroup))
 
     def tensors(self) -> Mapping[str, NDArray[Any]]:
         """Those of all problems."""
@@ -162,7 +162,7 @@ class _Rows(_Group):
         return arrays[0] if lengths is None and len(arrays) == 1 else rows_of(arrays, lengths)
 
 
-class _Beside(_Group):
+class _BesideGroup(_Group):
     """Problems whose rows depend on each other lie beside each other."""
 
     def lengths(self, problems: Sequence[FormulaProblem]) -> Extents:
@@ -210,7 +210,7 @@ def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
                 key = _key(problem, structured, query[0])
                 known.setdefault(key, []).append((problem, structured, query, at, place))
     for asks in known.values():
-        kind = _Rows if asks[0][0].plain.separate else _Beside
+        kind = _Rows if asks[0][0].plain.separate else _BesideGroup
         group: _Group = kind()
         for problem, structured, query, at, place in sorted(asks, key=lambda ask: ask[0].in_order):
             if group.problems and not group.takes(problem):

@@ -20,7 +20,7 @@ from oracles.formula.exact.rigorous import Near, Rigorous, UncertainError
 from oracles.formula.trace import FormulaError, Node
 from oracles.lazy import lazy
 from oracles.rounding import round_to
-from oracles.tiers.plan import Plan, Site
+from oracles.tiers.plan import FormulaPlan, Site
 
 _ROOM = 4.0
 """Kernels' values lie so near to exact ones that these overflow first, if they have that much less room."""
@@ -36,7 +36,7 @@ class Nearest:
     """What the outputs of one problem are, each rounded once from its exact value."""
 
     inputs: Inputs
-    plan: Plan
+    plan: FormulaPlan
     shapes: Mapping[str, tuple[int, ...]]
     """The shapes of outputs, with one element in dimensions that they do not have."""
     _rounded: dict[tuple[Node, Format], NDArray[np.float64] | None] = field(default_factory=dict)
@@ -45,17 +45,17 @@ class Nearest:
         with np.errstate(all="ignore"), suppress(UncertainError, FormulaError):
             self._fill()
 
-    def conforms(self, plan: Plan, values: Mapping[str, F64]) -> bool:
+    def conforms(self, plan: FormulaPlan, values: Mapping[str, F64]) -> bool:
         """Whether outputs certainly are these; `plan`: of a contract whose roundings are the same."""
         if not self.values or any(self.largest[node] * _ROOM >= plan.dtype(node).limit for node in self.largest):
             return False
         return all(self._is(self.rounded(plan, name), values[name]) for name in plan.outputs)
 
-    def centre(self, plan: Plan, name: str) -> float:
+    def centre(self, plan: FormulaPlan, name: str) -> float:
         """Return the centre of the first element of an output."""
         return float(self.values[plan.made(name)].value.flat[0])
 
-    def rounded(self, plan: Plan, name: str) -> F64 | None:
+    def rounded(self, plan: FormulaPlan, name: str) -> F64 | None:
         """An output; None where an element's exact value may round to several numbers, or overflows."""
         right = self._right(plan.made(name), judged(plan.outputs[name])) if self.values else None
         return None if right is None else np.broadcast_to(right, self.shapes[name])

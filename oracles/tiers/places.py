@@ -17,7 +17,7 @@ from oracles.formula.affine.forms import Form
 from oracles.formula.exact.ranking import dense, order_of
 from oracles.formula.node import EITHER, LAST
 from oracles.precise import Bounds
-from oracles.ranks import Ranks, Window, exactly, window_of
+from oracles.ranks import Ranks, RankWindow, exactly, window_of
 from oracles.tiers.values import OutputValues
 
 
@@ -71,14 +71,14 @@ def bounds_of(outputs: OutputValues, output: str, at: Sequence[int], kept: Form,
     return Bounds(dtype, centre, low, high, integer=True, members=members, vanished=vanished)
 
 
-class Row(NamedTuple):
+class RowOrder(NamedTuple):
     """The exact order of the elements along an axis, and the ranks that kernels may give them."""
 
     order: list[int]
-    window: Window
+    window: RankWindow
 
 
-def _row(outputs: OutputValues, output: str, place: Mapping[str, int], ranks: Ranks) -> tuple[Row, int]:
+def _row(outputs: OutputValues, output: str, place: Mapping[str, int], ranks: Ranks) -> tuple[RowOrder, int]:
     """What all ranks along an axis have in common, and the rank that is asked for."""
     exact, node = outputs.exactly(output)
     while node.kind == "point":
@@ -100,14 +100,14 @@ def _row(outputs: OutputValues, output: str, place: Mapping[str, int], ranks: Ra
     return outputs.rows[key], rank
 
 
-def _ordered(values: Sequence[mpmath.mpf], far: F64, ties: float) -> Row:
+def _ordered(values: Sequence[mpmath.mpf], far: F64, ties: float) -> RowOrder:
     keys = dense(values)
     order = order_of(keys, 0, last=ties == LAST)
     if not far.any():
-        return Row(order.tolist(), exactly(order, 0) if ties != EITHER else window_of(keys, keys, 0))
+        return RowOrder(order.tolist(), exactly(order, 0) if ties != EITHER else window_of(keys, keys, 0))
     ends = [value + side * each for side in (-1, 1) for value, each in zip(values, far.tolist(), strict=True)]
     low, high = np.split(dense(ends), 2)
-    return Row(order.tolist(), window_of(low, high, 0))
+    return RowOrder(order.tolist(), window_of(low, high, 0))
 
 
 def _element(value: mpmath.mpf) -> mpmath.mpf:

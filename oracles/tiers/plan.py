@@ -16,7 +16,7 @@ from oracles.budget import sum_budget
 from oracles.doubledouble import F64
 from oracles.dtypes import DOUBLE, FORMATS, Format, form, judged
 from oracles.formula.affine.forms import DUST
-from oracles.formula.contract import Contract, Point
+from oracles.formula.contract import Contract, RoundingPoint
 from oracles.formula.exact.counts import counted
 from oracles.formula.node import SELECTS
 from oracles.formula.trace import Kind, Node, Trace, ordered
@@ -27,7 +27,7 @@ from oracles.summation import is_biased
 ERROR, WORST, TINY, LIMIT, LAST, SINK = range(6)
 """The numbers of a node: the error of its rounding, or of its sum; that of the sum in the worst case; the smallest and
 the largest magnitudes for which they hold; the error of its rounding where that is the output's own; how large its sink
-(`Plan.sinks`) must be where it is smaller than that."""
+(`FormulaPlan.sinks`) must be where it is smaller than that."""
 ROOM = 4.0
 """Magnitudes keep this factor from where they overflow, and half of it from where they underflow: no value strays so
 far."""
@@ -37,7 +37,7 @@ _NOTHING = 2.0**56
 
 
 @dataclass(frozen=True)
-class Value:
+class PlannedValue:
     """What is known of a node beforehand."""
 
     dtype: Format
@@ -52,7 +52,7 @@ Site = tuple[Node, int | None]
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class FormulaPlan:
     """A formula under a settled contract, for operands of certain dtypes, where its errors are in proportion."""
 
     trace: Trace
@@ -63,7 +63,7 @@ class Plan:
     outputs: Mapping[str, str]
     zeros: frozenset[str]
     """Parameters that are zero."""
-    values: dict[Node, Value] = field(default_factory=dict)
+    values: dict[Node, PlannedValue] = field(default_factory=dict)
     rounded: dict[Site, Format] = field(default_factory=dict)
     """What every kernel rounds alike, or as a point says."""
     same: dict[Node, Node] = field(default_factory=dict)
@@ -157,7 +157,7 @@ class Plan:
         exact = node.kind != "point" or self.values[node.args[0]].exact
         return place is None and exact and self.rounded[site].infinities
 
-    def pointed(self, node: Node) -> Point | None:
+    def pointed(self, node: Node) -> RoundingPoint | None:
         """What happens at a point."""
         return self.contract.point(self.trace.names.get(node.args[0], ""))
 
@@ -226,7 +226,7 @@ class _Apart(Exception):  # noqa: N818 (no error)
     """Which number of a dtype kernels have depends on their errors."""
 
 
-def planned(plan: Plan) -> Plan | None:
+def planned(plan: FormulaPlan) -> FormulaPlan | None:
     """The plan with all that it is made of; None where a rounding on the way depends on errors before it."""
     trace = plan.trace
     if any(node.kind in SELECTS for node in trace.nodes):
@@ -247,19 +247,19 @@ def planned(plan: Plan) -> Plan | None:
     return plan
 
 
-def _known(plan: Plan, node: Node) -> Value:
+def _known(plan: FormulaPlan, node: Node) -> PlannedValue:
     kind, dtype = node.kind, plan.dtype(node)
     if kind in ("constant", "parameter", "extent"):
         power = kind == "constant" and abs(math.frexp(node.value)[0]) in (0.0, 0.5)
         if node.low:
             raise _Apart
-        return Value(DOUBLE, 1 if power else DOUBLE.precision, True, node.value >= 0)
+        return PlannedValue(DOUBLE, 1 if power else DOUBLE.precision, True, node.value >= 0)
     if kind in ("tensor", "position"):
         stored = FORMATS.get(plan.tensors.get(node.label, ""))
         dtype = stored or DOUBLE
         if OUTER not in node.dims or stored is None:
             plan.apart.append(node)
-        return Value(dtype, dtype.precision, True, False)
+        return PlannedValue(dtype, dtype.precision, True, False)
     if kind == "point":
         return _pointed(plan, node)
     if kind not in _FAMILY and not (kind == "function" and node.function.power):
@@ -267,7 +267,7 @@ def _known(plan: Plan, node: Node) -> Value:
     if node.is_exact:
         args = [plan.values[arg] for arg in node.args]
         dtype = max((each.dtype for each in args), key=lambda each: each.precision)
-        return Value(dtype, max(each.bits for each in args), False, False)
+        return PlannedValue(dtype, max(each.bits for each in args), False, False)
     args = [_taken(plan, node, place, dtype) for place in range(len(node.args))]
     exact = all(each.exact for each in args)
     positive = all(each.positive for each in args)
@@ -277,16 +277,16 @@ def _known(plan: Plan, node: Node) -> Value:
         bits = [each.bits for each in args]
         both = sum(bits) if min(bits) > 1 else max(bits)
         positive |= node.args[0] is node.args[1]
-        return Value(dtype, min(both, dtype.precision), exact and both <= dtype.precision, positive)
+        return PlannedValue(dtype, min(both, dtype.precision), exact and both <= dtype.precision, positive)
     if kind in ("add", "subtract"):
         return _added(plan, node, args, positive)
     of_elements = bool(node.args) and len(node.args[0].dims) == len(plan.trace.dims)
     if (kind == "sum" and (OUTER in node.over or not of_elements)) or (kind != "divide" and not positive):
         plan.apart.append(node)
-    return Value(dtype, dtype.precision, False, positive)
+    return PlannedValue(dtype, dtype.precision, False, positive)
 
 
-def _added(plan: Plan, node: Node, args: Sequence[Value], positive: bool) -> Value:
+def _added(plan: FormulaPlan, node: Node, args: Sequence[PlannedValue], positive: bool) -> PlannedValue:
     """Two operands are rounded alike by every kernel; of sums that kernels round in their own ways none may cancel."""
     dtype = plan.dtype(node)
     if plan.contract.addend != "last" and not plan.trace.started.isdisjoint(node.args):
@@ -294,7 +294,7 @@ def _added(plan: Plan, node: Node, args: Sequence[Value], positive: bool) -> Val
     if any(arg.args for arg in node.args) or not (args[0].exact and args[1].exact):
         if len(node.dims) == len(plan.trace.dims) or not positive:
             plan.apart.append(node)
-        return Value(dtype, dtype.precision, False, positive)
+        return PlannedValue(dtype, dtype.precision, False, positive)
     for zero, place in ((0, 1), (1, 0)):
         arg = node.args[zero]
         nothing = arg.label in plan.zeros if arg.kind == "parameter" else arg.kind == "constant" and not arg.value
@@ -302,12 +302,12 @@ def _added(plan: Plan, node: Node, args: Sequence[Value], positive: bool) -> Val
             plan.same[node] = node.args[place]
             return args[place]
     if dtype is DOUBLE:
-        return Value(dtype, dtype.precision, False, positive)
+        return PlannedValue(dtype, dtype.precision, False, positive)
     plan.rounded[node, None] = dtype
-    return Value(dtype, dtype.precision, True, positive)
+    return PlannedValue(dtype, dtype.precision, True, positive)
 
 
-def _pointed(plan: Plan, node: Node) -> Value:
+def _pointed(plan: FormulaPlan, node: Node) -> PlannedValue:
     (arg,) = node.args
     value, point = plan.values[arg], plan.pointed(node)
     if point is None or ((value.exact or not point.always) and _holds(value, point.dtype)):
@@ -315,7 +315,7 @@ def _pointed(plan: Plan, node: Node) -> Value:
     dtype = point.dtype
     if not point.always:
         plan.apart.append(node)
-        return Value(value.dtype, value.bits, False, value.positive)
+        return PlannedValue(value.dtype, value.bits, False, value.positive)
     if not value.exact and _holds(value, dtype):
         if plan.dtype(arg) is dtype:
             raise _Apart  # numbers so near to each other that errors decide which
@@ -323,10 +323,10 @@ def _pointed(plan: Plan, node: Node) -> Value:
     if dtype is DOUBLE:
         raise _Apart
     plan.rounded[node, None] = dtype
-    return Value(dtype, min(value.bits, dtype.precision), True, value.positive)
+    return PlannedValue(dtype, min(value.bits, dtype.precision), True, value.positive)
 
 
-def _taken(plan: Plan, node: Node, place: int, dtype: Format) -> Value:
+def _taken(plan: FormulaPlan, node: Node, place: int, dtype: Format) -> PlannedValue:
     """An argument as the node takes it."""
     arg = node.args[place]
     value = plan.values[arg]
@@ -337,8 +337,8 @@ def _taken(plan: Plan, node: Node, place: int, dtype: Format) -> Value:
     if arg.dims:
         plan.apart.append(node)
     plan.rounded[node, place] = dtype
-    return Value(dtype, min(value.bits, dtype.precision), True, value.positive)
+    return PlannedValue(dtype, min(value.bits, dtype.precision), True, value.positive)
 
 
-def _holds(value: Value, dtype: Format) -> bool:
+def _holds(value: PlannedValue, dtype: Format) -> bool:
     return value.bits <= dtype.precision and value.dtype.emin >= dtype.emin and value.dtype.max <= dtype.max

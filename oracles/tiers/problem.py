@@ -31,7 +31,7 @@ from oracles.problem import Problem, ProblemError
 from oracles.rounding import name_of
 from oracles.tiers.conformance import Conformance
 from oracles.tiers.near import Nearest
-from oracles.tiers.plan import Plan, planned
+from oracles.tiers.plan import FormulaPlan, planned
 from oracles.tiers.reading import Reading, reading
 from oracles.tiers.union import Union, joined
 from oracles.tiers.values import dependent
@@ -110,7 +110,7 @@ class FormulaProblem:
         found = (np.abs(array.astype(np.float64)).max() for array in self.problem.inputs.values())
         return float(np.max([0.0, *found]))  # unlike Python's, it is NaN where one is
 
-    def plan(self, contract: Contract, structured: bool) -> Plan | None:
+    def plan(self, contract: Contract, structured: bool) -> FormulaPlan | None:
         """How a screen judges it; None where it cannot."""
         if len(self.read(contract)) > 1:  # by what the tensors hold, which others that share the plans do not
             return None
@@ -119,22 +119,22 @@ class FormulaProblem:
             plans[contract] = self._planned(contract, structured)
         return plans[contract]
 
-    def _planned(self, contract: Contract, structured: bool) -> Plan | None:
+    def _planned(self, contract: Contract, structured: bool) -> FormulaPlan | None:
         (reading,) = self.read(contract)
         if not all(self.arrangement.sizes.values()):
             return None
         (tensors, outputs, zeros), settled = self._screened, self.settled(contract)
-        return planned(Plan(reading.trace, settled, structured, dict(tensors), dict(outputs), frozenset(zeros)))
+        return planned(FormulaPlan(reading.trace, settled, structured, dict(tensors), dict(outputs), frozenset(zeros)))
 
     @lazy
-    def _plans(self) -> Sequence[dict[Contract, Plan | None]]:
+    def _plans(self) -> Sequence[dict[Contract, FormulaPlan | None]]:
         """By contract, of what is not structured and of what is. Problems that have elements and are screened alike
         share them."""
         has_elements = all(self.arrangement.sizes.values())
         keys = ((has_elements, structured, self._screened) for structured in (False, True))
         return [self.plain.plans.setdefault(key, {}) for key in keys]
 
-    def nearest(self, plan: Plan) -> Nearest:
+    def nearest(self, plan: FormulaPlan) -> Nearest:
         """Its outputs, rounded once from their exact values."""
         key = id(plan.trace), plan.key, plan.contract.denormals != "preserve"
         if key not in self._nearest:

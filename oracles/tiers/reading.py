@@ -16,7 +16,7 @@ from oracles.lazy import lazy
 from oracles.op import Op
 from oracles.operand import OUTER
 from oracles.problem import ProblemError
-from oracles.tiers.plan import Plan
+from oracles.tiers.plan import FormulaPlan
 
 _SCALED: tuple[Kind, ...] = ("welford_mean", "welford_squares", "online", "online_dot")
 """How often these are scaled again depends on the order too."""
@@ -31,7 +31,7 @@ class Reading:
     """Whether no value depends on another row."""
 
     @lazy
-    def plans(self) -> dict[Hashable, dict[Contract, Plan | None]]:
+    def plans(self) -> dict[Hashable, dict[Contract, FormulaPlan | None]]:
         """The plans of screens by contract, whatever its algorithm is, and first by all else that they depend on."""
         return {}
 

@@ -24,7 +24,7 @@ from oracles.rounding import half_gap_of, half_gaps
 from oracles.tiers.centres import Centres
 from oracles.tiers.grouping import Group, groups_of, plan_of
 from oracles.tiers.joined import Answer, Asked, Received
-from oracles.tiers.plan import ERROR, LIMIT, SINK, TINY, WORST, Plan
+from oracles.tiers.plan import ERROR, LIMIT, SINK, TINY, WORST, FormulaPlan
 from oracles.tiers.problem import FormulaProblem
 from oracles.tiers.relative import RowBounds
 
@@ -115,7 +115,7 @@ class _Decided:
         return self.of_ask.spread(np.array([node in ask.plan.exact for ask in self.asks]))
 
     @lazy
-    def plans(self) -> Sequence[Plan]:
+    def plans(self) -> Sequence[FormulaPlan]:
         """Each once."""
         return [*{id(ask.plan): ask.plan for ask in self.asks}.values()]
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from oracles.breakdown import Number, digits
+from oracles.breakdown import ShownNumber, digits
 from oracles.budget import CONFIDENCE, Term, sum_budget
 from oracles.doubledouble import F64
 from oracles.dtypes import DOUBLE, Format, form
 from oracles.formula.affine.budget import Budget
 from oracles.formula.affine.errors import more
 from oracles.formula.affine.forms import Form
-from oracles.formula.affine.read import Read
+from oracles.formula.affine.read import ReadFormula
 from oracles.formula.contract import Contract
 from oracles.formula.trace import REDUCTIONS, Node, Trace, ordered
 from oracles.lazy import lazy
@@ -39,10 +39,10 @@ class Alone(Budget):
         exact = Contract(DOUBLE.name, sums=self.contract.sums, fused=self.contract.fused)
         return Budget(self.inputs, exact, self.structured)
 
-    def _form(self, read: Read, node: Node) -> Form:
+    def _form(self, read: ReadFormula, node: Node) -> Form:
         return self._rounding_too(node, self._quiet._form(self._left(read, node), node), last=False)
 
-    def _unrounded(self, read: Read, node: Node) -> Form:
+    def _unrounded(self, read: ReadFormula, node: Node) -> Form:
         return self._rounding_too(node, self._quiet._unrounded(self._left(read, node), node), last=True)
 
     def _rounding_too(self, node: Node, carried: Form, *, last: bool) -> Form:
@@ -53,9 +53,9 @@ class Alone(Budget):
         if node.kind == "point":
             if (point := self.whole.pointed(node)) is None or point.always:
                 return carried
-            own = self.whole._form(Read({arg: _exactly(forms[arg]) for arg in node.args}), node)
+            own = self.whole._form(ReadFormula({arg: _exactly(forms[arg]) for arg in node.args}), node)
             return more(carried, own.spread) if own.spread.any() else carried
-        exact = Read({each: _exactly(forms[each]) for each in ordered(node.args)})
+        exact = ReadFormula({each: _exactly(forms[each]) for each in ordered(node.args)})
         own = self.whole.operated(exact, node, last=last)
         return more(carried, own.spread) if own.spread.any() else carried
 
@@ -65,14 +65,14 @@ class Alone(Budget):
         outputs = self.inputs.trace.outputs.values()
         return node in self.whole.within and len(self.inputs.trace.uses[node]) == 1 and node not in outputs
 
-    def _left(self, read: Read, node: Node) -> Read:
+    def _left(self, read: ReadFormula, node: Node) -> ReadFormula:
         """What a node takes: where all kernels' values lie between numbers of a dtype, that share of the errors which
         this leaves of all of them."""
         assert self.whole is not None
         places = [place for place in range(len(node.args)) if (node, place) in self.whole.read.held]
         if not places:
             return read
-        found = Read(dict(read.forms))
+        found = ReadFormula(dict(read.forms))
         for place in places:
             before = self.whole.forms[node.args[place]].spread
             after = self.whole.forms[node] if node.kind == "point" else self.whole._taken(self.whole.read, node)[place]
@@ -178,7 +178,7 @@ class Element:
         if node.kind == "point":
             point = budget.pointed(node)
             return "" if point is None or point.always else f" or not, to {point.dtype.name}"
-        read = Read({each: _exactly(budget.forms[each]) for each in ordered(node.args)})
+        read = ReadFormula({each: _exactly(budget.forms[each]) for each in ordered(node.args)})
         with np.errstate(all="ignore"):
             own = budget.operated(read, node)
         share = self._relative(own.centre, own.spread) / u
@@ -231,7 +231,7 @@ class Element:
                 own = float(
                     values[tuple(self._places.get(dim, 0) if dim in node.dims else 0 for dim in inputs.trace.dims)]
                 )
-                number = Number(own, bits(own, form(NAMES.get(stored, DOUBLE.name))))
+                number = ShownNumber(own, bits(own, form(NAMES.get(stored, DOUBLE.name))))
                 said.append(str(int(own)) if stored.kind in "biu" else str(number))
             if over := self._added(node):
                 said.append(_span(self._of(values, over), " and ".join(over)))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.references.jaxprs.tracing import Equation, Number, Program, opened, program, traced
+from fuzz.references.jaxprs.tracing import Equation, TracedNumber, TracedProgram, opened, program, traced
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 """It is run once or twice with each set of extents: most time goes into compiling it."""
@@ -58,7 +58,7 @@ Step = Callable[[Equation, Sequence[Any]], Sequence[Any]]
 """What comes of an equation and its operands."""
 
 
-def run(made: Program, *inputs: Any) -> tuple[Any, ...]:
+def run(made: TracedProgram, *inputs: Any) -> tuple[Any, ...]:
     """Return the outputs of a program, all floats as float64."""
     return evaluated(made, _exactly, *inputs)
 
@@ -67,7 +67,7 @@ def _exactly(each: Equation, given: Sequence[Any]) -> Sequence[Any]:
     return found_by(each, given, _exactly)
 
 
-def evaluated(made: Program, step: Step, *inputs: Any) -> tuple[Any, ...]:
+def evaluated(made: TracedProgram, step: Step, *inputs: Any) -> tuple[Any, ...]:
     """Return the outputs of a program whose equations are evaluated by `step`, all floats as float64."""
     import jax.numpy as jnp
 
@@ -75,8 +75,8 @@ def evaluated(made: Program, step: Step, *inputs: Any) -> tuple[Any, ...]:
     known = {at: jnp.asarray(each, kind) for at, each, kind in zip(made.inputs, inputs, kinds, strict=True)}
     known |= {at: jnp.asarray(value, _wide(str(value.dtype))) for at, value in made.constants.items()}
 
-    def of(operand: int | Number) -> Any:
-        if isinstance(operand, Number):
+    def of(operand: int | TracedNumber) -> Any:
+        if isinstance(operand, TracedNumber):
             return jnp.asarray(operand.value, _wide(operand.dtype))
         return known[operand]
 

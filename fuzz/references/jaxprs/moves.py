@@ -114,7 +114,7 @@ def _split(reader: Reader, args: Sequence[Any], axis: int, **_: object) -> Seque
     return found
 
 
-class Columns(tuple[Value, ...]):
+class PlaceColumns(tuple[Value, ...]):
     """Places along several dimensions, side by side: what JAX gathers by."""
 
     __slots__ = ()
@@ -124,7 +124,7 @@ class Columns(tuple[Value, ...]):
 def _concatenate(reader: Reader, args: Sequence[Any], dimension: int) -> Any:
     is_last = dimension == args[0].rank - 1
     if "int" in reader.step.dtype and is_last and all(not each.axes[dimension] for each in args):
-        return Columns(args)
+        return PlaceColumns(args)
     found: Value = joined(reader, args, dimension)
     return found
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 from fuzz.references.dims import ONE, Axis, Dim, Pair, UnreadableError
 from fuzz.references.elementwise import where
 from fuzz.references.jaxprs.elementwise import along, both, primitive
-from fuzz.references.jaxprs.moves import Columns, extent_at, own_axes
+from fuzz.references.jaxprs.moves import PlaceColumns, extent_at, own_axes
 from fuzz.references.lines import is_number, template
 from fuzz.references.maps import linear, single, taken_at, with_axis
 from fuzz.references.pieces import at_start, part
@@ -112,7 +112,7 @@ def _dynamic_update_slice(reader: Reader, args: Sequence[Any], **_: object) -> V
 
 def _columns(indices: Any, count: int) -> Sequence[Value]:
     """The places along each dimension, without the axis on which they lie side by side."""
-    found = [*indices] if isinstance(indices, Columns) else [indices]
+    found = [*indices] if isinstance(indices, PlaceColumns) else [indices]
     if len(found) != count or any(each.axes[-1] for each in found):
         raise UnreadableError("takes places from a table of them: write each dimension's by itself")
     return [replace(each, axes=each.axes[:-1]) for each in found]

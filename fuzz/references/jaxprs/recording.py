@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fuzz.references.dims import Pair, UnreadableError
-from fuzz.references.jaxprs.tracing import Equation, Number, Program, program
+from fuzz.references.jaxprs.tracing import Equation, TracedNumber, TracedProgram, program
 from fuzz.references.recording import Recording, Step, Two, Use
 from fuzz.references.scope import TURNS
 
@@ -27,20 +27,20 @@ def difference(one: Equation, other: Equation) -> str:
 
 
 @dataclass
-class Turn:
+class LoopTurn:
     """One turn of a loop, in both programs."""
 
-    first: Program
-    second: Program
-    ends: Mapping[int, int | Number]
+    first: TracedProgram
+    second: TracedProgram
+    ends: Mapping[int, int | TracedNumber]
     """What it makes for the next one, of each that it has of the one before."""
     done: set[int] = field(default_factory=set)
     """The ends that are known."""
 
-    def second_end(self, number: int) -> Number:
+    def second_end(self, number: int) -> TracedNumber:
         """Return an end that is a number, in the second program."""
         found = self.second.outputs[[*self.ends].index(number)]
-        assert isinstance(found, Number)
+        assert isinstance(found, TracedNumber)
         return found
 
     def before(self, number: int) -> set[int]:
@@ -51,7 +51,7 @@ class Turn:
                 found |= {*each.given}
         return {each for each in self.ends if each in found}
 
-    def made_for(self, end: int | Number) -> Iterator[tuple[Equation, Equation]]:
+    def made_for(self, end: int | TracedNumber) -> Iterator[tuple[Equation, Equation]]:
         """The equations that an end is made by."""
         wanted = {end}
         for each in reversed(self.first.equations):
@@ -119,7 +119,7 @@ class _Recorder:
         if "int" in first[1]:
             self._places.add(number)
 
-    def read(self, first: Program, second: Program) -> Iterator[Known]:
+    def read(self, first: TracedProgram, second: TracedProgram) -> Iterator[Known]:
         """Record all equations, and return the outputs."""
         for number in first.constants:
             shape, dtype = first.shapes[number]
@@ -135,10 +135,10 @@ class _Recorder:
         for mine, theirs in zip(first.outputs, second.outputs, strict=True):
             yield self._operand(mine, theirs)
 
-    def _operand(self, mine: int | Number, theirs: int | Number) -> Known:
+    def _operand(self, mine: int | TracedNumber, theirs: int | TracedNumber) -> Known:
         if isinstance(mine, int):
             return self._known[mine]
-        assert isinstance(theirs, Number)
+        assert isinstance(theirs, TracedNumber)
         return _either(mine.value, theirs.value)
 
     def _step(
@@ -225,7 +225,7 @@ class _Recorder:
         every = slice(consts + carried, None)
         for number, known, operand in zip(first.inputs[every], given[every], one.given[every], strict=True):
             self._each(first, second, number, known, operand, at, reverse=reverse)
-        turn = Turn(first, second, dict(zip(first.inputs[consts : consts + carried], first.outputs, strict=False)))
+        turn = LoopTurn(first, second, dict(zip(first.inputs[consts : consts + carried], first.outputs, strict=False)))
         waiting = dict(zip(turn.ends, given[consts : consts + carried], strict=True))
         for number in [*waiting]:
             if self._counts(turn, number, waiting[number], turns, at) and not reverse:
@@ -251,7 +251,15 @@ class _Recorder:
         return self._step("lax.rev", {"args": [known], "dimensions": (0,)}, [shape], dtype, at)
 
     def _each(
-        self, first: Program, second: Program, number: int, known: Known, mine: int | Number, at: Any, *, reverse: bool
+        self,
+        first: TracedProgram,
+        second: TracedProgram,
+        number: int,
+        known: Known,
+        mine: int | TracedNumber,
+        at: Any,
+        *,
+        reverse: bool,
     ) -> None:
         """What a turn has of a table."""
         (shape, dtype), other = first.shapes[number], second.shapes[number][0]
@@ -263,11 +271,11 @@ class _Recorder:
         if mine in self._places:
             self._places.add(number)
 
-    def _counts(self, turn: Turn, number: int, start: Known, turns: Use, at: Any) -> bool:
+    def _counts(self, turn: LoopTurn, number: int, start: Known, turns: Use, at: Any) -> bool:
         """Whether what a turn has of the one before is the number of turns so far: then it is noted."""
         shape, dtype = turn.first.shapes[number]
         made = [each for each in turn.first.equations if each.made == (turn.ends[number],) and each.name == "add"]
-        by_one = [each for each in made for more in each.given if isinstance(more, Number) and more.value == 1]
+        by_one = [each for each in made for more in each.given if isinstance(more, TracedNumber) and more.value == 1]
         if shape or "int" not in dtype or isinstance(start, Use) or not any(number in each.given for each in by_one):
             return False
         self._known[number] = self._step("lax.add", {"args": [turns, start]}, [()], dtype, at)
@@ -275,7 +283,7 @@ class _Recorder:
             self._places.add(number)
         return True
 
-    def _recurrence(self, turn: Turn, number: int, start: Known, turns: Use, at: Any) -> None:
+    def _recurrence(self, turn: LoopTurn, number: int, start: Known, turns: Use, at: Any) -> None:
         """What all turns make of something, from what the turns before made, and then what that was."""
         (shape, dtype), other, end = turn.first.shapes[number], turn.second.shapes[number][0], turn.ends[number]
         pair = tuple(zip(shape, other, strict=True))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fuzz.references.dims import MisnamedError, UnreadableError
-from fuzz.references.tracing import RETURNS_NONE, Place
+from fuzz.references.tracing import RETURNS_NONE, CodePlace
 
 _CALLS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 """The parameters of an equation that are what it calls."""
@@ -23,7 +23,7 @@ CAST = "convert_element_type"
 
 
 @dataclass(frozen=True)
-class Number:
+class TracedNumber:
     """A number among the operands of an equation."""
 
     value: float | int | bool
@@ -35,16 +35,16 @@ class Equation:
     """One primitive."""
 
     name: str
-    given: tuple[int | Number, ...]
+    given: tuple[int | TracedNumber, ...]
     """Its operands: what an equation made, by its number."""
     made: tuple[int, ...]
     shapes: tuple[tuple[int, ...], ...]
     """Those of what it makes."""
     dtypes: tuple[str, ...]
     params: Mapping[str, Any]
-    places: tuple[Place, ...]
+    places: tuple[CodePlace, ...]
     primitive: Any
-    bodies: tuple[Program, ...] = ()
+    bodies: tuple[TracedProgram, ...] = ()
 
     @property
     def constants_and_carried(self) -> tuple[int, int]:
@@ -57,12 +57,12 @@ class Equation:
 
 
 @dataclass(frozen=True)
-class Program:
+class TracedProgram:
     """A function of arrays."""
 
     inputs: tuple[int, ...]
     equations: tuple[Equation, ...]
-    outputs: tuple[int | Number, ...]
+    outputs: tuple[int | TracedNumber, ...]
     constants: Mapping[int, Any] = field(default_factory=dict)
     """The arrays that it has from elsewhere."""
     names: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class Program:
     """The shape and the dtype of inputs and constants."""
 
 
-def program(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...], str]]) -> Program:
+def program(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...], str]]) -> TracedProgram:
     """Return what a function does with arrays of these shapes and dtypes; its numbers are those that it is written
     with, as far as the same function of float64 says them. Raises UnreadableError."""
     import jax
@@ -85,7 +85,7 @@ def program(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...],
     return _with_numbers(own, exact)
 
 
-def opened(closed: Any) -> Program:
+def opened(closed: Any) -> TracedProgram:
     """Return a jaxpr as a program."""
     return _Flattening().program(closed)
 
@@ -94,7 +94,7 @@ def _widest(dtype: str) -> str:
     return "float64" if "float" in dtype else dtype
 
 
-def _program(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...], str]]) -> Program:
+def _program(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...], str]]) -> TracedProgram:
     closed, keys = traced(call, specs)
     return replace(_Flattening().program(closed), names=tuple(keys))
 
@@ -135,7 +135,7 @@ def _why(error: Exception) -> str:
     trace, place = error.__traceback__, None
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        place = place if is_library(file) else Place(file, trace.tb_lineno)
+        place = place if is_library(file) else CodePlace(file, trace.tb_lineno)
         trace = trace.tb_next
     where = f" ({place})" if place is not None else ""
     if isinstance(error, jax.errors.TracerArrayConversionError):
@@ -161,9 +161,9 @@ class _Flattening:
     def __init__(self) -> None:
         self._count = 0
 
-    def program(self, closed: Any, places: tuple[Place, ...] = ()) -> Program:
+    def program(self, closed: Any, places: tuple[CodePlace, ...] = ()) -> TracedProgram:
         """Return a closed jaxpr's program."""
-        known, jaxpr, shapes = dict[Any, int | Number](), closed.jaxpr, dict[int, tuple[tuple[int, ...], str]]()
+        known, jaxpr, shapes = dict[Any, int | TracedNumber](), closed.jaxpr, dict[int, tuple[tuple[int, ...], str]]()
         constants, inputs = dict[int, Any](), list[int]()
         for var, value in zip(jaxpr.constvars, closed.consts, strict=True):
             if np.ndim(value) == 0 and hasattr(value, "dtype"):
@@ -178,15 +178,15 @@ class _Flattening:
                 shapes[number] = tuple(var.aval.shape), str(var.aval.dtype)
         equations = [*self._equations(jaxpr, known, places, constants, shapes)]
         outputs = tuple(_known(known, each) for each in jaxpr.outvars)
-        return Program(tuple(inputs), tuple(equations), outputs, constants, shapes=shapes)
+        return TracedProgram(tuple(inputs), tuple(equations), outputs, constants, shapes=shapes)
 
-    def _new(self, known: dict[Any, int | Number], var: Any) -> int:
+    def _new(self, known: dict[Any, int | TracedNumber], var: Any) -> int:
         self._count += 1
         known[var] = self._count
         return self._count
 
     def _equations(
-        self, jaxpr: Any, known: dict[Any, int | Number], outer: tuple[Place, ...], constants: dict[int, Any],
+        self, jaxpr: Any, known: dict[Any, int | TracedNumber], outer: tuple[CodePlace, ...], constants: dict[int, Any],
         shapes: dict[int, tuple[tuple[int, ...], str]],
     ) -> Iterator[Equation]:  # fmt: skip
         for eqn in jaxpr.eqns:
@@ -206,10 +206,10 @@ class _Flattening:
             )  # fmt: skip
 
     def _called(
-        self, eqn: Any, called: Any, known: dict[Any, int | Number], places: tuple[Place, ...],
+        self, eqn: Any, called: Any, known: dict[Any, int | TracedNumber], places: tuple[CodePlace, ...],
         constants: dict[int, Any], shapes: dict[int, tuple[tuple[int, ...], str]],
     ) -> Iterator[Equation]:  # fmt: skip
-        inner, own = _open(called), dict[Any, int | Number]()
+        inner, own = _open(called), dict[Any, int | TracedNumber]()
         for var, value in zip(inner.constvars, getattr(called, "consts", ()), strict=True):
             if np.ndim(value) == 0 and hasattr(value, "dtype"):
                 own[var] = _number(value, var.aval)
@@ -243,22 +243,22 @@ def _file(jaxpr: Any) -> str:
     return str(said).rpartition(" at ")[2].rpartition(":")[0]
 
 
-def _known(known: Mapping[Any, int | Number], var: Any) -> int | Number:
+def _known(known: Mapping[Any, int | TracedNumber], var: Any) -> int | TracedNumber:
     return _number(var.val, var.aval) if hasattr(var, "val") else known[var]
 
 
-def _number(value: Any, aval: Any) -> Number:
-    return Number(np.asarray(value).item(), str(aval.dtype))
+def _number(value: Any, aval: Any) -> TracedNumber:
+    return TracedNumber(np.asarray(value).item(), str(aval.dtype))
 
 
-def _places(eqn: Any) -> Iterator[Place]:
+def _places(eqn: Any) -> Iterator[CodePlace]:
     trace = getattr(eqn.source_info, "traceback", None)
     for frame in trace.frames if trace is not None else ():
         if not is_library(frame.file_name):
-            yield Place(frame.file_name, frame.line_num)
+            yield CodePlace(frame.file_name, frame.line_num)
 
 
-def _with_numbers(own: Program, exact: Program) -> Program:
+def _with_numbers(own: TracedProgram, exact: TracedProgram) -> TracedProgram:
     """A program with the numbers that it is written with: in f32 it has them rounded."""
     mine = [each for each in own.equations if each.name != CAST]
     theirs = [each for each in exact.equations if each.name != CAST]
@@ -277,11 +277,11 @@ def _with_numbers(own: Program, exact: Program) -> Program:
     return replace(own, equations=tuple(equations), outputs=outputs)
 
 
-def _written(mine: int | Number, theirs: int | Number) -> int | Number:
-    if not isinstance(mine, Number) or not isinstance(mine.value, float) or math.isnan(mine.value):
+def _written(mine: int | TracedNumber, theirs: int | TracedNumber) -> int | TracedNumber:
+    if not isinstance(mine, TracedNumber) or not isinstance(mine.value, float) or math.isnan(mine.value):
         return mine
     kind = np.dtype(mine.dtype) if mine.dtype in ("float16", "float32", "float64") else _half(mine.dtype)
-    if isinstance(theirs, Number) and theirs.dtype == "float64" and isinstance(theirs.value, float):
+    if isinstance(theirs, TracedNumber) and theirs.dtype == "float64" and isinstance(theirs.value, float):
         with np.errstate(all="ignore"):
             if float(np.asarray(theirs.value).astype(kind)) == mine.value:
                 return replace(mine, value=theirs.value)

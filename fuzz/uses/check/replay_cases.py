@@ -17,7 +17,7 @@ from fuzz.findings.tally import Decided
 from fuzz.generate.menus import MENUS
 from fuzz.generate.observed import made_so
 from fuzz.generate.recipes import Recipe, RowSpec
-from fuzz.references.asked import Asked, asked_of, titled
+from fuzz.references.asked import AskedReference, asked_of, titled
 from fuzz.references.derive import output_names, taken
 from fuzz.references.dims import UnreadableError, first_of
 from fuzz.references.replay import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
@@ -99,7 +99,7 @@ Own = Callable[[int], Mapping[str, NDArray[Any]]]
 class Meant:
     """A reference, and what is drawn for it."""
 
-    asked: Asked
+    asked: AskedReference
     dtypes: Mapping[str, str]
     """The dtype of each tensor, as torch calls it."""
     floats: Sequence[str]

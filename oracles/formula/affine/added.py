@@ -15,7 +15,7 @@ from oracles.formula.affine.errors import Rounding, either, more, rounded
 from oracles.formula.affine.forms import ANY, Form, Mask, combined, dust, upwards
 from oracles.formula.affine.operations import exactly, reached
 from oracles.formula.affine.setting import SettledProblem
-from oracles.formula.chains import Chain, Term, copies
+from oracles.formula.chains import Addend, Chain, copies
 from oracles.formula.trace import Node
 from oracles.lazy import lazy
 
@@ -66,7 +66,7 @@ class _Added:
         )
 
     @lazy
-    def _each(self) -> Sequence[tuple[Term, Form]]:
+    def _each(self) -> Sequence[tuple[Addend, Form]]:
         return [*zip(self.chain.terms, self.forms, strict=True)]
 
     @lazy

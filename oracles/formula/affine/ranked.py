@@ -16,7 +16,7 @@ from oracles.formula.affine.sums import any_along
 from oracles.formula.exact.arithmetic import Float64, within
 from oracles.formula.exact.ranking import Order, order_of
 from oracles.formula.node import EITHER, LAST, Node
-from oracles.ranks import Ranks, Window, at, exactly, window_of
+from oracles.ranks import Ranks, RankWindow, at, exactly, window_of
 from oracles.rounding import round_to
 
 _NEXT = 0.5
@@ -180,8 +180,8 @@ def _unordered(table: Form, axis: int) -> Mask | None:
     return wild & ~np.logical_and.reduce(sure, axis, keepdims=True)
 
 
-def _where(mask: Mask, a: Window, b: Window) -> Window:
-    return Window(np.where(mask, a.first, b.first), np.where(mask, a.last, b.last))
+def _where(mask: Mask, a: RankWindow, b: RankWindow) -> RankWindow:
+    return RankWindow(np.where(mask, a.first, b.first), np.where(mask, a.last, b.last))
 
 
 def _of_nothing(table: Form, rank: Form, axis: int, value: float) -> Form:

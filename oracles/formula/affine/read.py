@@ -36,7 +36,7 @@ def bits_of_whole(values: F64) -> int:
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadFormula:
     """A formula's values, as kernels have them."""
 
     forms: dict[Node, Form] = field(default_factory=dict)

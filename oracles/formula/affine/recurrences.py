@@ -34,7 +34,7 @@ _SLACK = 1 + 2.0**-20
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
+class _State:
     """What is known at one place."""
 
     centre: F64
@@ -62,7 +62,7 @@ def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
         return Form(np.zeros(shape), dtype, dtype.precision)
     size = np.abs(start.centre) + start.spread
     least = np.maximum(size, 1.0)
-    now = _Place(start.centre, size, start.spread, np.where(adds, 1.0, least), least)
+    now = _State(start.centre, size, start.spread, np.where(adds, 1.0, least), least)
     step = _Step(dtype, u, adds, np.where(adds, 2.0, 1.0) * u, one_by_one)
     # What is exact at first may be so for fewer axes than what comes after it: a place of these arrays has all of them.
     centre, size, error, most = kept = [np.empty(shape) for _ in range(4)]
@@ -108,7 +108,7 @@ class _Step:
         """Whether each place adds something."""
         return bool(self.adds.all())
 
-    def next(self, before: _Place, factor: F64, off: F64, wide: F64, value: F64, more: F64, bulk: F64) -> _Place:
+    def next(self, before: _State, factor: F64, off: F64, wide: F64, value: F64, more: F64, bulk: F64) -> _State:
         """The place after one, of the centres, spreads and magnitudes of a and b."""
         u, adds = self.u, self.adds
         size = upwards(wide * before.size, self.dtype, wide, before.size) + bulk
@@ -123,7 +123,7 @@ class _Step:
         if not self.always:
             grown = np.where(adds, grown, before.grown * np.maximum(wide, 1.0))
         most = np.maximum(np.maximum(before.most, size), grown)
-        return _Place(centre, size * (1 + 2 * u), error + rounded, grown, most)
+        return _State(centre, size * (1 + 2 * u), error + rounded, grown, most)
 
 
 def _places(values: F64, axis: int, count: int) -> Iterable[F64]:

@@ -14,7 +14,7 @@ class LateError(Exception):
     """The deadline has passed."""
 
 
-class _Clock:
+class _Limit:
     """What is asked between two calls of mpmath."""
 
     def __init__(self, until: float, tell: Callable[[], None]) -> None:
@@ -33,7 +33,7 @@ class _Clock:
             self._tell()
 
 
-_clock = _Clock(math.inf, lambda: None)
+_clock = _Limit(math.inf, lambda: None)
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def deadline(until: float, tell: Callable[[], None]) -> Iterator[None]:
     """Raise LateError from what is calculated inside once that time has come, on the clock of time.process_time. Until
     then `tell` is called once a second."""
     global _clock
-    before, _clock = _clock, _Clock(until, tell)
+    before, _clock = _clock, _Limit(until, tell)
     try:
         yield
     finally:

@@ -82,7 +82,7 @@ def test_an_unstable_precise_tier_never_passes(monkeypatch: pytest.MonkeyPatch) 
         lambda *_, **__: {"y": replace(right, unsure=np.ones(y.shape, bool), inner=right.outer[::-1])},
     )
     monkeypatch.setattr(truth, "bounds", lambda *_, **__: None)
-    steps = list[escalation.Step]()
+    steps = list[escalation.PreciseProgress]()
     monkeypatch.setattr(escalation, "watch", steps.append)
     check = truth.check(Contract(), {"y": y})[0]
     assert (check.result, check.escalated, check.late) == ("gave_up", 8, 0)

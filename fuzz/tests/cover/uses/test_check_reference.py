@@ -85,7 +85,7 @@ def test_optional_tensors_that_were_never_tried_are_said(
 def test_what_takes_long_to_judge_is_told_of_while_a_check_goes_on(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, step = escalation.watch, escalation.Step("triple", "y", 3, 40, 9.0)
+    before, step = escalation.watch, escalation.PreciseProgress("triple", "y", 3, 40, 9.0)
     monkeypatch.setattr(GIVEN, "console", None)
     monkeypatch.setenv(EVENTS, "1")
 
