@@ -32,7 +32,8 @@ _AGREE = mpmath.ldexp(1, -200)
 """What two algorithms may differ by, at `_BITS` bits, relative to the value."""
 _SIZE = 3
 _MOST_TERMS = 1 << 14
-"""The same of steps: windows of windows have more terms than elements."""
+"""Elements of the largest step up to which algorithms are compared in mpmath: windows of windows have more terms than
+elements."""
 _MOST_ELEMENTS = 1 << 11
 """Where a tensor has more, since its extents are fixed, both are compared in float64, with bounds of its errors: mpmath
 takes seconds for each graph of some ten thousand elements."""
@@ -46,13 +47,13 @@ def traced(
     *,
     beside: bool = False,
 ) -> Trace:
-    """The graph of an op for the operands and parameters that a case has, with these algorithms.
+    """Return the graph of an op for the operands and parameters that a case has, with these algorithms.
 
     What is absent is not passed to the formula, whose own defaults apply; outputs that are absent are not calculated.
-    "..." stands for all dimensions but that of the rows; those that are stacked have the dimensions of the first input,
-    and all tensors of problems that lie beside each other have `BESIDE` too.
-    An algorithm of a local that the formula does not calculate from these operands changes nothing. Raises FormulaError
-    for an algorithm that the op does not have, and for one that has another value than what it replaces.
+    "..." stands for all dimensions but that of the rows. Stacked operands have the dimensions of the first input, and
+    all tensors of problems that lie beside each other have `BESIDE` too. An algorithm of a local that the formula does
+    not calculate from these operands changes nothing. Raises FormulaError for an algorithm that the op does not have,
+    and for one whose value is not that of the local.
     """
     return _traced(op, frozenset(present), tuple(sorted((algorithm or {}).items())), frozenset(stacked), beside)
 
@@ -130,10 +131,8 @@ def _with(graph: Trace, local: str, function: Callable[..., Any]) -> Trace:
 
 
 def _replaced(graph: Trace, name: str, node: Node, own: Mapping[str, Node]) -> Trace:
-    """The graph with another node in the place of a local, wherever it is used; `own` are names for its parts.
-
-    Raises FormulaError where the node is made of what it replaces.
-    """
+    """Return the graph with another node in the place of a local, wherever it is used; `own` are names for its parts.
+    Raises FormulaError if the node is made of the local itself."""
     old = graph.named(name)
     if node is old:  # of these operands it has nothing to do otherwise
         return graph
@@ -165,7 +164,7 @@ Same = Sequence[tuple[str, Node, Node]]
 
 
 def _differing(both: Sequence[Inputs], outputs: Same) -> str:
-    """The output of which two graphs have another value; "" where none has."""
+    """Return the name of an output that differs between two graphs; "" if none does."""
     with mpmath.workprec(_BITS):
         right, found = (evaluate(each, Precise()) for each in both)
         for name, one, two in outputs:
@@ -176,7 +175,7 @@ def _differing(both: Sequence[Inputs], outputs: Same) -> str:
 
 
 def _differing_nearly(both: Sequence[Inputs], outputs: Same) -> str:
-    """The same by float64: what differs by more than both may be off."""
+    """Return the name of an output that differs in float64 by more than both graphs may be off; "" if none does."""
     right, found = (evaluate(each, Rigorous()) for each in both)
     for name, one, two in outputs:
         a, b = right[one], found[two]
@@ -189,7 +188,7 @@ def _differing_nearly(both: Sequence[Inputs], outputs: Same) -> str:
 
 
 def _tensors(op: Op, graph: Trace, random: np.random.Generator) -> dict[str, NDArray[Any]]:
-    """Random values of all tensors, of extents of which others can follow."""
+    """Return random values of all tensors, with extents that fit those which follow from others."""
     free = {dim for dims in graph.tensors.values() for dim in dims} - graph.counts.keys()
     sizes = completed(graph.counts, grown(graph.counts, {dim: op.fixed.get(dim, _SIZE) for dim in free}, op.fixed))
     return {name: _data(op, name, [sizes[dim] for dim in dims], random) for name, dims in graph.tensors.items()}

@@ -29,7 +29,7 @@ class Arrangement:
 
     op: Op
     given: Mapping[str, Shape]
-    """Those of the inputs."""
+    """The shapes of the inputs, by name."""
     axis: int
     """The place of the row among the axes of the first input."""
 
@@ -50,7 +50,7 @@ class Arrangement:
 
     @lazy
     def sizes(self) -> Extents:
-        """The extents of all dimensions; of those without a name the number of their places."""
+        """Return the extents of all dimensions. That of "..." is the product of the dimensions without a name."""
         found = {OUTER: math.prod(self.outer), **self.op.sizes(self.grid, self.axis), **self.extents}
         return self.op.whole(found) or found
 
@@ -82,8 +82,8 @@ class Arrangement:
         return np.atleast_1d(self.collapsed(output, array).transpose(self._order(output, dims)))
 
     def returned(self, output: str, values: NDArray[Any], sizes: Extents) -> NDArray[Any]:
-        """An output as a kernel returns it, from values that have an axis for each dimension of the formula, of so many
-        elements or of one."""
+        """Return an output as a kernel returns it, from values that have an axis for each dimension of the formula. An
+        axis has all elements of its dimension, or one."""
         own, shape = self.op.operand(output).axes, self.shape(output)
         full = np.broadcast_to(values, [size if dim in own else 1 for dim, size in sizes.items()])
         found = full.reshape([size for dim, size in sizes.items() if dim in own])
@@ -94,7 +94,7 @@ class Arrangement:
         return np.moveaxis(found.reshape(turned), -1, self.axis)
 
     def place(self, output: str, flat: int, dims: Sequence[str]) -> Shape:
-        """Index into the output as returned, of an element of what is arranged."""
+        """Return the index into the output as returned, given the flat index into the arranged output."""
         own = self.op.operand(output).axes
         arranged = [own[axis] for axis in self._order(output, dims)]
         at = dict(zip(arranged, index_of(flat, tuple(self.sizes[dim] for dim in arranged)), strict=True))

@@ -59,7 +59,7 @@ class Breakdown:
     remarks: tuple[str, ...] = ()
     """Special rules that apply to the element are named here: NaN required, may be zero, ..."""
     may_be_nan: bool = False
-    """Whether NaN is right, too, or alone."""
+    """Whether NaN is right."""
 
 
 def breakdown(
@@ -71,7 +71,7 @@ def breakdown(
     facts: tuple[tuple[str, str], ...],
     given: tuple[tuple[str, str], ...],
 ) -> Breakdown:
-    """Put a judgement into words, of the expected value where `got` is None.
+    """Put the judgement of `got` into words, or that of the expected value if `got` is None.
 
     `bounds` must be stable; works at any precision that mpmath is set to.
     """
@@ -156,6 +156,6 @@ def _ulps(exact: mpf, got: float, form: Format) -> float:
 
 
 def _number(value: float, form: Format, integer: bool) -> ShownNumber:
-    """The value as the format has it: of one without infinity that is NaN where it overflows."""
+    """Return the value as the format has it: a format without infinity has NaN where it overflows."""
     value = value if form.infinities or math.isfinite(value) else math.nan
     return ShownNumber(value, "" if integer else bits(value, form))

@@ -1,4 +1,4 @@
-"""Whether an op's formula is one: read before any case of it is, so that what is wrong is said in one line."""
+"""Checks of an op's formula before any case of it is read, so that a mistake is reported in one line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oracles.operand import OpError
 
 
 def check(op: Op) -> None:
-    """Raise OpError for a formula that does not fit what the op says of itself."""
+    """Raise OpError if the formula does not fit the op's declaration."""
     required = [each.name for each in op.inputs if not each.optional]
     whole = _read(op, [each.name for each in op.inputs])
     _read(op, required)
@@ -45,7 +45,7 @@ def _check_integers(op: Op, graph: Trace) -> None:
 
 
 def _check_algorithm(op: Op, local: str, name: str) -> None:
-    """With all inputs and with those alone that are always there: a local may be one that can be given too."""
+    """Check an algorithm with all inputs, and with the required ones alone: a local may be an optional input, too."""
     others = [*(each.name for each in op.outputs), *(each.name for each in op.parameters)]
     for inputs in ([each.name for each in op.inputs], [each.name for each in op.inputs if not each.optional]):
         try:
@@ -57,7 +57,7 @@ def _check_algorithm(op: Op, local: str, name: str) -> None:
 
 
 def _read(op: Op, inputs: list[str]) -> Trace:
-    """The graph with these inputs and all parameters, or with these and those parameters that every case has."""
+    """Return the graph for these inputs: with all parameters if all inputs are there, else with the required ones."""
     numbers = [each.name for each in op.parameters if len(inputs) == len(op.inputs) or each.neutral is None]
     dims = {name: op.operand(name).axes for name in inputs}
     try:

@@ -59,7 +59,8 @@ def declaration(contract: Contract) -> str:
 
 
 def neighbours(op: Op, contract: Contract) -> list[Neighbour]:
-    """Return all contracts that differ in one field; in a field of names, in what it says of one of them, or of all."""
+    """Return all contracts that differ in one field; a field with several names is changed for one name at a time, and
+    for all."""
     known = _values(op)
     found = dict[Contract, Neighbour]()
     named = dict.fromkeys((*contract.sums, *(dim for each in known["sums"] for dim in each)))  # some by their locals
@@ -88,7 +89,7 @@ def _is_meant(contract: Contract, name: str, option: Any) -> bool:
 
 
 def pairs(among: Sequence[Neighbour]) -> Iterator[Neighbour]:
-    """Contracts that differ in two fields, each as one of these neighbours does."""
+    """Return contracts that differ in two fields, each as in one of these neighbours."""
     for one, two in combinations(among, 2):
         (first,), (second,) = one.changed, two.changed
         if first != second:
@@ -137,7 +138,7 @@ def _values(op: Op) -> Mapping[str, Sequence[Any]]:
 
 
 def addends(graphs: Sequence[Trace]) -> Sequence[str]:
-    """Return what contracts may say of what these formulas add to sums, and one by one."""
+    """Return the values of `addend` that matter for these formulas."""
     if any(graph.chains for graph in graphs):
         return "last", "either", "any"
     return ("last", "either") if any(graph.started for graph in graphs) else ("last",)

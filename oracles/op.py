@@ -45,7 +45,7 @@ _MANY = 1 << 10
 _LOWEST = -(2**31)
 """The lowest number that every dtype of places has."""
 _TAKEN = ("rows", "rank", "axis", "batch", "lanes")
-"""What cases are told by in other words: no dimension is called so."""
+"""Words that describe cases otherwise: no dimension has such a name."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Op:
     """A mathematical operation."""
 
     formula: Callable[..., Mapping[str, Any]]
-    """What it means, see `oracles.formula.trace`: a function of the inputs and parameters by their names. Those that
-    may be absent have defaults."""
+    """The formula, see `oracles.formula.trace`: a function of the inputs and parameters by name. Optional ones have
+    defaults."""
     inputs: tuple[Operand, ...]
     outputs: tuple[Operand, ...]
     parameters: tuple[Parameter, ...] = ()
@@ -62,33 +62,34 @@ class Op:
     """A kernel may declare that these (output, input) pairs share memory."""
     flips: tuple[Flip, ...] = ()
     scaling: Mapping[str, int] = field(default_factory=dict)
-    """With each of these inputs times s to this power, s a power of two, each of these outputs is times s to its own,
-    bit for bit while nothing over- or underflows; what is not named does not change."""
+    """Powers by tensor: if each of these inputs is multiplied by s to its power, s a power of two, each of these
+    outputs is multiplied by s to its own, bit for bit unless numbers overflow or underflow. Other tensors do not
+    change."""
     algorithms: Mapping[str, Mapping[str, Callable[..., Any]]] = field(default_factory=dict)
     """Other ways to the same exact value: for a local of the formula, by name, functions of other locals and tensors,
     which take the place of its own expression where a contract says so."""
     open_ways: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The algorithms that a kernel may have of these locals where its contract names none, such as
-    {"most": ("formula", "finite")}: ways of which shipped kernels have one or another, and say so nowhere."""
+    """The algorithms allowed for these locals if the contract names none, such as {"most": ("formula", "finite")}:
+    shipped kernels use one or another and do not say which."""
     recipes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     """Ways of its own to draw an input's values: functions of a `fuzz.generate.scene.Scene`, which has the inputs that
     are there already, and of a stream of random numbers."""
     fixed: Extents = field(default_factory=dict)
-    """The dimensions that always have so many elements, such as {"half": 2} of rotary embeddings."""
+    """Dimensions with a fixed extent, such as {"half": 2} of rotary embeddings."""
     least: Extents = field(default_factory=dict)
-    """The number of elements that a dimension has at least, or several together, such as {"h w": 2} of a variance over
-    both: of fewer it has no meaning."""
+    """The smallest extent of a dimension, or product of several, such as {"h w": 2} of a variance over both: with fewer
+    elements it has no meaning."""
     multiples: Multiples = field(default_factory=dict)
-    """The dimensions that have a multiple of so many elements, such as {"d": 2} where d is even, although the formula
-    takes no part of them; or {"d": (2, 1)} where it is odd."""
+    """The dimensions whose extent is a multiple of a number, such as {"d": 2} if d is even although the formula does
+    not split it; or {"d": (2, 1)} if it is odd."""
     square: tuple[tuple[str, str], ...] = ()
-    """Two dimensions each that always have as many elements, as those of symmetric matrices."""
+    """Pairs of dimensions with equal extents, such as those of symmetric matrices."""
     shapes: tuple[Extents, ...] = ()
     """Extents that published models have, each of some dimensions together, such as {"d": 128, "e": 128} or
     {"group": 8, "head": 4}: a share of the cases has them."""
     from_returned: Op | None = None
-    """What some outputs are of others as these were returned, which it takes beside the inputs, as codes are of the
-    scale that a kernel stored: by that they are judged too, where a contract leaves open what the others are."""
+    """An op that recomputes some outputs from inputs and other outputs as returned, such as codes from the stored
+    scale: outputs are also judged by it if a contract leaves the others open."""
     summary: str = ""
     """The line that `kernelfuzz list ops` shows."""
 
@@ -147,13 +148,13 @@ class Op:
 
     @lazy
     def dimensions(self) -> Mapping[str, OpDim]:
-        """Its dimensions by their names, "..." for those that have none, with what follows from the formula."""
+        """Its dimensions by name, "..." for those without, with what the formula says of each."""
         return dims_of(self.formula, self.inputs, self.outputs, self.parameters)
 
     @lazy
     def steps(self) -> tuple[frozenset[str], ...]:
-        """The dimensions of the largest steps of the formula. Those of attention are "b h i j d" and "b h i j e": none
-        has all of its dimensions."""
+        """The sets of dimensions of the largest steps of the formula. Attention has "b h i j d" and "b h i j e": no
+        step has all."""
         return steps_of(self.formula, self.inputs, self.outputs, self.parameters)
 
     def work(self, extents: Extents) -> int:
@@ -176,8 +177,8 @@ class Op:
         return {**found, **parts_of(self.multiples), **square_parts(self.square)}
 
     def whole(self, extents: Extents) -> Extents | None:
-        """Return the extents with those that follow from them; None where one would be none, unless those have none,
-        or no whole number, or where there are fewer than there must be."""
+        """Return the extents with those that follow from them. Return None if an extent would be no whole number or
+        below its minimum, or would be zero although those it follows from are not."""
         if self.least:
             many = dict.fromkeys(self.named, _MANY)
             if few(self.least, self.made, {**many, **self.fixed, **extents}):
@@ -193,10 +194,10 @@ class Op:
 
     @lazy
     def tiled(self) -> tuple[str, ...]:
-        """The dimensions of which kernels take tiles, some elements at once: rows, where the first input is any number
-        of them, those that a tensor lacks that is always there, of which each element is used again along them, and the
-        last one of each tensor, along which vectors lie. Others count independent problems, such as the batch and the
-        heads of attention, which its masks may have in common."""
+        """The dimensions that kernels split into tiles: rows, if the first input has any number of them; a dimension
+        that a required tensor lacks, since each element of that tensor is used again along it; and the last dimension
+        of each tensor, along which vectors lie. Others count independent problems, such as the batch and the heads of
+        attention."""
         last = {each.axes[-1] for each in self.operands if each.axes}
         always = [each for each in self.operands if not each.optional]
         shared = {dim for dim in self.named if all(dim in each.axes for each in always)}
@@ -218,12 +219,13 @@ class Op:
 
     @lazy
     def named(self) -> tuple[str, ...]:
-        """The named dimensions of inputs, those of the first one first, but for what follows from others."""
+        """The named dimensions of inputs, without those that follow from others; those of the first input come
+        first."""
         return *self.inner, *self.further
 
     @lazy
     def main(self) -> str:
-        """The first input, whose shape decides those of all other tensors."""
+        """The first input; its shape decides the shapes of all other tensors."""
         return self.inputs[0].name
 
     @lazy
@@ -249,13 +251,13 @@ class Op:
         return self._parameters[name]
 
     def has_rows(self, name: str) -> bool:
-        """Whether an operand has rows of its own, which lie in layouts and are drawn by recipes as those of the first
-        input: all others that have several dimensions, and not only one. Raises KeyError."""
+        """Return whether an operand has rows of its own, with layouts and recipes like the first input: if it has
+        several dimensions. Raises KeyError."""
         return name in self.alike or len(self._by_name[name].axes) > 1
 
     @lazy
     def neutral(self) -> Mapping[str, float]:
-        """What a parameter is in a case that does not have it, of those that a case may do without."""
+        """The value of each optional parameter in a case without it."""
         return {each.name: each.neutral for each in self.parameters if each.neutral is not None}
 
     @lazy
@@ -276,8 +278,8 @@ class Op:
         return {each.name: each for each in self.parameters}
 
     def shape(self, name: str, grid: tuple[int, ...], axis: int, extents: Extents = NO_EXTENTS) -> tuple[int, ...]:
-        """The shape of an operand, given that of the first input, the place of the row's dimension in it, and the
-        extents of dimensions that the first input does not have."""
+        """Return the shape of an operand, given the shape of the first input, the axis of its row, and the extents of
+        dimensions that it does not have."""
         if name in self.alike:
             return grid
         given = {**self.sizes(grid, axis), **extents}
@@ -296,13 +298,13 @@ class Op:
         return dict(zip(self.inner, turned[len(grid) - len(self.inner) :], strict=False))
 
     def has_fixed(self, grid: tuple[int, ...], axis: int, extents: Extents) -> bool:
-        """Whether what is fixed is so with these extents, and others follow from them."""
+        """Return whether these extents agree with the fixed ones and all others follow from them."""
         known = {**self.sizes(grid, axis), **extents}
         return all(known.get(dim, size) == size for dim, size in self.fixed.items()) and self.whole(known) is not None
 
     def extents(self, shapes: Mapping[str, tuple[int, ...]]) -> Extents:
-        """The extents of dimensions that the first input does not have, given the shapes of tensors: those of the first
-        that has each. A tensor that has not as many axes as names says nothing."""
+        """Return the extents of dimensions that the first input does not have, given the shapes of tensors: the first
+        tensor that has a dimension decides. A tensor with too few axes is skipped."""
         found = dict[str, int]()
         for each in self.operands if self.further else ():
             named = [dim for dim in each.axes if dim != OUTER]
@@ -313,8 +315,8 @@ class Op:
         return {dim: found[dim] for dim in self.further if dim in found}
 
     def dims(self, name: str, rank: int, axis: int) -> str:
-        """A word for each dimension of an operand that has so many, given the place of the rows' one in the grid: its
-        name, or "..." for one of the others."""
+        """Return a word for each axis of an operand of that rank, given the axis of the row: its name, or "..." if it
+        has none."""
         inner = [each for each in self._by_name[name].axes if each != OUTER][:rank]
         words = [OUTER] * (rank - len(inner)) + inner
         if name in self.alike:
@@ -339,7 +341,7 @@ class Op:
 
 
 def adjacent_extent(grid: tuple[int, ...], axis: int) -> int:
-    """Extent of the innermost axis other than that of the rows; 1 where there is none."""
+    """Return the extent of the innermost axis other than that of the row; 1 if there is none."""
     others = grid[:axis] + grid[axis + 1 :]
     return others[-1] if others else 1
 
@@ -445,7 +447,7 @@ def _check_integers(op: Op, operand: Operand) -> None:
 
 
 def _made(op: Op) -> frozenset[str]:
-    """The dimensions that the formula makes; none of what is no formula, which is said elsewhere."""
+    """Return the dimensions that the formula makes; none if it cannot be traced, which is reported elsewhere."""
     try:
         return frozenset(op.made)
     except Exception:  # whatever it raises

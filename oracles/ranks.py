@@ -24,7 +24,7 @@ class RankWindow(NamedTuple):
         return (self.first <= ranks) & (ranks <= self.last)
 
     def at(self, places: NDArray[np.int64], axis: int) -> RankWindow:
-        """Return what is at places along the axis of elements."""
+        """Return the windows at places along the axis of elements."""
         return RankWindow(at(self.first, places, axis), at(self.last, places, axis))
 
 
@@ -52,7 +52,7 @@ class Ranks:
         return np.asarray((window.first == self.rank) & (window.last == self.rank))
 
     def exist(self, places: F64) -> Mask:
-        """Return which places are those of some element."""
+        """Return where a place is that of an element."""
         count = self.outer.first.shape[self.axis]
         return np.asarray((places >= 0) & (places < count) & (places == np.floor(places)))
 
@@ -112,12 +112,12 @@ def _above(values: Real, limits: Real, axis: int) -> NDArray[np.int64]:
 
 
 def _parts(values: Real) -> tuple[F64, ...]:
-    """The parts of numbers, the last of which decides first."""
+    """Return the parts of numbers as sort keys; the last one counts most."""
     return (values.low, values.high) if isinstance(values, DoubleDouble) else (values,)
 
 
 def exactly(order: NDArray[np.int64], axis: int) -> RankWindow:
-    """Return the ranks of elements whose order every kernel has, and says of equal ones which comes first."""
+    """Return the ranks of elements if every kernel orders them alike, equal ones too."""
     ranks = np.empty_like(order)
     shape = [size if at == axis else 1 for at, size in enumerate(order.shape)]
     np.put_along_axis(ranks, order, np.broadcast_to(np.arange(order.shape[axis]).reshape(shape), order.shape), axis)

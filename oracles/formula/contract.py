@@ -33,8 +33,8 @@ class Within:
     growth: float = 0.0
     """How many ulp more for each unit of the argument's magnitude: e^x may be off by the factor e^(2 u growth |x|)."""
     flushes: bool = False
-    """Whether it may replace subnormal numbers by zero, both those that it takes and those that it returns, whatever
-    other operations do."""
+    """Whether arguments and results of this function may be flushed: subnormal numbers become zero, whatever other
+    operations do."""
 
     def __repr__(self) -> str:
         grows = f", growth={self.growth!r}" if self.growth else ""
@@ -59,12 +59,12 @@ if TYPE_CHECKING:  # a contract is declared without NumPy
     from oracles.elementary.function import Elementary
 
 DIVIDE = "divide"
-"""The operator whose accuracy a contract states beside those of functions; the others are rounded correctly."""
+"""The operator with a stated accuracy, like functions; other operators are rounded correctly."""
 INPUT = "input"
-"""In place of a dtype: that of the first input."""
+"""Stands for the dtype of the first input."""
 WIDE = "at least f32"
-"""The dtype of what calculates 16 bits in f32, and f64 in that itself: f64 where an input is of it, else f32. Outputs
-do not count: what is calculated in f32 may be stored in f64."""
+"""Stands for f64 if an input has that dtype, else for f32. Outputs do not count: results of f32 may be stored in
+f64."""
 _CORRECTLY = Within(CORRECT)
 Denormals = Literal["preserve", "flush", "flush operands", "flush results", "flush bf16"]
 """What may become of subnormal numbers."""
@@ -73,13 +73,13 @@ FLUSHES_BF16: Final = "flush bf16"
 MAYBE = "maybe "
 """Before the dtype of a point: some kernels round there, and some do not."""
 ALL, EXPANDED = "*", "expanded"
-"""The algorithm, in the place of that of a local, by which all products of sums are multiplied out."""
+"""The name of the algorithm that multiplies out all products of sums."""
 COLLECTED = "first factor", "last factor"
-"""The same, and then the first, or the last, factor that several terms have is taken out of them."""
+"""The algorithms that multiply out, and then take the first or the last common factor out of several terms."""
 STEPS = "from one end", "from the other end"
-"""The algorithms by which a share of one is taken of what lies between two values: see `oracles.formula.expansion`."""
+"""The algorithms that blend two values with other shares: see `oracles.formula.expansion`."""
 LERP = tuple(f"{way}, by a rounded number" for way in STEPS)
-"""The same as torch.lerp does it, which rounds a share that is a number before it takes it from one."""
+"""The blend of torch.lerp, which rounds a constant share before it subtracts it from one."""
 _ARRANGED: Mapping[bool | str, tuple[str, ...]] = {
     False: (), True: (EXPANDED, *COLLECTED, *STEPS), "lerp": (*COLLECTED, *LERP)
 }  # fmt: skip
@@ -156,7 +156,7 @@ class Contract:
     saturate: bool = False
     """True: the last cast turns what overflows into the largest finite number."""
     zeros: Literal["ieee", "any"] = "ieee"
-    """Whether the sign of a zero is that of IEEE arithmetic, or any."""
+    """Whether zeros have the sign of IEEE arithmetic, or any."""
     platform: Literal["fills", "widens", "none"] = "fills"
     """What the platform that a kernel runs on documents of functions, of orders of sums and of subnormal numbers stands
     for what is not said here, or is allowed beside what is said. With 'none' nothing is taken from there: what is not
@@ -195,7 +195,7 @@ class Contract:
         return hash(tuple(tuple(sorted(v.items(), key=str)) if isinstance(v, Mapping) else v for v in values))
 
     def at(self, vector_bits: int | None) -> Contract:
-        """The same contract with scalable orders of sums resolved for vectors of `vector_bits`."""
+        """Return the contract with scalable orders of sums resolved for vectors of `vector_bits`."""
         if vector_bits is None or not any(isinstance(order, VectorLanes) for order in self.sums.values()):
             return self
         orders = {n: o.at(vector_bits) if isinstance(o, VectorLanes) else o for n, o in self.sums.items()}
@@ -229,7 +229,8 @@ class Contract:
 
     @lazy
     def algorithms(self) -> Sequence[Mapping[str, str]]:
-        """All that it allows: one algorithm for each local that it names, and of these what is multiplied out."""
+        """Return the allowed combinations: one algorithm for each local that the contract names, also multiplied out if
+        it allows that."""
         known = [(each,) if isinstance(each, str) else each for each in self.algorithm.values()]
         named = [dict(zip(self.algorithm, each, strict=True)) for each in product(*known)]
         return [*named, *({**each, ALL: way} for each in named for way in _ARRANGED[self.expanded])]
@@ -314,7 +315,7 @@ class Contract:
         return Within(CORRECT if name == DIVIDE else records()[name].usual)
 
     def ulp(self, name: str) -> float:
-        """The same in ulp, where it does not grow."""
+        """Return the bound of a function in ulp, without the part that grows with the argument."""
         return self.bound(name).ulp
 
     def keeping(self, name: str) -> Contract:
@@ -353,7 +354,7 @@ def widest(dtypes: Collection[str]) -> str:
 
 
 def _check_bound(name: str, bound: Within) -> None:
-    """Raise NumericsError for what is no bound of a function's errors."""
+    """Raise NumericsError if a value is no error bound of a function."""
     if name not in (*NAMES, DIVIDE):
         raise NumericsError(f"accuracy: {name!r} is no function; there are {', '.join(stated())}")
     if name != DIVIDE and records()[name].is_exact:

@@ -26,11 +26,11 @@ CONTRACTIONS: tuple[Kind, ...] = ("dot", "online_dot")
 """The sums of products of their first two arguments."""
 _EXACT: tuple[Kind, ...] = ("where", "point", "negate", "max", "at_most", "less", "take", "ranked", "place")
 EITHER, FIRST, LAST = 0.0, 1.0, 2.0
-"""Which of several equal elements a place is that of."""
+"""How a place among equal elements is chosen: any, the first, or the last."""
 SELECTS: tuple[Kind, ...] = ("ranked", "place")
 COMPARED: tuple[Kind, ...] = ("at_most", "less")
 TOLD: tuple[Kind, ...] = ("at_most", "less", "place")
-"""These say something of values, and are none of them."""
+"""Kinds whose value describes other values: conditions and places."""
 
 READS: ContextVar[bool] = ContextVar("READS", default=False)
 """Whether a formula is being run, to read it."""
@@ -44,11 +44,11 @@ class Node:
     args: tuple[Node, ...] = ()
     dims: frozenset[str] = frozenset()
     label: str = ""
-    """The name of a tensor, a parameter or an elementary function; the dimension of a position or of what is taken, and
-    those of a reduction or an extent, such as "c s"."""
+    """The name of a tensor, a parameter or an elementary function; the dimension of a position or a `take`; the
+    dimensions of a reduction or an extent, such as "c s"."""
     value: float = 0.0
-    """The value of a constant; the constant of an elementary function that has one; which of several equal elements a
-    place is that of, see `oracles.formula.trace`."""
+    """The value of a constant; the constant of an elementary function; how a place among equal elements is chosen, see
+    `oracles.formula.trace`."""
     low: float = 0.0
     """What such a constant is more than that, where float64 does not hold it."""
     count: Node | None = None
@@ -66,7 +66,7 @@ class Node:
 
     @property
     def operation(self) -> str:
-        """The name of what makes the value: of an elementary function, or else the kind."""
+        """Return the name of the elementary function, or else the kind."""
         return self.label if self.kind == "function" else self.kind
 
     @lazy

@@ -106,8 +106,8 @@ def welford_squares(value: Operand, dim: Along) -> Node:
 
 
 def online_total(value: Operand, dim: Along) -> Node:
-    """Sum of e^(value - maximum) along a dimension, kept up to date with the maximum: whenever that grows, what is
-    summed so far is multiplied by e^(old - new)."""
+    """Sum of e^(value - maximum) along a dimension, updated together with the maximum: when that grows, the sum so far
+    is multiplied by e^(old - new)."""
     return _reduced("online", dim, lifted(value))
 
 
@@ -209,7 +209,7 @@ class Trace:
     """The dimensions of each tensor, in its own order."""
     outputs: Mapping[str, Node]
     locals: Mapping[str, Node] = field(default_factory=dict)
-    """What is called so: tensors and parameters, then locals of the formula, then outputs."""
+    """Nodes by name: tensors and parameters, then locals of the formula, then outputs."""
     counts: Counts = field(default_factory=dict)
     """How many places the dimensions have whose extents follow from others."""
 
@@ -232,7 +232,7 @@ class Trace:
 
     @lazy
     def nodes(self) -> tuple[Node, ...]:
-        """Each once, after those that it is made of."""
+        """All nodes, each once, after its arguments."""
         return tuple(ordered(self.outputs.values()))
 
     @lazy
@@ -252,7 +252,7 @@ class Trace:
 
     @lazy
     def uses(self) -> Mapping[Node, Sequence[Node]]:
-        """What is made of each node, once for each use."""
+        """The nodes that use each node, once for each use."""
         found: dict[Node, list[Node]] = {node: [] for node in self.nodes}
         for node in self.nodes:
             for arg in node.args:
@@ -261,7 +261,7 @@ class Trace:
 
     @lazy
     def added(self) -> frozenset[Node]:
-        """What goes into a sum: a kernel may leave the rounding of such a product out."""
+        """The arguments of additions: a kernel may leave out the rounding of such a product."""
         found = (node for node in self.nodes if node.kind in ("add", "subtract", "sum"))
         return frozenset(arg for node in found for arg in node.args)
 
@@ -287,8 +287,9 @@ class Trace:
 
     @lazy
     def joined(self) -> frozenset[Node]:
-        """What goes into a sum over one of its dimensions, by itself or times something else, and elsewhere too: its
-        errors are in both, see `oracles.formula.affine.errors`. Those of a square weigh little beside it."""
+        """The nodes that go into a sum over one of their dimensions, alone or in a product, and are used elsewhere too:
+        their errors are in both, see `oracles.formula.affine.errors`. Squares count little beside that and are left
+        out."""
         found = set[Node]()
         for node in self.nodes:
             if node.kind in ("sum", *CONTRACTIONS):
@@ -298,14 +299,14 @@ class Trace:
         return frozenset(node for node in found if len({*self.uses[node]}) > 1)
 
     def named(self, name: str) -> Node:
-        """The node of a local name. Raises FormulaError where there is none."""
+        """Return the node of a local name. Raises FormulaError if there is none."""
         if name in self.locals:
             return self.locals[name]
         raise FormulaError(f"the formula has no local {name!r}; it has {', '.join(self.locals)}")
 
 
 def trace(formula: Formula, tensors: Mapping[str, Sequence[str]], parameters: Sequence[str] = ()) -> Trace:
-    """The graph of a formula of these tensors, with their dimensions, and parameters. Raises FormulaError."""
+    """Return the graph of a formula for these tensors, with their dimensions, and parameters. Raises FormulaError."""
     given = {name: Node("tensor", dims=frozenset(dims), label=name) for name, dims in tensors.items()}
     given |= {name: Node("parameter", label=name) for name in parameters}
     outputs, found = run(formula, given)
@@ -328,8 +329,8 @@ _OWN = (__name__, Node.__module__)
 
 
 def run(function: Callable[..., Any], given: Mapping[str, Node]) -> tuple[Any, Mapping[str, Node]]:
-    """What a function returns, and its locals and those of functions that it calls, its own first: there is no other
-    way to learn the names of them."""
+    """Return the result of a function, its locals, and those of functions that it calls, its own first. Python has no
+    other way to learn their names."""
     code: CodeType | None = getattr(function, "__code__", None)
     own, called = dict[str, Node](), dict[str, Node]()
 
@@ -353,8 +354,8 @@ def run(function: Callable[..., Any], given: Mapping[str, Node]) -> tuple[Any, M
 
 
 Ties = Literal["either", "first", "last"]
-"""Which of several equal elements comes first, where every kernel has them alike: any, that of the lowest place, or
-that of the highest. Of what is calculated on the way any place whose element may be as large is right."""
+"""The order of equal elements: any, or the one at the lowest place first, or the highest. Where values are calculated
+on the way, the place of any element that may be as large is right."""
 TIES: Mapping[Ties, float] = {"either": EITHER, "first": FIRST, "last": LAST}
 
 
@@ -394,7 +395,7 @@ def _both(value: Node, rank: Node, dim: str, ties: Ties, largest: bool) -> tuple
 
 
 def ranked(value: Node, rank: Operand, dim: str) -> Node:
-    """Return the element of a rank along a dimension: 0 is that of the largest one."""
+    """Return the element of a rank along a dimension; rank 0 is the largest."""
     return _selected("ranked", value, rank, dim)
 
 

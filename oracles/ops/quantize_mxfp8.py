@@ -17,20 +17,20 @@ SCALE = Operand("scale", "... b", dtype="uint8")
 LARGEST = 254.0
 """The largest stored exponent of a number."""
 UNKNOWN = 512.0
-"""A code that no byte holds: of what no scale is large enough for any may be stored."""
+"""A code that no byte holds: any may be stored if no scale is large enough."""
 RULE = Parameter("scale_rule", (0.0, 1.0, 2.0, 3.0), neutral=0.0, least=0.0)
 
 
 @dataclass(frozen=True)
 class ElementFormat:
-    """What a float of 8 bits is to the scale of its block."""
+    """A format of 8-bit floats, relative to the scale of its block."""
 
     most: float
     """The largest number."""
     left: float
     """Half of the largest power of two."""
     carry: float
-    """From so many of a power of two on its mantissa is rounded to the next one."""
+    """Magnitudes from this share of a power of two on are rounded to the next one."""
 
     @property
     def least(self) -> float:

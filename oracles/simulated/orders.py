@@ -78,7 +78,8 @@ def scanned(
     args: Sequence[F64], axis: int, n: int, way: Literal["places", "blocks", "tree"], random: np.random.Generator,
     advanced: Advanced, product: Callable[[F64, F64], F64],
 ) -> F64:  # fmt: skip
-    """Return all states along an axis, from the factors, what is added, and the state before the first."""
+    """Return all states of a recurrence along an axis, from the factors, the addends, and the state before the
+    first."""
     a, b, h = args
     if not n:
         return np.asarray(at_place(a * h + b, axis, slice(0, 0)))

@@ -33,7 +33,7 @@ class Rescaling:
     places: NDArray[np.intp]
     """In what order it takes them."""
     shares: Sequence[F64]
-    """Those of each block, by the maximum of that."""
+    """The shares of each block, relative to its maximum."""
     joins: Sequence[Join]
 
     def total(self, values: F64, summed: Callable[[F64, F64], F64], joined: Callable[[F64, F64, Join], F64]) -> F64:
@@ -122,8 +122,8 @@ class Joining:
 
 
 def joined(terms: F64, second: float, lanes: int, join: Callable[[Part, Part], Part]) -> Part:
-    """Return the part of all terms along the last axis, of which each alone has that second number: one after the
-    other in each of some lanes, which are joined as a tree."""
+    """Return the joined part of all terms along the last axis. Each term alone has `second` as its second number. Terms
+    are added one after the other in each lane, and lanes are joined as a tree."""
     single: list[Part] = [
         (terms[..., [at]], np.full_like(terms[..., [at]], second), 1) for at in range(terms.shape[-1])
     ]

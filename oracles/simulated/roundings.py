@@ -42,8 +42,8 @@ class Roundings:
         return self.flushed(values, dtype) if self.contract.flushes_operands else values
 
     def greatest(self, values: F64, dtype: Format, axes: Axes) -> F64:
-        """The greatest along axes, where comparisons take subnormal numbers for zero and what is chosen stays as it is:
-        any of those that are equal to them."""
+        """Return the greatest along axes. If comparisons treat subnormal numbers as zero and return the chosen one
+        unchanged, any of the equal ones may come out."""
         low = bool(self.random.integers(2))
         worst, reduce = (np.inf, np.minimum.reduce) if low else (-np.inf, np.maximum.reduce)
         compared = self.flushed(values, dtype)

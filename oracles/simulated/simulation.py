@@ -40,7 +40,7 @@ _SCANS: Mapping[Order, Literal["places", "blocks", "tree"]] = {
 _FUSED = 0.7
 """The share of products that go into a sum without being rounded, where the contract allows it."""
 _LONGEST = 300
-"""The longest sum of products that are not rounded: each addition is a step by itself, and takes its time."""
+"""The longest sum of unrounded products: each addition is a step of its own, which takes time."""
 
 
 def _as_it_is(values: F64) -> F64:
@@ -58,7 +58,7 @@ class Simulated:
     """The order of sums whose contract allows any; others have the order that they declare."""
     fused: bool = False
     changed: Mapping[Node, Callable[[F64], F64]] = field(default_factory=dict)
-    """What is wrong with it: of these nodes it has other values than it calculated."""
+    """Planted errors: changes to the values of these nodes."""
     _known: dict[Node, F64] = field(default_factory=dict)
     _courses: dict[tuple[Node, Summation], Rescaling] = field(default_factory=dict)
 
@@ -85,7 +85,7 @@ class Simulated:
         return values
 
     def _held(self, node: Node) -> Format:
-        """The dtype in which a value lies, which an output is cast from: what is chosen or moved keeps its own."""
+        """Return the dtype of a value before it is cast to an output's dtype: what is chosen or moved keeps its own."""
         if node.kind == "point":
             point = self._decided.point(self.inputs.trace.names.get(node.args[0], ""))
             return self._held(node.args[0]) if point is None else point.dtype
@@ -99,7 +99,7 @@ class Simulated:
         return self._dtype(node)
 
     def _converted(self, values: F64, node: Node, dtype: Format) -> F64:
-        """Values of a node in another dtype, which may flush what is subnormal there as any result."""
+        """Return the values of a node converted to another dtype, where subnormal results may be flushed."""
         found = round_to(values, dtype)
         is_number = not node.args and node.kind != "tensor"
         return found if is_number or dtype.tiny <= self._kept_in(node).tiny else self._rounding.result(found, dtype)
@@ -115,7 +115,8 @@ class Simulated:
 
     @lazy
     def _is_whole(self) -> bool:
-        """Whether an online sum has its exponentials in its own dtype too, and not in that of everything else."""
+        """Return whether an online sum has its exponentials in its own dtype, rather than in that of everything
+        else."""
         return bool(self.random.integers(2))
 
     @lazy
@@ -137,7 +138,7 @@ class Simulated:
         return form(self.contract.dtypes.get(self.inputs.trace.names.get(node, ""), self.contract.compute))
 
     def _unspecified(self, node: Node, values: F64) -> F64:
-        """What is left of values that became infinite or NaN here: anything."""
+        """Replace values that became infinite or NaN here: anything may come out."""
         wild = np.zeros((1,) * values.ndim, bool)
         if node.kind in ("where", "take", *SELECTS):  # what it was given is infinite or NaN already
             wild = ~np.isfinite(values)
@@ -211,8 +212,8 @@ class Simulated:
         return self.contract.chains(self.inputs.trace, self._counted)
 
     def _in_any_order(self, node: Node) -> F64:
-        """The sum of the terms of a chain, any two of which are added first, again and again. A sum among them that
-        nothing was added to yet may start as another one."""
+        """Return the sum of a chain's terms, adding any two first, again and again. A sum among them that has no other
+        addend yet may start with another term."""
         dtype, terms = self._dtype(node), list[tuple[F64, Addend | None]]()
         for term in self._chains[node].terms:
             product = self._unrounded(term.node, node)
@@ -253,8 +254,8 @@ class Simulated:
         return self._rounding.sum(args[0], sign * args[1], self._dtype(node))
 
     def _unrounded(self, product: Node, node: Node) -> F64 | None:
-        """A product that goes into a sum as it is; None of what does not. One of two numbers of at most 24 bits is
-        exact in float64."""
+        """Return a product that goes into a sum unrounded; None for other nodes. The product of two numbers of at most
+        24 bits is exact in float64."""
         is_fused = self.fused and product.kind == "multiply" and self._may_fuse(product, node)
         if not is_fused or self.random.random() >= _FUSED:
             return None
@@ -309,7 +310,7 @@ class Simulated:
         return self._placed(found, node)
 
     def _lined(self, terms: F64, node: Node) -> F64:
-        """The terms of a reduction in a row, as the last axis: those of several dimensions as their label says."""
+        """Return the terms of a reduction along the last axis; several dimensions in the order of its label."""
         dims, axes = self.inputs.trace.dims, self.inputs.axes(node)
         kept = [axis for axis in range(len(dims)) if axis not in axes]
         wide = [
@@ -323,21 +324,21 @@ class Simulated:
         return np.expand_dims(found, self.inputs.axes(node))
 
     def _factors(self, node: Node) -> list[F64] | None:
-        """What is multiplied under a sum: a product of two numbers of at most 24 bits is exact in float64."""
+        """Return the factors under a sum: a product of two numbers of at most 24 bits is exact in float64."""
         product = node if node.kind == "dot" else node.args[0]
         if product.kind not in ("dot", "multiply") or not self._may_fuse(product, node):
             return None
         return [round_to(self._known[arg], self._dtype(product)) for arg in product.args]
 
     def _chained(self, terms: F64, node: Node) -> F64:
-        """One term after the other, which may be a product that is not rounded by itself."""
+        """Add one term after the other; a term may be an unrounded product."""
         found, dtype = np.zeros(terms.shape[:-1]), self._dtype(node)
         for place in range(terms.shape[-1]):
             found = self._rounding.sum(self._rounding.taken(found, dtype), terms[..., place], dtype)
         return found
 
     def _updated(self, node: Node, terms: F64) -> F64:
-        """What is kept up to date, term by term in each of some lanes, which are joined as a tree."""
+        """Return a running statistic, updated term by term in each lane; lanes are joined as a tree."""
         n, declared = self.inputs.number(node), self.contract.order(self.inputs.trace.names.get(node, ""), node.label)
         lined = self._lined(terms, node)
         lined = lined[..., self.random.permutation(n)] if self.order == "permuted" else lined
@@ -374,7 +375,7 @@ class Simulated:
         return self._placed(self._rescaling(node).total(lined, summed, merged), node)
 
     def _rescaling(self, node: Node) -> Rescaling:
-        """The course through the scores of a node, which is that of others too that have the same shares."""
+        """Return the course through the scores of a node; nodes with the same shares have the same one."""
         share, _, scores = node.args
         exponential, order = (
             exponential_of(share),

@@ -29,7 +29,7 @@ class Centres:
     """The centres of a formula whose values have one element, one for each row, or one for each element of a row."""
 
     def __init__(self, units: Sequence[tuple[RowGroup, FormulaPlan]]) -> None:
-        """Problems, and what is rounded of them. Their outputs are made of the same nodes."""
+        """Take problems and their rounded nodes. All outputs are made of the same nodes."""
         self.units, self.nodes, self._dims = units, units[0][1].nodes, units[0][1].trace.dims
         self.rows = Ragged.of(problem.rows for problem, _ in units)
         """The rows of each problem."""
@@ -58,7 +58,7 @@ class Centres:
 
     @lazy
     def _dtypes(self) -> Mapping[Site, Sequence[Format | None]]:
-        """To what is rounded there, of each problem; None: it is not."""
+        """Return the dtype that each problem rounds to there; None if it does not."""
         sites = dict.fromkeys(site for _, plan in self.units for site in plan.rounded)
         return {site: [plan.rounded.get(site) for _, plan in self.units] for site in sites}
 
@@ -72,7 +72,7 @@ class Centres:
         }
 
     def _rounded(self, site: Site, values: F64, of_rows: bool) -> F64:
-        """What is rounded there, to the dtypes of each problem."""
+        """Return the values there, rounded to the dtypes of each problem."""
         dtypes = self._dtypes.get(site)
         if dtypes is None:
             return values
@@ -209,7 +209,7 @@ class Centres:
 
 
 class _Chosen:
-    """Some of the problems of centres, of which magnitudes are measured: of each row, or of each problem."""
+    """A choice of the problems of centres whose magnitudes are measured by row or by problem."""
 
     def __init__(self, centres: Centres, problems: Sequence[int], of_rows: bool) -> None:
         self._centres, self._problems, self._of_rows = centres, problems, of_rows
@@ -218,7 +218,7 @@ class _Chosen:
         counts = centres.lengths[problems]
         self._of_problem = Ragged(self._rows.lengths * counts)
         self._elements = Ragged(self._rows.spread(counts)) if of_rows else self._of_problem
-        """Those of each row, or of each problem."""
+        """Take the chosen rows, or problems."""
 
     def measured(self, values: F64, of_rows: bool) -> tuple[F64, F64]:
         """Return the smallest and the largest magnitude of a node's values that are neither zero nor infinite, for each

@@ -79,7 +79,7 @@ class Conformance(OutputValues):
         return found if (closed := self._closed(output)) is None else closed.enclosure(found)
 
     def _replace(self, output: str, ends: list[F64], other: Ends, dtype: Format) -> None:
-        """Put others in place of the ends, the lowest first, that are not those of centre and half-width."""
+        """Replace ends that do not follow from centre and half-width; the lowest end comes first."""
         for place, end in enumerate(other.outwards()):
             new = self._rounded(self.shaped(output, end), end, dtype)
             ends[place] = np.where(np.isnan(new), ends[place], new)
@@ -175,8 +175,8 @@ class Conformance(OutputValues):
         return {}
 
     def _marked(self, output: str) -> Mask | None:
-        """What may overflow on the way, or in the last cast, and where the errors have no bound: of these the contract
-        says nothing."""
+        """Return where the contract leaves an element open: where it may overflow on the way or in the last cast, or
+        where errors are unbounded."""
         kept, width = self._kept(output), self._widths[output]
         marked = np.isnan(width) | np.isinf(width)
         # Infinities that the formula itself has count as numbers.
@@ -199,7 +199,7 @@ class Conformance(OutputValues):
         return marked if marked.any() else None
 
     def _closed(self, output: str) -> Closed | None:
-        """What is known where a form says nothing; None: it says something everywhere, or nothing is known."""
+        """Return what is known where the form leaves elements open; None if nothing is open, or nothing known."""
         self.unjudged(output)
         return self._outcomes.get(output)
 
@@ -208,7 +208,7 @@ class Conformance(OutputValues):
         return {}
 
     def _closed_at(self, output: str, marked: Mask) -> Closed | None:
-        """What is known at marked elements, but for those that float64 decides by chance."""
+        """Return what is known at open elements, except those that float64 decides by chance."""
         outcome = self.budget.outcome(output, self.outputs[output])
         if outcome is None:
             return None
@@ -245,7 +245,7 @@ class Conformance(OutputValues):
 
 @dataclass(frozen=True, eq=False)
 class Closed:
-    """What elements may be of which no form says anything, see `oracles.formula.affine.outcomes`."""
+    """The allowed values of elements that no form bounds, see `oracles.formula.affine.outcomes`."""
 
     where: Mask
     low: F64
@@ -265,7 +265,7 @@ class Closed:
         return np.where(np.isnan(self.low), REQUIRED, may).astype(np.int8)
 
     def enclosure(self, own: Enclosure) -> Enclosure:
-        """Return an enclosure with what is known here in the place of its own."""
+        """Return the enclosure, replaced by these values where they are known."""
 
         def without(values: Any, other: Any = 0) -> Any:
             return None if values is None else np.where(self.where, np.asarray(other, values.dtype), values)
@@ -298,5 +298,5 @@ class Closed:
 
 
 def unjudged_in(dtype: Format) -> Bounds:
-    """The bounds of what the contract says nothing of."""
+    """Return the bounds of an element that the contract leaves open."""
     return Bounds(dtype, mpmath.mpf(0), -mpmath.inf, mpmath.inf, ALLOWED)

@@ -68,7 +68,7 @@ class Elements:
     def _of_element(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
     ) -> tuple[Union, tuple[int, ...]]:
-        """What is known of an element, from as little of the problem as decides about it; its index there."""
+        """Return the conformance of one element, from as little of the problem as decides it, and the index there."""
         if self.problem.plain.separate:
             key = contract, structured, index[0]
             if key not in self._rows:

@@ -47,7 +47,7 @@ class RowGroup:
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """Those of the problem."""
+        """The parameters of the problem."""
         return self.problem.parameters
 
 
@@ -64,11 +64,11 @@ class Ask:
 
 @dataclass(eq=False)
 class Group:
-    """What is asked about problems of one formula, whose outputs are made of the same values."""
+    """Queries about problems of one formula whose outputs are made of the same values."""
 
     parts: list[tuple[RowGroup, FormulaPlan]] = field(default_factory=list)
     pairs: list[tuple[int, Received]] = field(default_factory=list)
-    """What was got, and of which part."""
+    """The outputs, and the part that each belongs to."""
     asks: list[Ask] = field(default_factory=list)
     elements: int = 0
     _places: dict[Hashable, int] = field(default_factory=dict)
@@ -76,11 +76,11 @@ class Group:
 
     @property
     def is_full(self) -> bool:
-        """Whether it has so many elements that others are better looked at by themselves."""
+        """Return whether the group is so large that others are better judged separately."""
         return self.elements > JOINED_ELEMENTS
 
     def ask(self, part: RowGroup, plan: FormulaPlan, received: Received, answer: tuple[int, int]) -> None:
-        """Take in what is asked. Equal parts and outputs are told from others by their identity."""
+        """Add queries. Equal parts and outputs are told apart by identity."""
         place = self._places.setdefault((id(part), plan.key), len(self.parts))
         if place == len(self.parts):
             self.parts.append((part, plan))
@@ -93,8 +93,8 @@ class Group:
 
 
 def groups_of(asked: Sequence[Asked]) -> Iterator[Group]:
-    """Groups of about so many elements at most. Outputs of one format lie side by side, and the parts of a problem come
-    in their order."""
+    """Return groups of a limited number of elements. Outputs of one format lie side by side, and the parts of a problem
+    stay in order."""
     groups: dict[Hashable, Group] = {}
     of_plans: dict[FormulaPlan, Group] = {}
     in_order = sorted(enumerate(asked), key=lambda each: tuple(each[1][0].problem.outputs.values()))
@@ -124,7 +124,7 @@ def plan_of(problem: FormulaProblem, contract: Contract, structured: bool) -> Fo
 
 
 def _parts(problem: FormulaProblem, queries: int) -> Iterator[RowGroup]:
-    """Yield parts of as many rows as are, with what all queries got, about the elements of a group."""
+    """Yield parts of equally many rows, with the outputs of all queries, for the elements of a group."""
     at_once = max(1, JOINED_ELEMENTS // max(1, problem.length * (1 + queries)))
     for start in range(0, problem.rows, at_once):
         yield RowGroup(problem, start, min(at_once, problem.rows - start))

@@ -28,7 +28,7 @@ from oracles.summation import NumericsError
 from oracles.tiers.problem import FormulaProblem
 
 JOINED_ELEMENTS = 1 << 15
-"""Outputs of about so many elements are joined, so that what is made of them fits into a processor's own cache."""
+"""The number of elements of joined outputs, so that intermediate values fit into a processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ Asked = tuple[FormulaProblem, bool, Sequence[Query]]
 _Ask = tuple[FormulaProblem, bool, Query, int, int]
 """A problem, whether it is structured, and what is asked about it; where the answer goes."""
 _FILLED = 1 << 11
-"""By so many elements more may what is joined be filled up for another problem: another group costs as much, two
+"""The most elements by which joined problems may be filled up for another one: a group of its own costs as much, two
 milliseconds of calls of NumPy."""
 
 
@@ -63,7 +63,7 @@ class _Group(ABC):
     parts: list[JoinedProblem] = field(default_factory=list)
     """The part of each problem."""
     asks: list[tuple[int, Query, int, int]] = field(default_factory=list)
-    """The place of a problem, and what is asked about it; where the answer goes."""
+    """A problem's index, its queries, and where the answers go."""
     widest: tuple[int, ...] = ()
     """The extents of arrays of all problems, when these are filled up."""
     _places: dict[tuple[int, Contract], int] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class _Group(ABC):
 
     @lazy
     def outputs(self) -> Mapping[str, str]:
-        """Those that a problem has, and their dtypes."""
+        """Return the outputs of a problem, and their dtypes."""
         return {name: dtype for problem in self.problems for name, dtype in problem.problem.outputs.items()}
 
     @lazy
@@ -102,7 +102,7 @@ class _Group(ABC):
         return Joined(self.parts, self.lengths(self.problems), columns, self.outputs, isinstance(self, _BesideGroup))
 
     def tensors(self) -> Mapping[str, NDArray[Any]]:
-        """Those of all problems."""
+        """Return the tensors of all problems, joined."""
         each = [problem.tensors for problem in self.problems]
         return {name: self._together(name, [one[name] for one in each], self.problems) for name in each[0]}
 
@@ -133,7 +133,7 @@ class _Group(ABC):
 
     @abstractmethod
     def _together(self, name: str, arrays: Sequence[NDArray[Any]], problems: Sequence[FormulaProblem]) -> NDArray[Any]:
-        """The arrays of an operand, of these problems, as one."""
+        """Return the arrays of an operand of these problems as one array."""
 
 
 class _Rows(_Group):
@@ -200,7 +200,7 @@ def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
 
 
 def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
-    """Groups of about so many elements at most, of rows that are nearly as long."""
+    """Return groups of a limited number of elements, with rows of nearly equal length."""
     known: dict[Hashable, list[_Ask]] = {}
     for at, (problem, structured, queries) in enumerate(asked):
         if not queries or not problem.size or problem.plain.selects:
@@ -221,7 +221,7 @@ def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
 
 
 def _key(problem: FormulaProblem, structured: bool, contract: Contract) -> Hashable:
-    """Equal for what is enclosed together."""
+    """Return a key that is equal for problems that can be enclosed together."""
     settled, (alone, filled) = problem.settled(contract), problem.alike
     joins = problem.joins_lengths(contract)
     about = (filled, problem.numbers(contract)) if joins else (alone, structured)
@@ -253,7 +253,7 @@ def _decide(group: _Group, found: list[list[Answer]]) -> None:
 def _of_output(
     group: _Group, name: str, enclosure: Enclosure, asks: Sequence[tuple[int, Query, int, int]]
 ) -> Iterator[Worst | None]:
-    """Yield for each of these asks what `_worst` says of an output."""
+    """Yield the worst element of an output for each of these queries."""
     places, got, ends = group.got(name, asks)
     for (at, *_), one in zip(asks, _worst(_of_places(enclosure, places), got, ends), strict=True):
         yield None if one is None else replace(one, flat=group.flat(name, group.problems[at], one.flat))

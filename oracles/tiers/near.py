@@ -127,5 +127,5 @@ class Nearest:
 
     @lazy
     def largest(self) -> dict[Node, float]:
-        """The largest magnitudes of what is calculated."""
+        """The largest magnitudes of the calculated values."""
         return {}

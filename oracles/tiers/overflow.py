@@ -63,8 +63,8 @@ class Way:
         )  # fmt: skip
 
     def _free(self, output: str) -> Mask:
-        """Where any number is right, as nobody knows how far the errors of what is so large go: kernels in float64 err
-        beyond the range of float64, in which half-widths are."""
+        """Return where any number is right: how far errors of such large values go is unknown, since kernels in float64
+        err beyond the range of float64, in which half-widths are."""
         assert self.endless is not None
         unjudged, beyond = self.endless.unjudged(output), self._lost(output)
         if self.own.wide:
@@ -130,13 +130,13 @@ class Way:
 
     @lazy
     def endless(self) -> Conformance | None:
-        """The formula without overflow; None where there is none, or it is not judged."""
+        """Return the formula without overflow; None if nothing overflows, or it is not judged."""
         if self.own.contract.nonfinite != "ieee" or not _overflows(self.own.budget):
             return None
         return replace(self.own, endless=True)
 
     def _reached(self, output: str) -> Mask | None:
-        """Where the formula comes to what is not right with the overflow; None: nowhere."""
+        """Return where the formula, with its overflow, gives a value that is not right; None: nowhere."""
         if output not in self._found:
             self._found[output] = self._compared(output)
         return self._found[output]
@@ -162,18 +162,18 @@ class Way:
         return np.fmin(np.fmax(self.endless.quick(output), low), high)
 
     def _unknown(self, output: str) -> Mask:
-        """Where mpmath alone has room for what is on the way."""
+        """Return where only mpmath can hold the values on the way."""
         return self._left(output, self._without)
 
     def _left(self, output: str, values: Callable[[str], F64]) -> Mask:
-        """Where it is made of what overflows in float64; of kernels in f64, where these values are no numbers then."""
+        """Return where a value depends on one that overflows in float64, which is no number in kernels of f64."""
         assert self.endless is not None
         overflown = self.endless.shaped(output, self._overflown[self.endless.made(output)])
         return overflown & ~np.isfinite(values(output)) if self.own.wide else overflown
 
 
 def _is_outside(enclosure: Enclosure, values: F64) -> Mask:
-    """Where a value is not among those that are right."""
+    """Return where a value is not an allowed one."""
     rounded = round_to(values, enclosure.form)
     inside = ((rounded >= enclosure.outer[0]) & (rounded <= enclosure.outer[1])) | enclosure.is_infinite(rounded)
     return ~inside if enclosure.nan is None else ~inside & ~(np.isnan(rounded) & (enclosure.nan != FORBIDDEN))

@@ -33,12 +33,12 @@ ROOM = 4.0
 far."""
 
 _NOTHING = 2.0**56
-"""What is smaller than another by this factor is nothing beside it."""
+"""A value smaller than another by this factor is negligible beside it."""
 
 
 @dataclass(frozen=True)
 class PlannedValue:
-    """What is known of a node beforehand."""
+    """What is known of a node before there are numbers."""
 
     dtype: Format
     bits: int
@@ -65,13 +65,13 @@ class FormulaPlan:
     """Parameters that are zero."""
     values: dict[Node, PlannedValue] = field(default_factory=dict)
     rounded: dict[Site, Format] = field(default_factory=dict)
-    """What every kernel rounds alike, or as a point says."""
+    """The dtype of values that every kernel rounds alike, or that a point rounds."""
     same: dict[Node, Node] = field(default_factory=dict)
-    """Sums of which one operand is a zero that nobody adds, and the other one."""
+    """Sums with an operand that is always zero and never added, and the other operand."""
     apart: list[Node | None] = field(default_factory=list)
     """Whose errors are in no proportion to its values, or not for certain."""
     sums: dict[Node, Format] = field(default_factory=dict)
-    """What is infinite where it overflows this for certain."""
+    """Values that are certainly infinite above this magnitude."""
     _known: dict[int, F64] = field(default_factory=dict)
 
     @lazy
@@ -88,8 +88,8 @@ class FormulaPlan:
 
     @lazy
     def sinks(self) -> Mapping[Node, Node]:
-        """What is only squared, summed and divided, and then added to a number: what it loses where it underflows is
-        nothing beside that mostly."""
+        """Nodes that are only squared, summed and divided, and then added to a number: what they lose by underflow
+        mostly vanishes beside that."""
         found: dict[Node, Node] = {}
         for node in reversed(self.nodes):
             (user,) = uses if len(uses := [*dict.fromkeys(self.trace.uses[node])]) == 1 else (node,)
@@ -102,7 +102,7 @@ class FormulaPlan:
 
     @lazy
     def exact(self) -> frozenset[Node]:
-        """What is calculated that every kernel has alike."""
+        """Nodes that every kernel calculates alike."""
         return frozenset((*self.same, *(node for node, place in self.rounded if place is None)))
 
     @lazy
@@ -120,8 +120,8 @@ class FormulaPlan:
 
     @lazy
     def guesses(self) -> bool:
-        """Whether a point rounds what kernels do not have alike: then their values may be those of other numbers too,
-        which are not looked at."""
+        """Whether a point rounds a value that kernels do not have alike: then others may have other numbers, which are
+        not looked at."""
         return any(node.kind == "point" and not self.values[node.args[0]].exact for node, _ in self.rounded)
 
     def made(self, output: str) -> Node:

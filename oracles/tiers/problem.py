@@ -63,8 +63,8 @@ class FormulaProblem:
 
     @lazy
     def alike(self) -> tuple[Hashable, Hashable]:
-        """Each equal for problems that may be joined: the first of those of one length, or of equal extents where rows
-        depend on each other, and of one set of parameters; the second where they are filled up."""
+        """Keys that are equal for problems that may be joined: the first for problems of one length, or of equal
+        extents if rows depend on each other, with equal parameters; the second for problems that are filled up."""
         dtypes = tuple((name, name_of(array.dtype)) for name, array in self.problem.inputs.items())
         outputs = tuple((each.name, self._dtypes[each.name]) for each in self.of_op.outputs)
         own = self.of_op.name, dtypes, frozenset(self.plain.trace.nodes), outputs
@@ -77,8 +77,7 @@ class FormulaProblem:
         return reading(self.of_op, self._present, self._stacked, ())
 
     def read(self, contract: Contract, joined: Joined = ALONE) -> list[Reading]:
-        """The formula by each of the algorithms that a contract allows; for what is joined, and its outputs besides its
-        own."""
+        """Return the formula under each algorithm that the contract allows, for joined problems too."""
         present = self._present.union(joined.outputs)
         if contract.follows and present == self._present and not joined.beside:
             return [self.plain]
@@ -104,7 +103,7 @@ class FormulaProblem:
 
     @lazy
     def _greatest(self) -> float:
-        """The greatest magnitude of an input's element: no number where one is none, or where there is none."""
+        """Return the greatest magnitude of an input; no number if an element is none, or there is none."""
         if not all(self.arrangement.sizes.values()):
             return math.nan
         found = (np.abs(array.astype(np.float64)).max() for array in self.problem.inputs.values())
@@ -128,7 +127,7 @@ class FormulaProblem:
 
     @lazy
     def _plans(self) -> Sequence[dict[Contract, FormulaPlan | None]]:
-        """By contract, of what is not structured and of what is. Problems that have elements and are screened alike
+        """Plans by contract, for unstructured and structured problems. Problems with elements that are screened alike
         share them."""
         has_elements = all(self.arrangement.sizes.values())
         keys = ((has_elements, structured, self._screened) for structured in (False, True))
@@ -158,8 +157,8 @@ class FormulaProblem:
         return all(each.joins_orders for each in self.read(contract))
 
     def numbers(self, contract: Contract) -> Hashable:
-        """Equal for what is read alike, of whatever lengths and parameters. An algorithm may multiply by the length
-        where the op's own formula does not."""
+        """A key that is equal for problems that are read alike, whatever their lengths and parameters. An algorithm may
+        multiply by the length although the op's own formula does not."""
         ways, bits = self.read(contract), dict[str, int]()
         if any(each.multiplies_length for each in ways):
             sizes = {"": self.length} if self.plain.separate else self.sizes
@@ -169,8 +168,8 @@ class FormulaProblem:
         return nothing, *(bits_of(self.parameters[name]) for name in sorted(others)), *bits.values()
 
     def joins_lengths(self, contract: Contract) -> bool:
-        """The same of rows of other lengths, and of other parameters and structures. In double-double, and where a
-        number of few bits is inverted, an array has one length."""
+        """Whether rows of other lengths, parameters and structures can be joined. In double-double, and if a number of
+        few bits is inverted, all rows of an array have one length."""
         contract = self.settled(contract)
         inverts = (
             contract.mean == "reciprocal"
@@ -189,7 +188,7 @@ class FormulaProblem:
 
     @lazy
     def _dtypes(self) -> Mapping[str, str]:
-        """Those of all operands, the first input first; what is absent has its usual one."""
+        """The dtypes of all operands, the first input first; absent ones have their usual dtype."""
         known = {name: name_of(array.dtype) for name, array in self.problem.inputs.items()} | {**self.problem.outputs}
         main, found = name_of(self.problem.main.dtype), dict[str, str]()
         for each in self.of_op.operands:
@@ -210,7 +209,7 @@ class FormulaProblem:
         return self.arrangement.returned(output, values, self.sizes)
 
     def following(self, unknown: Mapping[str, Mask]) -> Mapping[str, Mask]:
-        """Where outputs follow from what is unknown of some inputs, as they are enclosed."""
+        """Return where outputs depend on unknown elements of some inputs."""
         inputs = Inputs(self.plain.trace, self.tensors, self.parameters)
         masks = replace(inputs, tensors={name: self._canonical(name, mask) for name, mask in unknown.items()})
         leaves = {node.label: node for node in inputs.trace.nodes if node.kind == "tensor"}
@@ -219,7 +218,7 @@ class FormulaProblem:
         return {name: self.arranged(name, mask) for name, mask in outputs.items()}
 
     def place(self, output: str, flat: int) -> tuple[int, ...]:
-        """Index into the output as returned, of an element of what is arranged."""
+        """Return the index into the output as returned, given the flat index into the arranged output."""
         return self.arrangement.place(output, flat, self.plain.trace.dims)
 
     def cost(self, output: str) -> int:
@@ -228,7 +227,7 @@ class FormulaProblem:
         return math.prod(size for dim, size in self.sizes.items() if dim not in own or dim in meeting)
 
     def dims(self, name: str) -> Sequence[str]:
-        """Those of an operand, in the order of its array's axes."""
+        """Return the dimensions of an operand, in the order of its array's axes."""
         trace = self.plain.trace
         return trace.tensors.get(name) or [dim for dim in trace.dims if dim in self.of_op.operand(name).axes]
 

@@ -132,7 +132,7 @@ class OutputValues:
         return self.shaped(output, self._kept(output).centre)
 
     def extended(self, output: str) -> F64:
-        """The same in extended double-double, which has room for more."""
+        """Return the values in extended double-double, which has a larger range."""
         found = self._wide(output)
         return (found.doubled if isinstance(found, ExtendedDouble) else found).high
 
@@ -210,7 +210,7 @@ class OutputValues:
 
 
 def dependent(inputs: Inputs, doubts: Mapping[Node, Mask]) -> Mapping[Node, Mask]:
-    """What depends on values that float64 decides by chance, of which it is known where they are."""
+    """Return where each node depends on a value that float64 decides by chance: only the precise tier can judge it."""
     found, no = dict[Node, Mask](), np.zeros((1,) * len(inputs.trace.dims), bool)
     for node in inputs.trace.nodes:
         found[node] = _reduced(inputs, node, doubts.get(node, no))
@@ -221,7 +221,7 @@ def dependent(inputs: Inputs, doubts: Mapping[Node, Mask]) -> Mapping[Node, Mask
 
 
 def _taken(inputs: Inputs, node: Node, mask: Mask) -> Mask:
-    """The mask of a table at the places that are taken of it, where these follow from no tensor."""
+    """Return a table's mask at the taken places, if these follow from no tensor."""
     (axis,), index = inputs.axes(node), node.args[1]
     if not mask.any() or mask.shape[axis] == 1 or any(each.kind == "tensor" for each in ordered([index])):
         return _reduced(inputs, node, mask)

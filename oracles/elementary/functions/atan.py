@@ -27,7 +27,7 @@ EQUAL = 2.0**-55
 SERIES = [-1 / 3, 1 / 5, -1 / 7, 1 / 9]
 """Taylor coefficients of (atan t - t) / t^3, in t^2."""
 LONG = [1 / 9, -1 / 11, 1 / 13, -1 / 15]
-"""The same of t^9 and on."""
+"""The coefficients of the terms from t^9 on."""
 
 
 @cache

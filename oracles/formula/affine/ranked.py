@@ -25,7 +25,7 @@ _LOST = 2.0**-1000
 
 
 def placed(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
-    """Places of elements: where kernels may have different ones, they differ by as much as there are."""
+    """Return the form of places: where kernels may disagree, any place is within reach."""
     table, rank = args
     (axis,) = here.inputs.axes(node)
     if not here.inputs.extents[node.label]:
@@ -40,7 +40,8 @@ def placed(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 
 
 def ranked(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
-    """Elements of a rank. Where every kernel has the same one, its errors; else no more than all ranks move."""
+    """Return the form of elements of a rank. If every kernel chooses the same element, the errors are its own; else
+    they cover all elements of possible ranks."""
     table, rank = args
     (axis,) = here.inputs.axes(node)
     if not here.inputs.extents[node.label]:
@@ -62,7 +63,8 @@ def ranked(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 
 
 def took(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
-    """Elements of a table, by an index: any of those that kernels may take, where they know it in different ways."""
+    """Return the form of elements taken from a table by an index. If kernels may disagree about the index, any of the
+    possible elements is allowed."""
     table, index, *other = args
     (axis,), none = here.inputs.axes(node), np.zeros((1,) * table.centre.ndim)
     count, outside = here.inputs.extents[node.label], other[0].centre if other else None
@@ -145,7 +147,7 @@ def among(index: Form, axis: int, low: F64, high: F64, outside: F64 | None) -> t
 
 
 def is_unsure(index: Form) -> Mask:
-    """Where kernels may have another place: an index that is off by less than a half is none."""
+    """Return where kernels may have another place: where the index may be off by a half or more."""
     return np.asarray(index.spread >= _NEXT)
 
 

@@ -35,7 +35,7 @@ _SLACK = 1 + 2.0**-20
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """What is known at one place."""
+    """The state of the recurrence at one place."""
 
     centre: F64
     size: F64
@@ -44,7 +44,7 @@ class _State:
     grown: F64
     """The largest product of the magnitudes of a up to here, of neighbours or of any."""
     most: F64
-    """The largest of all magnitudes so far, and of those products."""
+    """The largest magnitude so far, and the largest of the products."""
 
 
 def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
@@ -93,8 +93,8 @@ def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """From one place to the next. There are thousands of places, and few elements in each: what is calculated here is
-    what cannot be calculated for all of them at once."""
+    """The step from one place to the next. There are thousands of places with few elements each, so only what must be
+    calculated place by place is calculated here."""
 
     dtype: Format
     u: float
@@ -127,7 +127,7 @@ class _Step:
 
 
 def _places(values: F64, axis: int, count: int) -> Iterable[F64]:
-    """Each place along an axis, which stays; of what has one element there always that."""
+    """Yield the slice at each place along an axis, which is kept. An axis of one element is broadcast."""
     if values.shape[axis] == 1 and count != 1:
         return repeat(values, count)
     found: Iterable[F64] = np.expand_dims(np.moveaxis(values, axis, 0), axis + 1)

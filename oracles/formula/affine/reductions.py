@@ -67,8 +67,8 @@ def total(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 def _total(
     here: SettledProblem, node: Node, sums: Sums, weights: Callable[[Symbol], Weights], alike: Callable[[Format], Mask]
 ) -> Form:
-    """A sum, from those of what the forms of its terms hold; how these depend on a symbol, and whether too few of them
-    have a magnitude of their own."""
+    """Return the form of a sum, from the sums over its terms' forms. `weights` gives the coefficients by symbol,
+    `alike` says where too few terms have a magnitude of their own."""
     axes, dtype = here.inputs.axes(node), here.dtype(node)
     n = here.inputs.count(axes)
     # Terms of fewer bits are whole numbers of a coarse unit, see `sum_budget`.
@@ -110,14 +110,14 @@ def _total(
 
 
 def _begun(before: Form, found: Form) -> Form:
-    """A sum of which a kernel may have no number by itself: with what it starts as it may not overflow."""
+    """Return a sum that may not overflow together with the value it starts with, although it would alone."""
     over = np.isinf(found.centre) & np.isfinite(before.centre)
     return replace(blended(over, before, found), overflows=marked(found.overflows, over)) if over.any() else found
 
 
 def started(here: SettledProblem, node: Node, args: Sequence[Form], found: Form) -> Form:
-    """A sum and what is added to it, which may be its first term: that is rounded as often as others then, at worst,
-    since what is far smaller than it is lost and not rounded at random."""
+    """Return a sum plus a value that may be its first term. In the worst case that value is rounded as often as the
+    other terms: if it is far smaller, it is lost, which is no random rounding."""
     for place, arg in enumerate(node.args):
         if not here.starts(arg):
             continue
@@ -169,8 +169,8 @@ def greatest(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 
 
 def _mistaken(arg: Form, centre: F64, axes: Axes) -> F64:
-    """How far off a maximum may be that is subnormal, where a comparison takes all such numbers for zero, and what is
-    chosen is returned as it is: as far as any other of them."""
+    """Return how far a subnormal maximum may be off if comparisons treat subnormal numbers as zero and the chosen one
+    is returned unchanged: as far as the other elements."""
     tiny = arg.dtype.tiny
     low = (np.abs(arg.centre) - arg.spread < tiny) & (arg.size > 0) & (centre - arg.spread < tiny)
     return _largest(np.where(low, centre - arg.centre + arg.spread, 0.0), axes)
@@ -200,7 +200,7 @@ def are_alike(terms: F64, axes: Axes, dtype: Format, inputs: Inputs | None = Non
 
 
 def products_are_alike(a: F64, b: F64, axes: Axes, dtype: Format, inputs: Inputs) -> Mask:
-    """The same of products of two values."""
+    """Return where too few of the products of two values have a magnitude of their own."""
     if not is_contraction(a.shape, b.shape, axes) or inputs.is_filled(axes):
         return are_alike(a * b, axes, dtype, inputs)
     matrices = Matrices.of(a, b, axes)

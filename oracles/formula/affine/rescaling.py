@@ -113,8 +113,9 @@ def online_dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 
 
 def _scaled(here: SettledProblem, node: Node, share: Form, scores: Form, times: int) -> Form:
-    """Shares with what factors err by, which is alike in all sums of one kernel that are scaled as often. Where others
-    have exponentials of their own, the shares' own errors are others too, those of scores and their maximum apart."""
+    """Return the shares with the errors of the factors, which are the same in all sums of one kernel that are scaled
+    equally often. If other sums have exponentials of their own, the shares' errors differ between sums, except those of
+    scores and their maximum."""
     exponential, axes = exponential_of(node.args[0]), here.inputs.axes(node)
     u, parts = here.dtype(exponential).u, share.parts
     with np.errstate(divide="ignore"):

@@ -9,16 +9,16 @@ from oracles.formula.node import COMPARED, TOLD
 from oracles.formula.trace import Kind, Node, Trace, ordered
 
 _WHOLE: tuple[Kind, ...] = ("add", "subtract", "multiply", "negate", "where", "at_most", "less")
-"""What is made so of whole numbers is one; a quotient of two is one where it is an index or `floor` is taken of it: it
+"""These make whole numbers of whole numbers. A quotient counts where it is an index or the argument of `floor`: it
 differs from its neighbours by more than float64 rounds off."""
 _PARTS = 1024.0
 """Numbers such as 0.5, which stands between two places, are exact beside them."""
 
 
 def counted(trace: Trace, integers: Collection[str]) -> frozenset[Node]:
-    """The nodes that every kernel has alike, whole numbers or nearly: those made of places, and those of indices.
-    `integers` are the tensors of integers, whose quotients kernels may have as floats: what `floor` makes of these is
-    one of two numbers, and so is what is made of it, beside places too."""
+    """Return the nodes that every kernel calculates alike in integers, or nearly: those made of places and of indices.
+    `integers` are the tensors of integers. Kernels may form their quotients as floats, so that `floor` gives one of two
+    numbers there, and so does what is made of it."""
     whole, parts, placed, either = set[Node](), set[Node](), set[Node](), set[Node]()
     for node in trace.nodes:
         if not node.args:

@@ -28,7 +28,7 @@ BESIDE = "#"
 
 @dataclass(frozen=True, eq=False)
 class Lengths:
-    """How many rows of which length lie one after the other."""
+    """Rows of different lengths, one after the other."""
 
     runs: Sequence[tuple[int, int]]
     """The number of rows, and their length."""
@@ -64,7 +64,7 @@ class Lengths:
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
     def filled(self, arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """The rows of these arrays, one for each run, one after the other."""
+        """Return the rows of these arrays, one array for each run, as one array."""
         found, start = np.empty((sum(count for count, _ in self.runs), self.longest), arrays[0].dtype), 0
         for array, (count, length) in zip(arrays, self.runs, strict=True):
             found[start : start + count, :length] = array
@@ -81,7 +81,7 @@ class Extents:
     sizes: Sequence[Mapping[str, int]]
     """The sizes of each problem, in the order of the axes."""
     widest: Mapping[str, int]
-    """Those of all problems when they are filled up."""
+    """The sizes of all problems when they are filled up."""
 
     def count(self, dim: str) -> F64:
         """The extent of each problem, in an axis for each dimension."""
@@ -108,7 +108,7 @@ class Extents:
         return np.concatenate(parts)
 
     def filled(self, arrays: Sequence[NDArray[Any]], dims: Sequence[str]) -> NDArray[Any]:
-        """An array of each problem, of these dimensions, beside each other."""
+        """Return the arrays of all problems, with these dimensions, filled up and stacked."""
         if not dims:
             return np.concatenate([array.reshape(1) for array in arrays])
         found = np.empty((len(arrays), *(self.widest[dim] for dim in dims)), arrays[0].dtype)
@@ -141,7 +141,7 @@ class Ragged:
 
     @staticmethod
     def of(lengths: Iterable[int]) -> Ragged:
-        """Segments of so many elements."""
+        """Return segments of these lengths."""
         return Ragged(np.array(list(lengths), dtype=np.int64))
 
     @lazy
