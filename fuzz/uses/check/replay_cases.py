@@ -20,7 +20,7 @@ from fuzz.generate.recipes import Recipe, RowSpec
 from fuzz.references.asked import AskedReference, asked_of, titled
 from fuzz.references.derive import output_names, taken
 from fuzz.references.dims import UnreadableError, first_of
-from fuzz.references.replay import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
+from fuzz.references.rerun import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
 from fuzz.references.tracing import RETURNS_NONE
 from fuzz.uses.check.replay_ranges import Span, accepted, spans_of
 from fuzz.uses.check.results import CheckError

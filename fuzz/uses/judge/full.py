@@ -24,7 +24,7 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.judge.judge import Judge
 from fuzz.references.dims import UnreadableError
 from fuzz.references.guard import first_difference
-from fuzz.references.replay import Replayed, ways_of
+from fuzz.references.rerun import Replayed, ways_of
 from fuzz.uses.check.replay_cases import ReplayCase, compared
 from fuzz.uses.check.results import CheckError
 from fuzz.uses.judge.asked import Asked

@@ -17,7 +17,7 @@ from fuzz.findings.tally import Decided, never_decided, note_open
 from fuzz.judge.judge import Judge
 from fuzz.judge.words import changes_text
 from fuzz.laws.registry import Entry, with_twins
-from fuzz.references.replay import Replayed
+from fuzz.references.rerun import Replayed
 from fuzz.uses.check.replay_cases import Comparison, Meant, ReplayCase, compared, width_of
 from fuzz.uses.check.replay_ranges import Came
 from fuzz.uses.judge.nameless import arrays_of, case_of, returned

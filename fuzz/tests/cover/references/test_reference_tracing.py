@@ -19,7 +19,7 @@ def test_torch_imports_no_compiler_for_a_reference() -> None:
     program = """
 import sys, numpy as np, torch
 from fuzz.references.derive import derive
-from fuzz.references.replay import replayed, ways_of
+from fuzz.references.rerun import replayed, ways_of
 found = derive(lambda x: torch.nn.functional.silu(x) * x.sum(-1, keepdim=True), "x=b n")
 replayed(ways_of(lambda x: torch.softmax(x, -1)), {"x": np.ones((2, 3))})
 print(len(found.op.inputs), "torch._dynamo" in sys.modules)

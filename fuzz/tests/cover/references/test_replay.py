@@ -11,7 +11,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from fuzz.references.replay import replayed, ways_of
+from fuzz.references.rerun import replayed, ways_of
 
 F = torch.nn.functional
 

@@ -12,7 +12,7 @@ import torch
 import fuzz
 from fuzz.findings.tally import Decided, never_decided, note_open
 from fuzz.references.asked import Shown
-from fuzz.references.replay import Replayed, draws_at_random, ways_of
+from fuzz.references.rerun import Replayed, draws_at_random, ways_of
 from fuzz.uses.check.replay_cases import compared
 from fuzz.uses.check.replay_ranges import Came, Span, spans_of
 
