@@ -12,7 +12,7 @@ from fuzz.core.judge.values import problem_of
 from oracles.dtypes import DOUBLE, SINGLE
 from oracles.formula.contract import Contract
 from oracles.formula.made import grown
-from oracles.formula.neighbours import neighbours
+from oracles.neighbours import neighbours
 from oracles.op import Extents, Op
 from oracles.operand import OUTER, Operand
 from oracles.problem import Problem

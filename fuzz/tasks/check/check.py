@@ -62,9 +62,9 @@ from fuzz.tasks.check.results import (
 )
 from fuzz.tasks.check.retrieval import origin_words, sign
 from fuzz.tasks.check.tried import spared
-from oracles.declared import OpError
 from oracles.formula.contract import Contract
 from oracles.op import Op
+from oracles.operand import OpError
 from oracles.ops import OPS
 
 __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]

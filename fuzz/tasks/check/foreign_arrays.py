@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 
 from fuzz.core.transport.python.foreign import Maker, opened
+from fuzz.references.arrays import libraries_of
 from fuzz.tasks.check.results import CheckError
-from oracles.reference.arrays import libraries_of
 
 _OF_TENSORS = {"numpy", "detach", "cpu", "data_ptr", "contiguous", "new_tensor", "new_empty", "new_zeros", "new_full"}
 _OF_ARRAYS = {"astype", "copy", "ctypes", "tobytes"}

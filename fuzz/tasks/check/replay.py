@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from fuzz.core.generate.menus import MENUS
 from fuzz.core.generate.observed import words_of
 from fuzz.findings.tally import Decided, never_decided, note_open
+from fuzz.references.asked import name_of, titled
+from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import GIVEN as EXAMPLES
 from fuzz.references.examples import structure_of
 from fuzz.report.wrapping import columns, wrapped_text
@@ -23,8 +25,6 @@ from fuzz.tasks.check.reference import named_examples
 from fuzz.tasks.check.replay_cases import DTYPES, WEAKER, Comparison, Meant, ReplayCase, compared, meant_of, tensor_of
 from fuzz.tasks.check.replay_ranges import Came
 from fuzz.tasks.check.results import CheckError, CheckFailed, reason_of, told
-from oracles.reference.asked import name_of, titled
-from oracles.reference.dims import UnreadableError
 
 __tracebackhide__ = told
 _AFTER = 48

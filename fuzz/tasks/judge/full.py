@@ -23,6 +23,9 @@ from fuzz.core.base.outcome import Outcome, Status
 from fuzz.core.base.text import printable
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.judge.judge import Judge
+from fuzz.references.dims import UnreadableError
+from fuzz.references.guard import first_difference
+from fuzz.references.rerun import Replayed, ways_of
 from fuzz.tasks.check.replay_cases import ReplayCase, compared
 from fuzz.tasks.check.results import CheckError
 from fuzz.tasks.judge.asked import Asked
@@ -34,9 +37,6 @@ from fuzz.tasks.judge.replay import Replay, replay_of
 from fuzz.tasks.judge.ruling import FullSize, SolutionRuling, worst_of
 from fuzz.tasks.judge.solution import Solutions
 from fuzz.tasks.judge.source import ProblemError, executed, text_of
-from oracles.reference.dims import UnreadableError
-from oracles.reference.guard import first_difference
-from oracles.reference.replay import Replayed, ways_of
 
 _FILE = "full_size_"
 _BYTES = 32

@@ -21,7 +21,10 @@ from fuzz.core.base.probe import GHOST, STREAM
 from fuzz.core.generate.dims import MOST_WORK, USUAL_WORK
 from fuzz.core.laws.registry import declared as declared_laws
 from fuzz.findings.book import book_in
+from fuzz.references.derive import FINITE, Derived
+from fuzz.references.dims import parsed
 from fuzz.references.examples import DRAWN, beside, samples_of, seen_in
+from fuzz.references.scope import UnknownStepError
 from fuzz.report.brief import Provenance
 from fuzz.report.console import print_lines
 from fuzz.report.outline import run_outline
@@ -41,11 +44,8 @@ from fuzz.tasks.judge.solution import solutions_of
 from fuzz.tasks.judge.source import ProblemError
 from fuzz.tasks.judge.summary import not_given, summary
 from fuzz.tasks.judge.written import derived
-from oracles.declared import MOST
 from oracles.op import Op
-from oracles.reference.derive import FINITE, Derived
-from oracles.reference.dims import parsed
-from oracles.reference.reading import UnknownStepError
+from oracles.operand import MOST
 
 _VARIED = 4
 """Where all dimensions that are not fixed have so many elements, there is room for others."""

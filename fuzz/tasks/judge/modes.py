@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from oracles.reference.dims import first_of
+from fuzz.references.dims import first_of
 
 
 @dataclass(frozen=True)

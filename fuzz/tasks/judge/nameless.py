@@ -12,8 +12,8 @@ from fuzz.core.base.dtypes import NUMPY_DTYPE, from_bits, quantise
 from fuzz.tasks.check.replay_cases import Meant, ReplayCase
 from fuzz.tasks.judge.source import ProblemError
 from oracles.dtypes import FORMATS, INDICES, SPELLED
+from oracles.elementary import FormulaError
 from oracles.formula.made import Counts
-from oracles.formula.node import FormulaError
 from oracles.lazy import lazy
 from oracles.op import Op
 from oracles.operand import CODES, FLAGS, Operand

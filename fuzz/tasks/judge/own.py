@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from fuzz.core.base.text import printable
+from fuzz.references.dims import UnreadableError
+from fuzz.references.rerun import FINE, RUNS, Ways
 from fuzz.tasks.check.replay_cases import ReplayCase
 from fuzz.tasks.check.results import CheckError
 from fuzz.tasks.judge.asked import Asked
@@ -27,8 +29,6 @@ from fuzz.tasks.judge.ruling import OwnShapes, SolutionRuling
 from fuzz.tasks.judge.solution import Solution, Solutions
 from fuzz.tasks.judge.source import ProblemError, executed, text_of
 from fuzz.tasks.judge.summary import shapes_text
-from oracles.reference.dims import UnreadableError
-from oracles.reference.replay import FINE, RUNS, Ways
 
 CASES = 5
 """The cases at a task's own shapes beside a search: as many as KernelBench tries."""

@@ -14,13 +14,13 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.execute.pool import Pool
 from fuzz.explain.diagnosis import new_workers
+from fuzz.references.derive import ANY, Derived
 from fuzz.tasks.check.reference import contract_of, with_names
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.problem import Problem
 from fuzz.tasks.judge.solution import Solutions
 from fuzz.tasks.judge.written import derived, write_pack
 from oracles.formula.contract import Contract
-from oracles.reference.derive import ANY, Derived
 
 
 @dataclass(frozen=True)

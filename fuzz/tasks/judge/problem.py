@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
+from fuzz.references.asked import defaults_of
 from fuzz.references.named import function_at
 from fuzz.tasks.check.replay_cases import Own
 from fuzz.tasks.judge.modes import AS_CONSTRUCTED, Mode, modes_of
@@ -27,8 +28,7 @@ from fuzz.tasks.judge.source import (
     text_of,
 )  # fmt: skip
 from fuzz.tasks.judge.words import REFERENCES, files_in
-from oracles.declared import MOST
-from oracles.reference.asked import defaults_of
+from oracles.operand import MOST
 
 SEED = 0
 """Modules are constructed from it."""

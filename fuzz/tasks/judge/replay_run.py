@@ -17,12 +17,12 @@ from fuzz.core.judge.judge import Judge
 from fuzz.core.judge.words import changes_text
 from fuzz.core.laws.registry import Entry, with_twins
 from fuzz.findings.tally import Decided, never_decided, note_open
+from fuzz.references.rerun import Replayed
 from fuzz.tasks.check.replay_cases import Comparison, Meant, ReplayCase, compared, width_of
 from fuzz.tasks.check.replay_ranges import Came
 from fuzz.tasks.judge.nameless import arrays_of, case_of, returned
 from fuzz.tasks.judge.ruling import Said
 from oracles.op import Op
-from oracles.reference.replay import Replayed
 
 _PROBED_ONE_IN = 4
 Wanted = Sequence[Replayed] | None

@@ -11,6 +11,8 @@ import numpy as np
 from rich.console import Console
 
 from fuzz.core.generate.observed import words_of
+from fuzz.references.asked import titled
+from fuzz.references.dims import UnreadableError, shapes_text
 from fuzz.references.examples import DRAWN
 from fuzz.report.console import print_lines
 from fuzz.report.wrapping import wrapped_text
@@ -25,8 +27,6 @@ from fuzz.tasks.judge.ruling import VERSION, Ruling, SolutionRuling, worst_of
 from fuzz.tasks.judge.solution import Solutions, solutions_of
 from fuzz.tasks.judge.source import ProblemError
 from fuzz.tasks.judge.summary import failures_told, summary
-from oracles.reference.asked import titled
-from oracles.reference.dims import UnreadableError, shapes_text
 
 _UNEXERCISED = (
     "not exercised by a replay: strides, other ranks, the order of sums; failures are not explained, nor kept as cases"

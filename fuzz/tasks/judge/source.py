@@ -13,7 +13,7 @@ from typing import Any
 
 from fuzz.core.base.errors import UsageError
 from fuzz.references.named import first_in_path
-from oracles.reference.text import TAKEN
+from fuzz.references.text import TAKEN
 
 _LONGEST = 31
 """No name of an op or an operand is longer."""

@@ -28,7 +28,7 @@ from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.transport.python import launch
 from fuzz.tasks.beginning.declared import PROTOTYPE
 from fuzz.tests.common.cuda_pack import BREAKS, cuda_kernel
-from oracles.formula.within import Within
+from oracles.formula.contract import Within
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 

@@ -23,7 +23,7 @@ print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
 _ABSENT = (
     "dask", "distributed", "sqlalchemy", "torch", "fuzz.extras.fleet", "fuzz.campaign.nightly",
-    "fuzz.findings.explainer", "fuzz.tasks.check.replay", "oracles.reference.derive", "oracles.reference.jaxprs",
+    "fuzz.findings.explainer", "fuzz.tasks.check.replay", "fuzz.references.derive", "fuzz.references.jaxprs",
 )  # fmt: skip
 _RECORDS = {"fuzz.explain", "fuzz.explain.explanation", "fuzz.explain.rule", "fuzz.explain.rule.rule"}
 """What a failure is told by: reports and case files have these records, and no more of triage."""
