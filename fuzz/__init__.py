@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from fuzz.core.adapters.shared_kernel import SharedKernel
     from fuzz.core.base.capability import Capabilities
     from fuzz.core.base.kernel import Mutant
+    from fuzz.references.backward import backward
+    from fuzz.references.derive import op_of
     from fuzz.tasks.check.check import CheckError, CheckFailed, check
     from fuzz.tasks.judge.module import check_module
-    from oracles.formula.contract import Contract
-    from oracles.formula.within import Within
+    from oracles.formula.contract import Contract, Within
     from oracles.op import Op
     from oracles.operand import Flip, Operand, Parameter
     from oracles.ops import register
-    from oracles.reference.backward import backward
     from oracles.summation import Any, Blocks, Lanes, Pairwise, Sequential, Steps, Tiles, VectorLanes
 
 __all__ = [
@@ -57,6 +57,7 @@ __all__ = [
     "check",
     "check_module",
     "formula",
+    "op_of",
     "register",
 ]
 
@@ -67,14 +68,15 @@ _HOME = {
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.tasks.check.check"),
     "check_module": "fuzz.tasks.judge.module",
     "Contract": "oracles.formula.contract",
-    "Within": "oracles.formula.within",
+    "Within": "oracles.formula.contract",
     "Mutant": "fuzz.core.base.kernel",
     "CudaKernel": "fuzz.core.adapters.cuda_kernel",
     "PythonKernel": "fuzz.core.adapters.python_kernel",
     "SharedKernel": "fuzz.core.adapters.shared_kernel",
     **dict.fromkeys(("Flip", "Operand", "Parameter"), "oracles.operand"),
     "Op": "oracles.op",
-    "backward": "oracles.reference.backward",
+    "backward": "fuzz.references.backward",
+    "op_of": "fuzz.references.derive",
     "register": "oracles.ops",
 }
 """The module of each name. A name that is not here is the order of a sum."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from oracles.elementary.functions import NAMES
-from oracles.formula.selection import argmax, argmin, argsort, sort, topk
 from oracles.formula.trace import (
     FormulaError,
     Node,
     Outputs,
+    argmax,
+    argmin,
+    argsort,
     avg,
     cumprod,
     dot,
@@ -26,7 +28,9 @@ from oracles.formula.trace import (
     position,
     prod,
     scan,
+    sort,
     take,
+    topk,
     total,
     welford_mean,
     welford_squares,

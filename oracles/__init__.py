@@ -4,8 +4,7 @@ Importing the package loads neither NumPy nor mpmath; `oracles.truth` does.
 """
 
 from oracles.dtypes import DtypeError
-from oracles.formula.contract import Contract
-from oracles.formula.within import Within
+from oracles.formula.contract import Contract, Within
 from oracles.summation import (
     Any,
     Blocks,

@@ -19,7 +19,7 @@ DIGITS = 30
 
 
 @dataclass(frozen=True)
-class Number:
+class ShownNumber:
     """A value of the output's dtype, in decimal and as bits."""
 
     value: float
@@ -40,11 +40,11 @@ class Breakdown:
     passes: bool
     exact: str
     """The value of the declaration without inexact steps, unrounded, to `DIGITS` digits."""
-    low: Number
-    high: Number
+    low: ShownNumber
+    high: ShownNumber
     """Both `low` and `high` are ends of the conformance set, signed."""
-    got: Number
-    expected: Number
+    got: ShownNumber
+    expected: ShownNumber
     """The exact value rounded once."""
     ulp: float
     """The difference (got - exact) in units of the spacing of the output's dtype at the exact value, 1 of integers."""
@@ -59,7 +59,7 @@ class Breakdown:
     remarks: tuple[str, ...] = ()
     """Special rules that apply to the element are named here: NaN required, may be zero, ..."""
     may_be_nan: bool = False
-    """Whether NaN is right, too, or alone."""
+    """Whether NaN is right."""
 
 
 def breakdown(
@@ -71,7 +71,7 @@ def breakdown(
     facts: tuple[tuple[str, str], ...],
     given: tuple[tuple[str, str], ...],
 ) -> Breakdown:
-    """Put a judgement into words, of the expected value where `got` is None.
+    """Put the judgement of `got` into words, or that of the expected value if `got` is None.
 
     `bounds` must be stable; works at any precision that mpmath is set to.
     """
@@ -155,7 +155,7 @@ def _ulps(exact: mpf, got: float, form: Format) -> float:
     return float((mpf(got) - exact) / mpmath.ldexp(1, quantum))
 
 
-def _number(value: float, form: Format, integer: bool) -> Number:
-    """The value as the format has it: of one without infinity that is NaN where it overflows."""
+def _number(value: float, form: Format, integer: bool) -> ShownNumber:
+    """Return the value as the format has it: a format without infinity has NaN where it overflows."""
     value = value if form.infinities or math.isfinite(value) else math.nan
-    return Number(value, "" if integer else bits(value, form))
+    return ShownNumber(value, "" if integer else bits(value, form))

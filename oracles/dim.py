@@ -12,7 +12,7 @@ from oracles.operand import Operand, Parameter
 
 
 @dataclass(frozen=True)
-class Dim:
+class OpDim:
     """One named dimension of an op, or all those without a name, "..."."""
 
     name: str
@@ -30,24 +30,24 @@ def dims_of(
     inputs: Sequence[Operand],
     outputs: Sequence[Operand],
     parameters: Sequence[Parameter],
-) -> Mapping[str, Dim]:
+) -> Mapping[str, OpDim]:
     """Every dimension of an op by its name, whichever of its optional tensors a case has."""
     meeting, reduced = dict[str, set[str]](), set[str]()
     for graph in graphs_of(formula, inputs, parameters):
         reduced |= {dim for node in graph.nodes if node.kind in REDUCTIONS for dim in node.over}
         for name, node in graph.outputs.items():
             meeting.setdefault(name, set()).update(replace(graph, outputs={name: node}).meeting)
-    found = dict[str, Dim]()
+    found = dict[str, OpDim]()
     for dim in dict.fromkeys(dim for each in (*inputs, *outputs) for dim in each.axes):
         alone = (each.name for each in outputs if dim in each.axes and dim not in meeting[each.name])
-        found[dim] = Dim(dim, frozenset(alone), any(dim in each for each in meeting.values()), dim in reduced)
+        found[dim] = OpDim(dim, frozenset(alone), any(dim in each for each in meeting.values()), dim in reduced)
     return found
 
 
 def counts_of(
     formula: Callable[..., Mapping[str, Any]], inputs: Sequence[Operand], parameters: Sequence[Parameter]
 ) -> Counts:
-    """The dimensions that the formula makes beside those of its inputs."""
+    """Return the dimensions that the formula makes and no input has, with their extents."""
     return trace(formula, {each.name: each.axes for each in inputs}, [each.name for each in parameters]).counts
 
 
@@ -57,8 +57,8 @@ def steps_of(
     outputs: Sequence[Operand],
     parameters: Sequence[Parameter],
 ) -> tuple[frozenset[str], ...]:
-    """The dimensions of each step of the formula that are not among those of another one: of the terms of a sum, with
-    the one that is summed over, or of a tensor."""
+    """Return the sets of dimensions of the formula's steps, without those that are part of a larger set. The step of a
+    sum has the dimension that is summed over."""
     found = {frozenset(each.axes) for each in (*inputs, *outputs)}
     for node in (node for graph in graphs_of(formula, inputs, parameters) for node in graph.nodes):
         # What is taken from a table is no product with it.
@@ -69,7 +69,7 @@ def steps_of(
 def graphs_of(
     formula: Callable[..., Mapping[str, Any]], inputs: Sequence[Operand], parameters: Sequence[Parameter]
 ) -> Iterator[Trace]:
-    """The formula of all inputs, and of those alone that are always there."""
+    """Yield the graph for all inputs, then the graph for the required ones alone."""
     for whole in (True, False):
         given = {each.name: each.axes for each in inputs if whole or not each.optional}
         yield trace(formula, given, [each.name for each in parameters if whole or each.neutral is None])

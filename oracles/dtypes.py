@@ -21,7 +21,7 @@ class DtypeError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Dtype:
-    """A dtype of tensors. There is one object for each, told from others by its identity."""
+    """A dtype of tensors. Each exists once, so that dtypes are compared by identity."""
 
     name: str
     """Its name in cases, declarations and contracts. In C it is `KF_` and this in capitals."""
@@ -48,7 +48,7 @@ class Format(Dtype):
     infinities: bool = True
     """False: the format has NaN but no infinity (e4m3fn), so what overflows becomes NaN."""
     ties: Ties = "even"
-    """Where numbers are rounded to nearest, which of two as near it is; or they are not, but towards zero."""
+    """How ties are rounded; "towards zero" if numbers are not rounded to nearest but cut off."""
 
     def __post_init__(self) -> None:
         """Raise DtypeError where the size leaves another exponent than the limits say."""
@@ -104,7 +104,7 @@ class Format(Dtype):
 
     @lazy
     def limit(self) -> float:
-        """The same as a float; inf where it is none."""
+        """Return the overflow threshold as a float; inf if float64 cannot hold it."""
         mantissa, exponent = self.overflow
         try:
             return math.ldexp(float(mantissa), exponent)
@@ -113,8 +113,8 @@ class Format(Dtype):
 
     @lazy
     def endless(self) -> Format:
-        """The same format with an exponent that has no upper end, as far as float64 holds what is made of it; float64
-        itself has none."""
+        """Return this format with an unbounded exponent, as far as float64 can hold its numbers; float64 itself has
+        none."""
         if self.name == DOUBLE.name:
             return self
         most = math.ldexp(2 - 2.0 ** (1 - self.precision), _ENDLESS)
@@ -126,7 +126,7 @@ class Endless(Format):
     """A format without overflow. No tensor has it: it is what numbers would be if nothing overflowed on the way."""
 
     def __post_init__(self) -> None:
-        """Nothing: its largest number is not that of its bits."""
+        """Skip the check of a format: the largest number does not follow from the number of bits here."""
 
 
 _ENDLESS = 960
@@ -134,12 +134,12 @@ _ENDLESS = 960
 
 
 @dataclass(frozen=True, eq=False)
-class Cut(Format):
-    """What is left of numbers of a dtype, the last bits of which are not looked at. No tensor has it, nor does anybody
-    calculate in it: factors are rounded to it where they are multiplied."""
+class CutFormat(Format):
+    """Numbers of a dtype without their last bits, as tensor cores read f32. No tensor is stored so and no result is
+    calculated so: factors are rounded to it when they are multiplied."""
 
     def __post_init__(self) -> None:
-        """Nothing: its exponent is that of the dtype."""
+        """Skip the check of a format: the exponent is that of the whole dtype."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +175,7 @@ _ROWS: Sequence[Dtype] = (
 DTYPES: Mapping[str, Dtype] = {each.name: each for each in _ROWS}
 """Every dtype that a tensor can have, by name."""
 SPELLED: Mapping[str, Dtype] = {each.spelling: each for each in _ROWS}
-"""The same by what NumPy and torch call them, such as "bfloat16"."""
+"""Dtypes by the names that NumPy and torch give them, such as "bfloat16"."""
 assert len(DTYPES) == len(SPELLED) == len(_ROWS), "two rows of one dtype"
 FORMATS: Mapping[str, Format] = {name: each for name, each in DTYPES.items() if isinstance(each, Format)}
 """The floating-point formats."""
@@ -183,7 +183,7 @@ SINGLE, DOUBLE = FORMATS["f32"], FORMATS["f64"]
 """The format that kernels calculate in unless they say otherwise, and the one that this oracle's fast tier does."""
 _TIES: Mapping[str, Ties] = {"tf32": "away", "tf32 to even": "even", "tf32 towards zero": "towards zero"}
 CUTS: Mapping[str, Format] = {
-    name: Cut(name, "", SINGLE.itemsize, 11, SINGLE.emin, float.fromhex("0x1.ffcp127"), ties=ties)
+    name: CutFormat(name, "", SINGLE.itemsize, 11, SINGLE.emin, float.fromhex("0x1.ffcp127"), ties=ties)
     for name, ties in _TIES.items()
 }
 """The formats to which locals may be rounded besides, at a point: TF32 as `cvt.rna.tf32` rounds to it, by the way in
@@ -192,7 +192,7 @@ FLOATS = tuple(FORMATS)
 COMPUTED = tuple(name for name, each in FORMATS.items() if not each.only_stores)
 """The names of the formats that kernels calculate in."""
 NARROW = tuple(name for name in COMPUTED if FORMATS[name].precision < SINGLE.precision)
-"""Those of them that have fewer bits than f32, the one that most kernels calculate in."""
+"""The dtypes with fewer bits than f32, in which most kernels calculate."""
 INTEGERS = tuple(name for name, each in DTYPES.items() if isinstance(each, Integer))
 INDICES = tuple(name for name in INTEGERS if DTYPES[name].itemsize > 1)
 """The integers in which places along a dimension are given: most dimensions are longer than 8 bits can count."""

@@ -39,11 +39,11 @@ class PlaceSet:
     shape: tuple[int, ...]
 
     def exist(self, got: F64) -> Mask:
-        """Return where places are those of some element."""
+        """Return where `got` is the place of an element at all."""
         return self.ranks.exist(got.reshape(self.shape)).reshape(got.shape)
 
     def compared(self, got: F64) -> tuple[Mask, Mask, Mask]:
-        """Return where places are right for certain, may be right, and stand there again."""
+        """Return where places certainly conform, where they may conform, and where they occur twice."""
         full = got.reshape(self.shape)
         found = (*self.ranks.allowed(full), self.ranks.repeated(full))
         return found[0].reshape(got.shape), found[1].reshape(got.shape), found[2].reshape(got.shape)
@@ -67,25 +67,26 @@ class Enclosure:
     zero: Mask | None = None
     """The elements that may also be zero. None: there are none."""
     unjudged: Mask | None = None
-    """The elements of which the contract says nothing: all conform. None: there are none."""
+    """The elements that the contract leaves open: any value conforms. None: there are none."""
     unsure: Mask | None = None
-    """The elements of which only the precise tier can say anything; their inner ends are NaN."""
+    """The elements that only the precise tier can decide; their inner ends are NaN."""
     zeros: Flags | None = None
     """The sign that a zero must have, as 1 or -1; 0 where it is free. None: it is free everywhere."""
     mirrored: Mask | None = None
     """The infinities that may have the other sign as well. None: there are none."""
     places: tuple[PlaceSet, ...] = ()
-    """What an output of places may be, by each algorithm: the ends say nothing then. (): it is none."""
+    """For an output of places, the allowed places by each algorithm; the ends mean nothing then. (): the output has no
+    places."""
     infinities: Flags | None = None
     """The infinities that conform beside the numbers between the ends, as `PLUS` and `MINUS` say. None: there are none.
     """
     beside: Enclosure | None = None
-    """What elements may be as well, whose formula overflows on the way to a number; the ends of others are NaN. None:
-    there are none."""
+    """Other allowed values, of elements whose formula overflows on the way to a number; ends are NaN for all other
+    elements. None: there are none."""
 
     def shares(self) -> list[float]:
-        """Return how far each element must at least be off to be seen, as a share of its value, as far as that is
-        judged and not zero: half of what it may be, and half of what lies between numbers of its dtype."""
+        """Return the smallest relative error that is seen at each element, as far as it is judged and not zero: half of
+        the allowed interval plus half of the spacing of its dtype."""
         centre = head(self.centre)
         low, high = self.outer
         with np.errstate(all="ignore"):
@@ -97,7 +98,7 @@ class Enclosure:
         return each
 
     def anything(self, dtype: Dtype) -> Mask:
-        """The elements that may be any number of the output's dtype, without the precise tier saying more."""
+        """Return which elements may be any number of the output's dtype, without asking the precise tier."""
         (low, high), least, most = self.outer, -self.form.max, self.form.max
         if isinstance(dtype, Integer):
             least, most = dtype.lowest, dtype.highest
@@ -107,7 +108,7 @@ class Enclosure:
         return np.asarray(found if self.beside is None else found | self.beside.anything(dtype))
 
     def excused(self, dtype: Dtype) -> Mask:
-        """The elements that may be NaN or infinite where others are numbers."""
+        """Return which elements may be NaN or infinite as well as some numbers."""
         low, high = self.outer
         found = (low <= high) & ((low > -np.inf) & (high < np.inf))
         wild = np.zeros(found.shape, bool) if self.nan is None else self.nan == ALLOWED
@@ -119,14 +120,14 @@ class Enclosure:
         return found & wild & ~self.anything(dtype)
 
     def is_infinite(self, got: F64) -> Mask | bool:
-        """Where infinities are among those that conform beside numbers."""
+        """Return where `got` is an infinity that is allowed beside numbers."""
         if self.infinities is None:
             return False
         above, below = (self.infinities & PLUS) != 0, (self.infinities & MINUS) != 0
         return np.asarray(((got == np.inf) & above) | ((got == -np.inf) & below))
 
     def wrong_zeros(self, got: F64) -> Mask | None:
-        """The zeros of a wrong sign; None where there is none."""
+        """Return the zeros with a wrong sign; None if there are none."""
         if self.zeros is None or not (zero := got == 0).any():  # `got.all()` would warn of signaling NaN
             return None
         wrong = zero & (self.zeros != 0) & (np.signbit(got) != (self.zeros < 0))
@@ -140,7 +141,7 @@ def concatenated(parts: Sequence[Enclosure]) -> Enclosure:
     first = parts[0]
 
     def joined(name: str) -> Any:
-        """Masks that some parts do not have are empty there."""
+        """Join masks; a part without one has an empty one."""
         values = [getattr(part, name) for part in parts]
         if all(value is None for value in values):
             return None
@@ -163,7 +164,7 @@ def concatenated(parts: Sequence[Enclosure]) -> Enclosure:
 
 
 def _besides(parts: Sequence[Enclosure]) -> Enclosure | None:
-    """What elements of all parts may be as well."""
+    """Join what is allowed beside the ends of all parts."""
     if all(part.beside is None for part in parts):
         return None
     nowhere = (replace(part, beside=None) for part in parts)
@@ -176,7 +177,7 @@ def _besides(parts: Sequence[Enclosure]) -> Enclosure | None:
 
 
 def at_some(mask: Mask, enclosure: Enclosure) -> Enclosure:
-    """The enclosure of some elements; others conform to nothing."""
+    """Return the enclosure at some elements; nothing conforms at the others."""
 
     def ends(pair: tuple[F64, F64]) -> tuple[F64, F64]:
         return np.where(mask, pair[0], np.nan), np.where(mask, pair[1], np.nan)
@@ -192,7 +193,7 @@ def at_some(mask: Mask, enclosure: Enclosure) -> Enclosure:
 
 
 def preferred(mask: Mask, first: Enclosure, own: Enclosure) -> Enclosure:
-    """The enclosure `own`, but at some elements `first`, and `own` beside that."""
+    """Return the enclosure `first` at some elements, with `own` as what is allowed beside it, and `own` elsewhere."""
 
     def chosen(a: Any, b: Any) -> Any:
         if a is None and b is None:
@@ -215,15 +216,15 @@ def preferred(mask: Mask, first: Enclosure, own: Enclosure) -> Enclosure:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """What the fast tier says of each element. `unsure` and `failing` exclude each other."""
+class OutputComparison:
+    """The fast tier's verdict on each element. No element is both `unsure` and `failing`."""
 
     failing: Mask
     unsure: Mask
     ratio: F64
     """The err/budget: above 1 exactly for failures; inf for NaN and inf in the wrong place."""
     repeated: Mask | None = None
-    """The failures that are right by themselves: places that stand there twice. None: there are none."""
+    """The failures that would be right alone: places that occur twice. None: there are none."""
 
 
 @dataclass(frozen=True)
@@ -237,7 +238,7 @@ class Worst:
     """For its meaning see `is_blunt`."""
     centre: float | None = field(default=None, compare=False)
     width: float | None = field(default=None, compare=False)
-    """What the fast tier has for it, where it says so: the precise tier must have the same."""
+    """The value of the fast tier, if it has one: the precise tier must agree."""
 
 
 def passes(enclosure: Enclosure, got: F64) -> bool:
@@ -249,7 +250,7 @@ def passes(enclosure: Enclosure, got: F64) -> bool:
     return bool(((got >= low) & (got <= high)).all()) and enclosure.wrong_zeros(got) is None
 
 
-def compare(enclosure: Enclosure, got: F64) -> Comparison:
+def compare(enclosure: Enclosure, got: F64) -> OutputComparison:
     """Judge every element of `got` (float64, canonical shape)."""
     if enclosure.places:
         return _compared_places(enclosure, got)
@@ -257,15 +258,15 @@ def compare(enclosure: Enclosure, got: F64) -> Comparison:
     return found if enclosure.beside is None else _either(found, _compared(enclosure.beside, got))
 
 
-def _either(a: Comparison, b: Comparison) -> Comparison:
-    """The comparison with both."""
+def _either(a: OutputComparison, b: OutputComparison) -> OutputComparison:
+    """Join two comparisons: an element fails if it fails in both."""
     certain = ~(a.failing | a.unsure) | ~(b.failing | b.unsure)
     failing = a.failing & b.failing
     ratio = np.where(a.failing == b.failing, np.minimum(a.ratio, b.ratio), np.where(a.failing, b.ratio, a.ratio))
-    return Comparison(failing, ~certain & ~failing, ratio)
+    return OutputComparison(failing, ~certain & ~failing, ratio)
 
 
-def _compared(enclosure: Enclosure, got: F64) -> Comparison:
+def _compared(enclosure: Enclosure, got: F64) -> OutputComparison:
     inside = (got >= enclosure.inner[0]) & (got <= enclosure.inner[1])
     possible = (got >= enclosure.outer[0]) & (got <= enclosure.outer[1])
     if enclosure.zero is not None:
@@ -286,10 +287,10 @@ def _compared(enclosure: Enclosure, got: F64) -> Comparison:
     if enclosure.unjudged is not None:
         inside |= enclosure.unjudged
     failing = ~(inside | possible)
-    return Comparison(failing, possible & ~inside, _ratios(enclosure, got, inside, failing))
+    return OutputComparison(failing, possible & ~inside, _ratios(enclosure, got, inside, failing))
 
 
-def _compared_places(enclosure: Enclosure, got: F64) -> Comparison:
+def _compared_places(enclosure: Enclosure, got: F64) -> OutputComparison:
     judged = np.ones(got.shape, bool) if enclosure.unjudged is None else ~enclosure.unjudged
     # Kernels sort NaN in different ways, but each place is one of the row.
     inside = possible = ~judged & np.any([each.exist(got) for each in enclosure.places], axis=0)
@@ -300,7 +301,7 @@ def _compared_places(enclosure: Enclosure, got: F64) -> Comparison:
     again = again & judged & possible
     failing = ~possible | again
     ratio = np.where(failing, np.inf, 0.0)
-    return Comparison(failing, possible & ~inside & ~failing, ratio, again if again.any() else None)
+    return OutputComparison(failing, possible & ~inside & ~failing, ratio, again if again.any() else None)
 
 
 def worst_pass(enclosure: Enclosure, got: F64) -> Worst:
@@ -310,7 +311,7 @@ def worst_pass(enclosure: Enclosure, got: F64) -> Worst:
 
 
 def worst_of(ratio: F64, enclosure: Enclosure, got: F64, part: slice = slice(None)) -> Worst:
-    """The same of part of an output, from its err/budget."""
+    """Return the worst element of part of an output, from its err/budget."""
     index = int(ratio.argmax())
     flat = index + (part.start or 0) * (got.size // len(got))
     centre, width = float(head(enclosure.centre).flat[flat]), float(enclosure.below.flat[flat])

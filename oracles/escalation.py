@@ -1,4 +1,4 @@
-"""What only the precise tier can decide of an output: one element after the other, as long as there is time."""
+"""Elements that only the precise tier can decide, one after the other until the time is up."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import NamedTuple
 import numpy as np
 
 from oracles.doubledouble import F64
-from oracles.enclosure import Comparison, Mask
+from oracles.enclosure import Mask, OutputComparison
 from oracles.formula.exact.deadline import LateError, deadline
 from oracles.precise import Bounds, conforms
 
 MOST_S = 60.0
-"""The seconds of processor time for those elements of an output that only the precise tier can decide: what is left of
-them then stays undecided. What float64 encloses badly may be all of a large output, at milliseconds to seconds each."""
+"""Seconds of processor time for the elements of one output that only the precise tier can decide; the rest stays
+undecided. All elements of a large output may be such, at milliseconds to seconds each."""
 
 
-class Step(NamedTuple):
+class PreciseProgress(NamedTuple):
     """How far the precise tier has come with an output."""
 
     op: str
@@ -30,28 +30,30 @@ class Step(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Such as 'y of softmax in many digits, 120 of 5,000 elements in 12 s of 60 s'."""
+        """Return the progress in words, such as 'y of softmax in many digits, 120 of 5,000 elements in 12 s of 60
+        s'."""
         done = f"{self.done:,} of {self.of:,} elements in {self.seconds:.0f} s of {MOST_S:g} s"
         return f"{self.output} of {self.op} in many digits, {done}"
 
 
-def _unwatched(step: Step) -> None:
-    """Says nothing."""
+def _unwatched(step: PreciseProgress) -> None:
+    """Ignore progress."""
 
 
-watch: Callable[[Step], None] = _unwatched
-"""Told before each such element, and once a second of one that takes long."""
+watch: Callable[[PreciseProgress], None] = _unwatched
+"""Called before each such element, and once a second during one that takes long."""
 
 
-def _tell(step: Step, began: float) -> None:
+def _tell(step: PreciseProgress, began: float) -> None:
     watch(step._replace(seconds=time.process_time() - began))
 
 
 def settled(
-    comparison: Comparison, got: F64, bounds: Callable[[tuple[int, ...]], Bounds | None], start: Step
+    comparison: OutputComparison, got: F64, bounds: Callable[[tuple[int, ...]], Bounds | None], start: PreciseProgress
 ) -> tuple[Mask, F64, int, int]:
-    """Return where elements fail, their ratios, how many nothing decides, and for how many there was no time. `bounds`
-    are what an element may be, None where the precise tier gives up; `start` is told of, further and further."""
+    """Return where elements fail, their err/budget, the number of undecided elements, and the number for which there
+    was no time. `bounds` returns what an element may be, None if the precise tier gives up. `watch` is called with
+    `start`, updated."""
     failing, ratio, gave_up = comparison.failing.copy(), comparison.ratio.copy(), 0
     places, began = np.argwhere(comparison.unsure), time.process_time()
     for done, place in enumerate(places):

@@ -18,7 +18,7 @@ I32 = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 
 ZERO = -(1 << 29)
-"""The exponent of zeros: smaller than any other, so that what is added to a zero keeps its own."""
+"""The exponent of zeros: smaller than any other, so that the sum of a zero and a number keeps the number's exponent."""
 ORDINARY = 900
 """Magnitudes between 2^-900 and 2^900 are the same in double-double, and functions of them are."""
 
@@ -31,7 +31,7 @@ class ExtendedDouble:
 
     @staticmethod
     def of(value: DoubleDouble, exponent: Any = 0) -> ExtendedDouble:
-        """`value` * 2^`exponent`; low parts of what is infinite or NaN are left out."""
+        """Return `value` * 2^`exponent`; infinities and NaN have no low part."""
         high, moved = np.frexp(value.high)
         finite = np.isfinite(high)
         low = np.where(finite, np.ldexp(value.low, -moved), 0.0)
@@ -45,7 +45,7 @@ class ExtendedDouble:
 
     @property
     def doubled(self) -> DoubleDouble:
-        """The number in double-double; what is beyond its range is infinite, or zero, or has lost bits."""
+        """Return the number in double-double. Beyond its range it becomes infinite, or zero, or loses bits."""
         return self.in_units_of(0)
 
     def in_units_of(self, exponent: Any) -> DoubleDouble:
@@ -99,8 +99,8 @@ def ordinary(double: Callable[[DoubleDouble], DoubleDouble]) -> Callable[[Extend
 def proportional(
     double: Callable[[DoubleDouble], DoubleDouble], slope: Callable[[], DoubleDouble] | None = None
 ) -> Callable[[ExtendedDouble], ExtendedDouble]:
-    """Return the same of one that is 0 at 0: what is smaller than 2^-900 it multiplies by its slope there (1, or as
-    given), but for a share of 2^-900."""
+    """Return the function for numbers of any magnitude if it is 0 at 0: below 2^-900 the result is the argument times
+    the slope there (1, or as given), within a share of 2^-900."""
 
     def value(x: ExtendedDouble) -> ExtendedDouble:
         small = x if slope is None else x * ExtendedDouble.of(slope())
@@ -110,8 +110,8 @@ def proportional(
 
 
 def whole(double: Callable[[DoubleDouble], DoubleDouble]) -> Callable[[ExtendedDouble], ExtendedDouble]:
-    """Return the same of one whose values are whole numbers: larger numbers are that themselves, smaller ones have the
-    value of 2^-900 with their sign."""
+    """Return the function for numbers of any magnitude if its values are whole numbers: larger arguments are their own
+    values, smaller ones have the value at 2^-900 with their sign."""
 
     def value(x: ExtendedDouble) -> ExtendedDouble:
         small = (x.exponent < -ORDINARY) & (x.fraction.high != 0)

@@ -1,4 +1,5 @@
-"""A property that is computed once. That of `functools` takes a lock up to Python 3.11, ten times what most cost."""
+"""A property that is computed once. The one in `functools` takes a lock up to Python 3.11, which costs ten times as
+much as most properties here."""
 
 from __future__ import annotations
 

@@ -9,17 +9,31 @@ This module imports neither NumPy nor mpmath, so that ops can be listed without 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from oracles.declared import AXIS, OpError, check_declared
-from oracles.dim import Dim, counts_of, dims_of, steps_of
+from oracles.dim import OpDim, counts_of, dims_of, steps_of
+from oracles.dtypes import DTYPES, INDICES, Integer
+from oracles.elementary import FormulaError
 from oracles.formula.made import Counts, Multiples, completed, few, follows, parts_of, square_parts
-from oracles.formula.node import FormulaError
 from oracles.lazy import lazy
-from oracles.operand import OUTER, Flip, Kept, Operand, Parameter
+from oracles.operand import (
+    AXIS,
+    CODES,
+    FLAGS,
+    MOST,
+    MOST_DIMS,
+    OUTER,
+    RESERVED,
+    Flip,
+    Kept,
+    Operand,
+    OpError,
+    Parameter,
+)
 
 Extents = Mapping[str, int]
 """The number of elements along dimensions, by name."""
@@ -28,6 +42,10 @@ NO_EXTENTS: Extents = MappingProxyType({})
 
 _MANY = 1 << 10
 """What a dimension has whose extent is not known: more than any that must have some."""
+_LOWEST = -(2**31)
+"""The lowest number that every dtype of places has."""
+_TAKEN = ("rows", "rank", "axis", "batch", "lanes")
+"""Words that describe cases otherwise: no dimension has such a name."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +53,8 @@ class Op:
     """A mathematical operation."""
 
     formula: Callable[..., Mapping[str, Any]]
-    """What it means, see `oracles.formula.trace`: a function of the inputs and parameters by their names. Those that
-    may be absent have defaults."""
+    """The formula, see `oracles.formula.trace`: a function of the inputs and parameters by name. Optional ones have
+    defaults."""
     inputs: tuple[Operand, ...]
     outputs: tuple[Operand, ...]
     parameters: tuple[Parameter, ...] = ()
@@ -44,64 +62,40 @@ class Op:
     """A kernel may declare that these (output, input) pairs share memory."""
     flips: tuple[Flip, ...] = ()
     scaling: Mapping[str, int] = field(default_factory=dict)
-    """With each of these inputs times s to this power, s a power of two, each of these outputs is times s to its own,
-    bit for bit while nothing over- or underflows; what is not named does not change."""
+    """Powers by tensor: if each of these inputs is multiplied by s to its power, s a power of two, each of these
+    outputs is multiplied by s to its own, bit for bit unless numbers overflow or underflow. Other tensors do not
+    change."""
     algorithms: Mapping[str, Mapping[str, Callable[..., Any]]] = field(default_factory=dict)
     """Other ways to the same exact value: for a local of the formula, by name, functions of other locals and tensors,
     which take the place of its own expression where a contract says so."""
     open_ways: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The algorithms that a kernel may have of these locals where its contract names none, such as
-    {"most": ("formula", "finite")}: ways of which shipped kernels have one or another, and say so nowhere."""
+    """The algorithms allowed for these locals if the contract names none, such as {"most": ("formula", "finite")}:
+    shipped kernels use one or another and do not say which."""
     recipes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     """Ways of its own to draw an input's values: functions of a `generate.scene.Scene`, which has the inputs that
     are there already, and of a stream of random numbers."""
     fixed: Extents = field(default_factory=dict)
-    """The dimensions that always have so many elements, such as {"half": 2} of rotary embeddings."""
+    """Dimensions with a fixed extent, such as {"half": 2} of rotary embeddings."""
     least: Extents = field(default_factory=dict)
-    """The number of elements that a dimension has at least, or several together, such as {"h w": 2} of a variance over
-    both: of fewer it has no meaning."""
+    """The smallest extent of a dimension, or product of several, such as {"h w": 2} of a variance over both: with fewer
+    elements it has no meaning."""
     multiples: Multiples = field(default_factory=dict)
-    """The dimensions that have a multiple of so many elements, such as {"d": 2} where d is even, although the formula
-    takes no part of them; or {"d": (2, 1)} where it is odd."""
+    """The dimensions whose extent is a multiple of a number, such as {"d": 2} if d is even although the formula does
+    not split it; or {"d": (2, 1)} if it is odd."""
     square: tuple[tuple[str, str], ...] = ()
-    """Two dimensions each that always have as many elements, as those of symmetric matrices."""
+    """Pairs of dimensions with equal extents, such as those of symmetric matrices."""
     shapes: tuple[Extents, ...] = ()
     """Extents that published models have, each of some dimensions together, such as {"d": 128, "e": 128} or
     {"group": 8, "head": 4}: a share of the cases has them."""
     from_returned: Op | None = None
-    """What some outputs are of others as these were returned, which it takes beside the inputs, as codes are of the
-    scale that a kernel stored: by that they are judged too, where a contract leaves open what the others are."""
+    """An op that recomputes some outputs from inputs and other outputs as returned, such as codes from the stored
+    scale: outputs are also judged by it if a contract leaves the others open."""
     summary: str = ""
     """The line that `kernelfuzz list ops` shows."""
 
     def __post_init__(self) -> None:
         """Raise OpError for what cannot be an op."""
         check_declared(self)
-
-    @classmethod
-    def from_reference(
-        cls,
-        reference: Callable[..., Any],
-        shapes: Mapping[str, Any] | str | None = None,
-        *,
-        example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
-        dtypes: Mapping[str, str] | None = None,
-        fixed: Extents | None = None,
-        values: Mapping[str, str] | str = "finite",
-        dtype: str = "float32",
-        name: str = "",
-        **fields: Any,
-    ) -> Op:
-        """Return the op that a plain function of torch tensors computes, see `oracles.reference.derive`; `fields` are
-        those of the op that no function says, such as `aliases` and `algorithms`. Raises OpError where the function
-        cannot be read."""
-        from oracles.reference.derive import derive
-
-        found = derive(
-            reference, shapes, example_inputs=example_inputs, dtypes=dtypes, fixed=fixed, values=values, dtype=dtype,
-            name=name,
-        )  # fmt: skip
-        return replace(found.op, **fields)
 
     @lazy
     def integers(self) -> Mapping[str, str]:
@@ -153,14 +147,14 @@ class Op:
         return frozenset(each.name for each in self.inputs if self.turns and each.axes == (self.row,))
 
     @lazy
-    def dimensions(self) -> Mapping[str, Dim]:
-        """Its dimensions by their names, "..." for those that have none, with what follows from the formula."""
+    def dimensions(self) -> Mapping[str, OpDim]:
+        """Its dimensions by name, "..." for those without, with what the formula says of each."""
         return dims_of(self.formula, self.inputs, self.outputs, self.parameters)
 
     @lazy
     def steps(self) -> tuple[frozenset[str], ...]:
-        """The dimensions of the largest steps of the formula. Those of attention are "b h i j d" and "b h i j e": none
-        has all of its dimensions."""
+        """The sets of dimensions of the largest steps of the formula. Attention has "b h i j d" and "b h i j e": no
+        step has all."""
         return steps_of(self.formula, self.inputs, self.outputs, self.parameters)
 
     def work(self, extents: Extents) -> int:
@@ -183,8 +177,8 @@ class Op:
         return {**found, **parts_of(self.multiples), **square_parts(self.square)}
 
     def whole(self, extents: Extents) -> Extents | None:
-        """Return the extents with those that follow from them; None where one would be none, unless those have none,
-        or no whole number, or where there are fewer than there must be."""
+        """Return the extents with those that follow from them. Return None if an extent would be no whole number or
+        below its minimum, or would be zero although those it follows from are not."""
         if self.least:
             many = dict.fromkeys(self.named, _MANY)
             if few(self.least, self.made, {**many, **self.fixed, **extents}):
@@ -200,10 +194,10 @@ class Op:
 
     @lazy
     def tiled(self) -> tuple[str, ...]:
-        """The dimensions of which kernels take tiles, some elements at once: rows, where the first input is any number
-        of them, those that a tensor lacks that is always there, of which each element is used again along them, and the
-        last one of each tensor, along which vectors lie. Others count independent problems, such as the batch and the
-        heads of attention, which its masks may have in common."""
+        """The dimensions that kernels split into tiles: rows, if the first input has any number of them; a dimension
+        that a required tensor lacks, since each element of that tensor is used again along it; and the last dimension
+        of each tensor, along which vectors lie. Others count independent problems, such as the batch and the heads of
+        attention."""
         last = {each.axes[-1] for each in self.operands if each.axes}
         always = [each for each in self.operands if not each.optional]
         shared = {dim for dim in self.named if all(dim in each.axes for each in always)}
@@ -225,12 +219,13 @@ class Op:
 
     @lazy
     def named(self) -> tuple[str, ...]:
-        """The named dimensions of inputs, those of the first one first, but for what follows from others."""
+        """The named dimensions of inputs, without those that follow from others; those of the first input come
+        first."""
         return *self.inner, *self.further
 
     @lazy
     def main(self) -> str:
-        """The first input, whose shape decides those of all other tensors."""
+        """The first input; its shape decides the shapes of all other tensors."""
         return self.inputs[0].name
 
     @lazy
@@ -256,13 +251,13 @@ class Op:
         return self._parameters[name]
 
     def has_rows(self, name: str) -> bool:
-        """Whether an operand has rows of its own, which lie in layouts and are drawn by recipes as those of the first
-        input: all others that have several dimensions, and not only one. Raises KeyError."""
+        """Return whether an operand has rows of its own, with layouts and recipes like the first input: if it has
+        several dimensions. Raises KeyError."""
         return name in self.alike or len(self._by_name[name].axes) > 1
 
     @lazy
     def neutral(self) -> Mapping[str, float]:
-        """What a parameter is in a case that does not have it, of those that a case may do without."""
+        """The value of each optional parameter in a case without it."""
         return {each.name: each.neutral for each in self.parameters if each.neutral is not None}
 
     @lazy
@@ -283,8 +278,8 @@ class Op:
         return {each.name: each for each in self.parameters}
 
     def shape(self, name: str, grid: tuple[int, ...], axis: int, extents: Extents = NO_EXTENTS) -> tuple[int, ...]:
-        """The shape of an operand, given that of the first input, the place of the row's dimension in it, and the
-        extents of dimensions that the first input does not have."""
+        """Return the shape of an operand, given the shape of the first input, the axis of its row, and the extents of
+        dimensions that it does not have."""
         if name in self.alike:
             return grid
         given = {**self.sizes(grid, axis), **extents}
@@ -303,13 +298,13 @@ class Op:
         return dict(zip(self.inner, turned[len(grid) - len(self.inner) :], strict=False))
 
     def has_fixed(self, grid: tuple[int, ...], axis: int, extents: Extents) -> bool:
-        """Whether what is fixed is so with these extents, and others follow from them."""
+        """Return whether these extents agree with the fixed ones and all others follow from them."""
         known = {**self.sizes(grid, axis), **extents}
         return all(known.get(dim, size) == size for dim, size in self.fixed.items()) and self.whole(known) is not None
 
     def extents(self, shapes: Mapping[str, tuple[int, ...]]) -> Extents:
-        """The extents of dimensions that the first input does not have, given the shapes of tensors: those of the first
-        that has each. A tensor that has not as many axes as names says nothing."""
+        """Return the extents of dimensions that the first input does not have, given the shapes of tensors: the first
+        tensor that has a dimension decides. A tensor with too few axes is skipped."""
         found = dict[str, int]()
         for each in self.operands if self.further else ():
             named = [dim for dim in each.axes if dim != OUTER]
@@ -320,8 +315,8 @@ class Op:
         return {dim: found[dim] for dim in self.further if dim in found}
 
     def dims(self, name: str, rank: int, axis: int) -> str:
-        """A word for each dimension of an operand that has so many, given the place of the rows' one in the grid: its
-        name, or "..." for one of the others."""
+        """Return a word for each axis of an operand of that rank, given the axis of the row: its name, or "..." if it
+        has none."""
         inner = [each for each in self._by_name[name].axes if each != OUTER][:rank]
         words = [OUTER] * (rank - len(inner)) + inner
         if name in self.alike:
@@ -346,6 +341,142 @@ class Op:
 
 
 def adjacent_extent(grid: tuple[int, ...], axis: int) -> int:
-    """Extent of the innermost axis other than that of the rows; 1 where there is none."""
+    """Return the extent of the innermost axis other than that of the row; 1 if there is none."""
     others = grid[:axis] + grid[axis + 1 :]
     return others[-1] if others else 1
+
+
+def check_declared(op: Op) -> None:
+    """Raise OpError for what cannot be an op."""
+    names = [*(operand.name for operand in op.operands), *(each.name for each in op.parameters)]
+    for name in (op.name, *names):
+        if not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", name):
+            raise OpError(f"{op.name}: {name!r} may hold small letters, digits and '_' only, 31 of them")
+    for name in names:
+        if name in RESERVED:
+            raise OpError(f"{op.name}: no tensor or parameter can be called {name!r}")
+        if names.count(name) > 1:
+            raise OpError(f"{op.name}: two tensors or parameters are called {name!r}")
+    if max(len(op.operands), len(op.parameters)) > MOST:
+        raise OpError(f"{op.name}: it has more than {MOST} tensors or parameters")
+    if not op.inputs or not op.outputs:
+        raise OpError(f"{op.name}: it needs an input and an output")
+    if op.inputs[0].optional or not op.inner:
+        raise OpError(f"{op.name}: its first input must always be there, with dimensions such as '... n' or 'm k'")
+    _check_dims(op)
+    for said, extents in (("fixed", op.fixed), *(("shapes", shape) for shape in op.shapes)):
+        for dim, size in extents.items():
+            if dim not in op.named or size < 1 or op.fixed.get(dim, size) != size:
+                raise OpError(f"{op.name}: {said}: {dim!r} cannot be {size}: only named dimensions can, and 1 or more")
+    for dim, multiple in op.multiples.items():
+        numbers = multiple if isinstance(multiple, tuple) else (multiple, 0)
+        whole = len(numbers) == 2 and all(type(number) is int for number in numbers) and numbers[0] >= 1
+        if dim not in op.named or not whole or (op.fixed.get(dim, numbers[1]) - numbers[1]) % numbers[0]:
+            raise OpError(
+                f"{op.name}: multiples: {dim!r} cannot be of {multiple!r}: named dimensions can, of 1 or more, or "
+                "of (2, 1) for odd numbers"
+            )
+    for dims, size in op.least.items():
+        if not {*dims.split()} <= {*op.named, *op.made} or not dims.split() or size < 1:
+            raise OpError(f"{op.name}: least: {dims!r} cannot be {size}: named dimensions can, and 1 or more")
+    for each in op.operands:
+        _check_integers(op, each)
+    for flip in op.flips:
+        if not isinstance(flip, Flip):
+            raise OpError(
+                f"{op.name}: flips: {flip!r} is no Flip(('x',), ('y',)): inputs, and outputs negated with them"
+            )
+    if not isinstance(op.scaling, Mapping) or not all(isinstance(power, int) for power in op.scaling.values()):
+        raise OpError(f"{op.name}: scaling: {op.scaling!r} is no power by tensor, such as {{'x': 1, 'y': 1}}")
+    for local, ways in op.open_ways.items():
+        for way in ways:
+            if way != "formula" and way not in op.algorithms.get(local, ()):
+                raise OpError(f"{op.name}: open_ways: {local} has no algorithm {way!r}")
+    for output, source in op.aliases:
+        if not op.is_input(source) or op.is_input(output) or output not in names:
+            raise OpError(f"{op.name}: aliases: {(output, source)} is no pair of an output and an input")
+    again = op.from_returned
+    if again is not None:
+        own = (*(operand.name for operand in again.operands), *(each.name for each in again.parameters))
+        strange = [name for name in own if name not in names]
+        strange += [each.name for each in again.outputs if op.is_input(each.name)]
+        if strange:
+            raise OpError(f"{op.name}: from_returned: {strange[0]!r} is no tensor or parameter that it could be")
+
+
+def _check_integers(op: Op, operand: Operand) -> None:
+    """Raise OpError for integers that are neither places nor flags."""
+    known = {*DTYPES, *(each.name for each in op.operands), ""}
+    if operand.is_bound and not (operand.index and (operand.axes or not operand.is_ends)):
+        pieces = ", and a dimension of pieces" if operand.is_ends else ""
+        raise OpError(
+            f"{op.name}: {operand.name}: values={operand.values!r}: write index='DIMENSION' that they are along{pieces}"
+        )
+    if operand.missing is not None and not (operand.index and _LOWEST <= operand.missing < 0 and not operand.is_bound):
+        raise OpError(f"{op.name}: {operand.name}: missing {operand.missing!r} is no number below 0 beside an index")
+    if operand.dtype not in known:
+        raise OpError(
+            f"{op.name}: {operand.name}: dtype {operand.dtype!r} is no tensor of the op and none of {', '.join(DTYPES)}"
+        )
+    if not operand.integers:
+        return
+    about = f"{op.name}: {operand.name}"
+    if not op.is_input(operand.name):
+        if operand.index:
+            raise OpError(f"{about}: index {operand.index!r}: that is said of inputs alone")
+        return
+    if operand.name == op.main:
+        raise OpError(f"{about}: dtype {operand.dtype}: the first input cannot be of integers")
+    if operand.dtype not in operand.integers:
+        raise OpError(f"{about}: index {operand.index!r}: places are of dtype {' or '.join(INDICES)}")
+    given = {dim for each in op.inputs if not each.optional for dim in each.axes if dim != OUTER}
+    several = len(operand.along) > 1 and not operand.is_bound
+    if operand.is_bound:  # what ends along its own dimension is not known
+        given -= {*operand.axes}
+    if several or not ({*operand.along} <= given or {*operand.along} <= given | _made(op)):  # the latter takes time
+        raise OpError(f"{about}: index {operand.index!r} is no dimension of an input that is always there")
+    if not operand.index and not (operand.is_code or operand.is_flags):
+        raise OpError(
+            f"{about}: dtype {operand.dtype}: write index='DIMENSION' where it says places along one,"
+            f" values={FLAGS!r} where it is 0 or 1, or values={CODES!r} where it is any number of the dtype"
+        )
+    if operand.is_code and not isinstance(DTYPES[operand.dtype], Integer):
+        raise OpError(f"{about}: values={CODES!r}: its dtype must be one of integers, such as int8")
+    if operand.stackable:
+        raise OpError(f"{about}: integers cannot be stackable")
+
+
+def _made(op: Op) -> frozenset[str]:
+    """Return the dimensions that the formula makes; none if it cannot be traced, which is reported elsewhere."""
+    try:
+        return frozenset(op.made)
+    except Exception:  # whatever it raises
+        return frozenset()
+
+
+def _check_dims(op: Op) -> None:
+    """Raise OpError for dimensions that tensors cannot have."""
+    given = {dim for each in op.inputs if not each.optional for dim in each.axes}
+    if any(dim not in given for each in op.outputs for dim in each.axes):
+        given |= _made(op)
+    for each in op.operands:
+        about = f"{op.name}: {each.name} has the dimensions {each.dims!r}"
+        named = [dim for place, dim in enumerate(each.axes) if dim != OUTER or place]
+        for dim in named:
+            if not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", dim) or dim in _TAKEN:
+                raise OpError(f"{about}, where {dim!r} can be the name of none")
+        if len({*named}) < len(named) or len(named) > MOST_DIMS:
+            raise OpError(f"{about}: names may stand there once, {MOST_DIMS} at most, and '...' before them")
+        if OUTER in each.axes and OUTER not in op.inputs[0].axes:
+            raise OpError(f"{about}, and its first input has no '...'")
+        if not op.is_input(each.name) and (missing := [dim for dim in each.axes if dim not in given]):
+            raise OpError(
+                f"{about}: no input that is always there says how long {missing[0]!r} is, nor does the formula make it"
+            )
+        if each.stackable and each.name not in op.columns:
+            raise OpError(f"{about}: only an input along the row of a first input such as '... n' can be stackable")
+    for output, source in op.aliases:
+        if {output, source} <= {each.name for each in op.operands} and op.operand(output).axes != op.operand(
+            source
+        ).axes:
+            raise OpError(f"{op.name}: aliases: {output} has other dimensions than {source}")

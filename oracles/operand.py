@@ -17,11 +17,23 @@ CODES = "codes"
 ENDS = "ends"
 """What they are drawn from that cut a dimension into pieces: each is the place behind the last one of its piece."""
 LENGTHS = "lengths"
-"""What they are drawn from that say how much of a dimension there is: each by itself, from nothing to all of it."""
+"""Values that say how much of a dimension counts, each from nothing to all of it."""
 Kept = tuple[tuple[str, tuple[float, ...]], ...]
 """What values always are, by name, and the numbers that are part of that."""
 OUTER = "..."
 """Any number of dimensions, in the order in which the first input has them. They are the first ones of a tensor."""
+AXIS = "axis"
+"""The parameter of every case that says which axis of the first input is the row."""
+RESERVED = (AXIS, "threads")
+"""What a case may have beside what its op declares."""
+MOST = 48
+"""A case has no more tensors, nor parameters: each tensor's surroundings hold another quiet NaN, and there are 56."""
+MOST_DIMS = 6
+"""The most named dimensions of a tensor: kernels take no higher rank."""
+
+
+class OpError(ValueError):
+    """An op that contradicts itself. The message starts with the op's name."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +47,10 @@ class Operand:
     optional: bool = False
     """A case may leave it out. The formula's own default stands in its place then."""
     values: str = "any"
-    """What an input's values are drawn from: the name of a menu, and names of the op's own recipes where it has any for
-    this input; see `fuzz.core.generate.menus`."""
+    """The source of an input's values: the name of a menu, and names of the op's own recipes for this input; see
+    `fuzz.core.generate.menus`."""
     dtype: str = ""
-    """The usual dtype: a dtype's name, or a tensor's, whose dtype it is; "" is that of the first input."""
+    """The usual dtype: the name of a dtype, or of a tensor that has the same; "" is that of the first input."""
     index: str = ""
     """The dimension along which its values are places, counted from 0, of an input whose dtype is one of integers; of
     ends and lengths also several together, such as "t s"."""
@@ -115,12 +127,12 @@ class Parameter:
 
     name: str
     values: tuple[float, ...]
-    """What is drawn, the plainest first, each rounded to float32, as kernels take it."""
+    """The values that are drawn, the plainest first, each rounded to float32, as kernels take it."""
     neutral: float | None = None
-    """What a case that does not have it means. A kernel may do without such a parameter: then it is given no other
-    value. None: every case has it."""
+    """The value that a case without the parameter means; a kernel without the parameter is only given that. None: every
+    case has it."""
     least: float = float("-inf")
-    """The smallest value that makes sense."""
+    """The smallest allowed value."""
     only_with: str = ""
     """An operand without which it means nothing."""
     power: int = 0

@@ -125,10 +125,11 @@ def conforms(bounds: Bounds, got: float) -> bool:
 
 
 def stable(evaluate: Callable[[], Bounds]) -> Bounds | None:
-    """`evaluate` at `START` bits and at twice as many each time, until two decide alike: what lies beside a tie may
-    need many. None where none do up to `MOST` (the oracle gives up).
+    """Evaluate at `START` bits, then at twice as many each time, until two results decide alike; near a tie that may
+    take many. Return None if none do up to `MOST` bits: the oracle gives up.
 
-    What vanished at few bits does so at twice as many too, and is compared with what most bits make of it."""
+    A value that vanished at few bits vanishes at twice as many too, and is compared with the result at most bits.
+    """
     before = _at(START, evaluate)
     vanished = before.vanished
     for precision in (MOST, *_BETWEEN) if vanished else (*_BETWEEN, MOST):

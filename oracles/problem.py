@@ -13,11 +13,11 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.declared import AXIS
 from oracles.dtypes import judged
 from oracles.formula.contract import Contract
 from oracles.lazy import lazy
 from oracles.op import Op
+from oracles.operand import AXIS
 from oracles.ops import OPS
 from oracles.rounding import NAMES, is_known
 
@@ -41,7 +41,7 @@ class Problem:
     structured: bool = False
     """True: rounding errors are not random (constant, monotone, power-of-two rows), so only the worst case is sound."""
     known: Op | None = None
-    """The op, where it is none of those that are known by their names."""
+    """The op, if it is not a registered one."""
 
     def __post_init__(self) -> None:
         for name, array in self.inputs.items():
@@ -83,7 +83,7 @@ class Problem:
 
     @lazy
     def of_op(self) -> Op:
-        """The op. Raises `ProblemError` for one that nobody knows."""
+        """Return the op. Raises `ProblemError` if it is unknown."""
         if self.known is not None:
             return self.known
         if self.op not in OPS:

@@ -13,7 +13,7 @@ from oracles.doubledouble import F64, DoubleDouble, Real
 Mask = NDArray[np.bool_]
 
 
-class Window(NamedTuple):
+class RankWindow(NamedTuple):
     """The least and the largest rank of each element, counted from 0, the largest element first."""
 
     first: NDArray[np.int64]
@@ -23,18 +23,18 @@ class Window(NamedTuple):
         """Whether ranks, one for each element, are within."""
         return (self.first <= ranks) & (ranks <= self.last)
 
-    def at(self, places: NDArray[np.int64], axis: int) -> Window:
-        """Return what is at places along the axis of elements."""
-        return Window(at(self.first, places, axis), at(self.last, places, axis))
+    def at(self, places: NDArray[np.int64], axis: int) -> RankWindow:
+        """Return the windows at places along the axis of elements."""
+        return RankWindow(at(self.first, places, axis), at(self.last, places, axis))
 
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
     """What places along an axis may be. Arrays have all axes of a formula, and broadcast."""
 
-    inner: Window
+    inner: RankWindow
     """The ranks that elements have in some kernel for certain."""
-    outer: Window
+    outer: RankWindow
     """The ranks that they may have in any: float64 knows the elements to within its own error."""
     rank: F64
     """The rank whose place is asked for."""
@@ -42,7 +42,7 @@ class Ranks:
     far: F64
     """How far kernels' elements may lie from the exact ones."""
     ties: float
-    """Which place counts where elements are equal in all kernels, see `oracles.formula.selection`."""
+    """Which place counts where elements are equal in all kernels, see `oracles.formula.trace`."""
     doubt: Mask | None = None
     """Where float64 may have another place than the exact one; None: nowhere."""
 
@@ -52,7 +52,7 @@ class Ranks:
         return np.asarray((window.first == self.rank) & (window.last == self.rank))
 
     def exist(self, places: F64) -> Mask:
-        """Return which places are those of some element."""
+        """Return where a place is that of an element."""
         count = self.outer.first.shape[self.axis]
         return np.asarray((places >= 0) & (places < count) & (places == np.floor(places)))
 
@@ -93,10 +93,10 @@ def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return (*shape[:axis], 1, *shape[axis + 1 :])
 
 
-def window_of(low: Real, high: Real, axis: int) -> Window:
+def window_of(low: Real, high: Real, axis: int) -> RankWindow:
     """Return the ranks of elements between these ends: as many are larger for certain, and as many smaller."""
     count = low.shape[axis]
-    return Window(_above(low, high, axis), count - 1 - _above(-high, -low, axis))
+    return RankWindow(_above(low, high, axis), count - 1 - _above(-high, -low, axis))
 
 
 def _above(values: Real, limits: Real, axis: int) -> NDArray[np.int64]:
@@ -112,13 +112,13 @@ def _above(values: Real, limits: Real, axis: int) -> NDArray[np.int64]:
 
 
 def _parts(values: Real) -> tuple[F64, ...]:
-    """The parts of numbers, the last of which decides first."""
+    """Return the parts of numbers as sort keys; the last one counts most."""
     return (values.low, values.high) if isinstance(values, DoubleDouble) else (values,)
 
 
-def exactly(order: NDArray[np.int64], axis: int) -> Window:
-    """Return the ranks of elements whose order every kernel has, and says of equal ones which comes first."""
+def exactly(order: NDArray[np.int64], axis: int) -> RankWindow:
+    """Return the ranks of elements if every kernel orders them alike, equal ones too."""
     ranks = np.empty_like(order)
     shape = [size if at == axis else 1 for at, size in enumerate(order.shape)]
     np.put_along_axis(ranks, order, np.broadcast_to(np.arange(order.shape[axis]).reshape(shape), order.shape), axis)
-    return Window(ranks, ranks)
+    return RankWindow(ranks, ranks)

@@ -81,7 +81,7 @@ def round_to(values: Real, form: Format) -> F64:
 
 
 def _cut(values: F64, form: Format) -> F64:
-    """The multiples of a format's spacing towards zero, and of what is half of it or more the next ones."""
+    """Return values cut towards zero to multiples of a format's spacing, and half of the spacing or more rounded up."""
     binade = np.maximum((values.view(np.int64) & _EXPONENT).view(np.float64), form.tiny)
     spacing = np.fmin(binade, 2.0**form.emax) * 2.0 ** (1 - form.precision)
     with np.errstate(invalid="ignore"):
@@ -99,7 +99,7 @@ def add_rounded(a: F64, b: F64 | float, form: Format) -> F64:
 
 
 def _round_generic(values: F64, form: Format) -> F64:
-    """What is added to a number 2^52 times as large as the spacing of a format is rounded to that spacing, once."""
+    """Round to a format by adding a number 2^52 times as large as its spacing, which rounds once."""
     least, most = form.tiny, 2.0 ** (math.frexp(form.max)[1] - 1)
     binade = np.clip((values.view(np.int64) & _EXPONENT).view(np.float64), least, most)
     large = binade * (1.5 * 2.0**53 * form.u)
@@ -121,8 +121,8 @@ def half_gap(values: F64, form: Format, upward: NDArray[np.bool_]) -> F64:
 
 
 def half_gaps(sizes: F64, form: Format, others: F64) -> F64:
-    """The same for magnitudes, on the side on which those of `others` lie. Few magnitudes are powers of two: these
-    alone are looked at closely."""
+    """Return half of the gap beside magnitudes, on the side of `others`. Few magnitudes are powers of two: only these
+    are looked at closely."""
     gaps = (sizes.view(np.int64) & _EXPONENT).view(np.float64)
     np.maximum(gaps, form.tiny, out=gaps)
     powers = np.flatnonzero(sizes == gaps)
@@ -133,7 +133,7 @@ def half_gaps(sizes: F64, form: Format, others: F64) -> F64:
 
 
 def half_gap_of(value: float, form: Format) -> float:
-    """The same for one value, downwards: quicker than an array of one element. inf for inf and NaN."""
+    """Return half of the gap below one value, faster than for an array; inf for inf and NaN."""
     if not math.isfinite(value):
         return math.inf
     binade = max(math.ldexp(0.5, math.frexp(value)[1]), form.tiny) if value else form.tiny
@@ -167,7 +167,7 @@ def round_precise(value: mpmath.mpf, form: Format) -> float:
 
 
 def _is_up(form: Format, beyond: int, quotient: int) -> bool:
-    """Whether what is so much more than half a step beyond a number is rounded to the next larger one."""
+    """Return whether an excess over half a step is rounded to the next larger number."""
     if form.ties == "towards zero":
         return False
     return beyond > 0 or (beyond == 0 and (form.ties == "away" or quotient % 2 == 1))

@@ -124,7 +124,7 @@ class Any:
 
 @dataclass(frozen=True)
 class Steps(Any):
-    """Any order; what is kept up to date with a maximum looks for a larger one once in `block` terms."""
+    """Any order; a running maximum is updated once in `block` terms."""
 
     block: int
 

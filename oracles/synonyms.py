@@ -49,7 +49,7 @@ def alike(word: str, name: str) -> bool:
 
 
 def likely(words: Mapping[str, Collection[str]]) -> Mapping[str, str]:
-    """The name that each word is likely to mean, of those that it may mean; of others nobody can tell.
+    """Return the likely meaning of each word, among the names that it may mean; words that stay ambiguous are left out.
 
     A word that is one of its names means that. What is left is told by elimination: of N and D, for rows and n, D can
     be n alone, and so N is rows.

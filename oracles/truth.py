@@ -26,17 +26,17 @@ from oracles.enclosure import (
     worst_of,
     worst_pass,
 )
-from oracles.escalation import Step, settled
+from oracles.escalation import PreciseProgress, settled
 from oracles.formula.contract import Contract
-from oracles.formula.tiers import joined, screen
-from oracles.formula.tiers.conformance import unjudged_in
-from oracles.formula.tiers.elements import Elements
-from oracles.formula.tiers.joined import Answer, Asked, Query, Received
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.lazy import lazy
 from oracles.precise import MOST, START, Bounds, conforms, stable
 from oracles.problem import Problem, ProblemError, index_of, lots
 from oracles.rounding import stored_as
+from oracles.tiers import joined, screen
+from oracles.tiers.conformance import unjudged_in
+from oracles.tiers.elements import Elements
+from oracles.tiers.joined import Answer, Asked, Query, Received
+from oracles.tiers.problem import FormulaProblem
 
 records()  # Reading them raises for a file without a record, and for a record that lacks a field.
 
@@ -153,7 +153,7 @@ class Truth:
     def _checked_again(
         self, contract: Contract, received: Received, checks: tuple[OutputCheck, ...]
     ) -> tuple[OutputCheck, ...]:
-        """The same of outputs that also have to be what follows from others as these were returned."""
+        """Return the checks, with failures of outputs that do not follow from others as these were returned."""
         op = self.op.of_op.from_returned
         if op is None or any(each.result != "pass" for each in checks):
             return checks
@@ -168,9 +168,9 @@ class Truth:
         return tuple(failing.get(each.output, each) for each in checks)
 
     def _unknown(self, contract: Contract, given: Mapping[str, Enclosure], received: Received) -> Mapping[str, Mask]:
-        """Where nothing follows from outputs: of what is too large for its dtype, or may be so on the way, anything is
-        stored; and zero, of what the cast to it flushes; and another number in a dtype of fewer bits than the op's own.
-        Near a jump anything is right as well, but a kernel has what it stores."""
+        """Return where nothing follows from outputs: where a value is too large for its dtype, or may be on the way,
+        since anything is stored then; where a cast may have flushed it to zero; and everywhere if its dtype has fewer
+        bits than the op's own. Near a jump any value is right too, but a kernel uses the one it stores."""
         contract = self.op.settled(contract)
         masks = {}
         with np.errstate(all="ignore"):
@@ -193,14 +193,14 @@ class Truth:
         return own is not None and stored is not None and not stored.holds(own)
 
     def _flushed(self, contract: Contract, output: str, enclosure: Enclosure, got: NDArray[Any]) -> Mask:
-        """Where an output may be a zero by its cast alone."""
+        """Return where an output may be zero by its cast alone."""
         dtype, size = FORMATS.get(self.problem.outputs[output]), np.abs(head(enclosure.centre))
         if dtype is None or not contract.flushes_results:
             return np.zeros(size.shape, bool)
         return np.asarray((got == 0) & (size > 0) & (size < dtype.tiny))
 
     def _lost(self, output: str, enclosure: Enclosure) -> Mask:
-        """Where the dtype of an output does not hold its value."""
+        """Return where the dtype of an output does not hold its value."""
         dtype, values = DTYPES[self.problem.outputs[output]], head(enclosure.centre)
         if not isinstance(dtype, Integer):
             return np.zeros(values.shape, bool)
@@ -226,7 +226,7 @@ class Truth:
         return found
 
     def explain(self, contract: Contract, output: str, index: tuple[int, ...], got: float | None = None) -> Breakdown:
-        """The judgement of one element in full, from the precise tier.
+        """Return the judgement of one element in full, from the precise tier.
 
         `index` is into the output as returned, `got` a value of its dtype; None explains the budget of the expected
         value. Raises `GaveUp` where the precise tier is not stable, `ProblemError` for an unknown output or index.
@@ -387,12 +387,12 @@ class Truth:
         return known
 
     def _check_closely(self, name: str, contract: Contract, got: F64) -> OutputCheck:
-        """Some element is not certainly right: settle every element, the unsure ones in the precise tier."""
+        """Settle every element of an output that does not certainly pass, the unsure ones in the precise tier."""
         enclosure = self.enclosures(contract, self.problem.structured, once=True)[name]
         comparison = compare(enclosure, got)
         failing, ratio, gave_up, late = settled(
             comparison, got, lambda index: self.bounds(contract, name, index, self.problem.structured, once=True),
-            Step(self.problem.op, name, 0, int(comparison.unsure.sum())),
+            PreciseProgress(self.problem.op, name, 0, int(comparison.unsure.sum())),
         )  # fmt: skip
         flat = int(ratio.argmax())
         index = index_of(flat, got.shape)

@@ -21,7 +21,7 @@ from oracles.dtypes import DOUBLE, SINGLE
 from oracles.enclosure import Enclosure, Mask
 from oracles.formula.contract import Contract
 from oracles.formula.made import grown
-from oracles.formula.neighbours import neighbours
+from oracles.neighbours import neighbours
 from oracles.op import Extents, Op
 from oracles.operand import OUTER, Operand
 from oracles.problem import Problem

@@ -64,8 +64,8 @@ def describe(error: Exception) -> tuple[str, Exit]:
     # Imported here, where speed no longer matters: these modules bring in NumPy.
     from fuzz.core.base.errors import AwayError, InternalError, UsageError
     from fuzz.core.base.text import printable_lines
-    from oracles.declared import OpError
     from oracles.formula.trace import FormulaError
+    from oracles.operand import OpError
     from oracles.summation import NumericsError
     from oracles.truth import OracleDisagreement
 

@@ -23,16 +23,15 @@ from fuzz.core.generate.dims import LARGE_WORK
 from fuzz.core.generate.menus import usual
 from fuzz.core.generate.variations import extended, made, rank_of, sized
 from fuzz.core.judge.values import problem_of
-from oracles.declared import AXIS
 from oracles.doubledouble import F64
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import NOTHING, Inputs, Replaced, evaluate
 from oracles.formula.made import grown
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Node, Trace
 from oracles.lazy import lazy
-from oracles.operand import OUTER
+from oracles.operand import AXIS, OUTER
 from oracles.ops import OPS
+from oracles.tiers.problem import FormulaProblem
 
 Arrays = Mapping[str, F64]
 NO_ARRAYS: Arrays = MappingProxyType({})

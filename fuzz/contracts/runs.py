@@ -27,9 +27,9 @@ from oracles.doubledouble import head
 from oracles.dtypes import SINGLE
 from oracles.enclosure import Enclosure, compare
 from oracles.formula.contract import Contract
-from oracles.formula.neighbours import Neighbour
 from oracles.formula.trace import FormulaError
 from oracles.lazy import lazy
+from oracles.neighbours import Neighbour
 from oracles.op import Op
 from oracles.ops import OPS
 from oracles.rounding import half_gap

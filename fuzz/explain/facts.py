@@ -38,9 +38,9 @@ from fuzz.explain.rule.rule import Rule
 from fuzz.explain.rule.thresholds import HELD
 from fuzz.explain.stages.conclusion import Conclusion
 from oracles import breakdown
-from oracles.declared import AXIS
 from oracles.dtypes import FORMATS, ITEMSIZE
 from oracles.enclosure import Mask
+from oracles.operand import AXIS
 from oracles.ops import OPS
 from oracles.truth import GaveUp, OutputCheck
 

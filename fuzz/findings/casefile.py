@@ -35,8 +35,8 @@ from fuzz.findings.encoding import (
     tensor_record,
     text,
 )
-from oracles.declared import AXIS
-from oracles.formula.algorithm import traced
+from oracles.algorithm import traced
+from oracles.operand import AXIS
 from oracles.ops import OPS
 
 VERSION = 3

@@ -15,9 +15,9 @@ from fuzz.core.base.capability import MAX_RANK
 from fuzz.core.base.case import Case, CaseError, Guard, Layout, Output, Tensor
 from fuzz.core.base.text import printable
 from fuzz.findings.document import told
-from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE
 from oracles.op import Op
+from oracles.operand import AXIS
 from oracles.ops import OPS
 
 _READABLE_BYTES = 4096

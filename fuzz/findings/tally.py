@@ -20,9 +20,9 @@ from fuzz.core.generate.coverage import Ledger
 from fuzz.core.generate.pairing import PairCoverage, held
 from fuzz.core.judge.judge import Judgement
 from oracles.budget import CONFIDENCE
-from oracles.declared import AXIS
 from oracles.dtypes import FORMATS, ITEMSIZE, form
 from oracles.formula.contract import WIDE, Contract, widest
+from oracles.operand import AXIS
 from oracles.ops import OPS
 from oracles.summation import Sequential, Summation
 

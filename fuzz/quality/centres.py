@@ -23,16 +23,16 @@ from fuzz.quality.subjects import chosen, drawn
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
+from oracles.algorithm import FORMULA
 from oracles.doubledouble import head
 from oracles.dtypes import COMPUTED, DOUBLE, DTYPES, Integer
 from oracles.enclosure import FORBIDDEN, REQUIRED, Enclosure, Worst
-from oracles.formula.algorithm import FORMULA
 from oracles.formula.contract import INPUT, Contract
-from oracles.formula.tiers.elements import Elements
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.op import Op
 from oracles.ops import OPS
 from oracles.precise import Bounds, conforms, stable
+from oracles.tiers.elements import Elements
+from oracles.tiers.problem import FormulaProblem
 
 Index = tuple[int, ...]
 _LENGTHS = (1, 2, 3, 5, 8, 8, 13, 13, 21, 21, 34, 89)

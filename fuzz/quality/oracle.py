@@ -22,8 +22,8 @@ from fuzz.report.records import write_record
 from oracles.doubledouble import head
 from oracles.dtypes import COMPUTED, DTYPES, Integer
 from oracles.enclosure import compare
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.op import Op
+from oracles.tiers.problem import FormulaProblem
 
 _ROWS, _LENGTHS = 4, (7, 70, 1041, 4097)
 """The number and the lengths of the rows whose escalations are counted."""

@@ -24,11 +24,11 @@ from oracles.doubledouble import F64, head
 from oracles.dtypes import NARROW, SINGLE, Format, form
 from oracles.enclosure import Enclosure, Mask, compare
 from oracles.formula.contract import Contract
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Node, Trace, ordered
 from oracles.lazy import lazy
 from oracles.op import Op
 from oracles.rounding import round_to
+from oracles.tiers.problem import FormulaProblem
 
 _SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 

@@ -18,12 +18,12 @@ from fuzz.core.judge.values import problem_of
 from oracles.doubledouble import F64
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Inputs
-from oracles.formula.simulated.simulation import Simulated
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Node, Trace
 from oracles.op import Extents, Op
 from oracles.ops import OPS
 from oracles.problem import Problem
+from oracles.simulated.simulation import Simulated
+from oracles.tiers.problem import FormulaProblem
 
 Returned = Mapping[str, F64]
 """Outputs in their dtypes, as canonical arrays of float64."""

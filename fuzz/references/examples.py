@@ -28,7 +28,7 @@ from oracles.operand import OUTER, Kept
 from oracles.ops import OPS
 
 if TYPE_CHECKING:
-    from oracles.reference.derive import Derived
+    from fuzz.references.derive import Derived
 
 GIVEN, DRAWN = "the examples", "get_inputs()"
 """Where examples come from."""

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuzz.core.base.errors import UsageError
-from oracles.reference.asked import titled
+from fuzz.references.asked import titled
 
 if TYPE_CHECKING:
-    from oracles.reference.derive import Derived
+    from fuzz.references.derive import Derived
 
 
 def function_at(place: str) -> Callable[..., Any]:
@@ -59,8 +59,8 @@ def derived_at(place: str, shapes: str = "", **known: Any) -> Derived:
     """Return what a function says, which is run and traced. Raises UsageError."""
     function = function_at(place)
     try:
-        from oracles.reference.derive import derive
-        from oracles.reference.dims import UnreadableError, UnsaidError
+        from fuzz.references.derive import derive
+        from fuzz.references.dims import UnreadableError, UnsaidError
     except ImportError as error:
         raise UsageError(f"{place}: it is read with torch: {error}") from error
     try:
@@ -73,7 +73,7 @@ def derived_at(place: str, shapes: str = "", **known: Any) -> Derived:
 
 def unread(error: BaseException, function: Callable[..., Any]) -> str:
     """Return why a function cannot be read whose dimensions nobody said, and how a command line says them."""
-    from oracles.reference.dims import UnsaidError
+    from fuzz.references.dims import UnsaidError
 
     tensors = [
         each.name for each in inspect.signature(function).parameters.values() if each.default in (each.empty, None)

@@ -26,7 +26,7 @@ from fuzz.report.words import (
     what_is_wrong,
 )
 from fuzz.report.wrapping import wrapped
-from oracles.declared import AXIS
+from oracles.operand import AXIS
 
 WIDTH = 80
 """The columns of the first lines: those of a terminal that nobody has widened."""

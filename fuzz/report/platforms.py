@@ -8,7 +8,7 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.base.platform import Besides, Fact
 from fuzz.core.base.platforms import FACTS, PLATFORMS
 from fuzz.report.console import PlainTable
-from oracles.formula.within import Within
+from oracles.formula.contract import Within
 from oracles.ops import OPS
 
 

@@ -164,7 +164,7 @@ class _Teller:
         self._console = console
         self._last = -math.inf
 
-    def tell(self, step: escalation.Step) -> None:
+    def tell(self, step: escalation.PreciseProgress) -> None:
         now = time.monotonic()
         if step.seconds >= LOGGED_S and now - self._last >= PLAIN_INTERVAL:
             self._last = now

@@ -16,9 +16,8 @@ from fuzz.core.base.dtypes import from_bits
 from fuzz.explain.explanation import Explanation, Memory
 from fuzz.report.brief import brief_of
 from fuzz.report.words import nested, what_is_wrong
-from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE
-from oracles.operand import OUTER
+from oracles.operand import AXIS, OUTER
 from oracles.ops import OPS
 from oracles.rounding import NATIVE
 

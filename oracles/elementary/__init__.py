@@ -16,6 +16,10 @@ CORRECT = 0.5
 """The error in ulp of a function that is rounded correctly."""
 
 
+class FormulaError(ValueError):
+    """A formula that cannot be read. The message says which part of it."""
+
+
 @dataclass(frozen=True)
 class Bound:
     """What a result may be off by, where the exact value y is finite: at most relative |y| + absolute.

@@ -1,4 +1,4 @@
-"""What the functions of float64 and of double-double arrays have in common: shapes, blocks, NaN, scaling.
+"""What the functions of float64 and of double-double arrays have in common: bits, shapes, blocks, NaN, scaling.
 
 Below and in `functions`, u = 2^-53 is the relative error of one operation in float64, and V = 2^-106 its square: an
 operation of `oracles.doubledouble` is off by at most 3 V (sum of two), 2 V (sum with a float64 number), 5 V (product),
@@ -14,13 +14,76 @@ NaN, and the low part of what is infinite or NaN is 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble
-from oracles.elementary.bits import I64, scaled
+
+I64 = NDArray[np.int64]
+
+MAGIC = 1.5 * 2.0**52
+"""Numbers next to it are integers: what is added to it is rounded to the nearest one."""
+
+MAGIC_BITS = int(np.float64(MAGIC).view(np.int64))
+
+LEAST = 181 / 256
+"""The least mantissa: just below the root of 1/2, so that mantissas next to 1 have the exponent 0."""
+
+LEAST_BITS = int(np.float64(LEAST).view(np.int64))
+
+TINY = 2.0**-1022
+"""The least normal number."""
+
+
+def nearest(x: F64) -> tuple[F64, I64]:
+    """The integers nearest to `x`, ties to even, as float64 and as int64; |x| < 2^51."""
+    moved = x + MAGIC
+    return moved - MAGIC, moved.view(np.int64) - MAGIC_BITS
+
+
+def power(exponent: I64) -> F64:
+    """2^exponent, for normal numbers."""
+    biased: F64 = ((exponent + 1023) << 52).view(np.float64)
+    return biased
+
+
+def scaled(x: F64, exponent: I64) -> F64:
+    """`x` times 2^exponent, |exponent| <= 1100; rounded once, but for an |x| below 1/2 and an exponent below -1000
+    twice.
+
+    What is in the rest of the array only decides whether a factor of 1 is left out."""
+    if exponent.size and exponent.min() >= -1000 and exponent.max() <= 1000:
+        return x * power(exponent)
+    near = np.clip(exponent, -1000, 1000)
+    return x * power(near) * power(exponent - near)
+
+
+def mantissa(x: F64) -> tuple[F64, I64]:
+    """m in [`LEAST`, 2 `LEAST`) and e such that x = m 2^e; x positive and finite, subnormal numbers too."""
+    small = x < TINY
+    bits = np.where(small, x * 2.0**54, x).view(np.int64)
+    exponent = (bits - LEAST_BITS) >> 52
+    return (bits - (exponent << 52)).view(np.float64), exponent - 54 * small
+
+
+def halves(x: F64) -> tuple[F64, F64]:
+    """`x` as the sum of its upper 26 bits and the other 27; finite."""
+    high: F64 = (x.view(np.int64) & -(1 << 27)).view(np.float64)
+    return high, x - high
+
+
+def polynomial(x: F64, coefficients: Sequence[float | F64]) -> F64:
+    """The polynomial with these coefficients, that of x^0 first and two at least, by Horner's rule."""
+    value = x * coefficients[-1]
+    for coefficient in coefficients[-2:0:-1]:
+        value += coefficient
+        value *= x
+    value += coefficients[0]
+    return value
+
 
 U = 2.0**-53
 V = 2.0**-106
@@ -30,8 +93,8 @@ FLOAT64_BLOCK = 4096
 and 54 of 8,192, for which glibc returns the end of its heap and takes it again; 14 where its trim threshold is
 higher."""
 DOUBLE_BLOCK = 8192
-"""The same in double-double. Measured, exp of 32,768 elements: 232 ns each in blocks of 2,048, 189 of 4,096 and 162 of
-8,192; 213, 149 and 127 where glibc's trim threshold is higher."""
+"""Elements that are worked on together in double-double. Measured, exp of 32,768 elements: 232 ns each in blocks of
+2,048, 189 of 4,096 and 162 of 8,192; 213, 149 and 127 where glibc's trim threshold is higher."""
 
 
 def of_float64(function: Callable[[F64], F64]) -> Callable[[F64], F64]:
@@ -82,3 +145,33 @@ def signed(x: DoubleDouble, like: DoubleDouble) -> DoubleDouble:
     """Return `x` or -x, by the sign of `like`."""
     sign = np.copysign(1.0, like.high)
     return DoubleDouble(sign * x.high, sign * x.low)
+
+
+def tangent_of(power: float) -> Callable[[F64, F64, F64], tuple[F64, F64]]:
+    """Return the tangent (see `Elementary.tangent`) of x^power. The second derivative over 2 is power (power - 1) / 2
+    x^(power - 2), which is largest where x is: for a power below 2 at the end next to zero."""
+    half = abs(power * (power - 1.0)) / 2.0
+
+    def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
+        size, p = np.abs(x), radius / np.abs(x)
+        slope = power * value / x
+        if power >= 2.0:
+            return np.where(x == 0, 0.0, slope), half * radius**2 * (size + radius) ** (power - 2.0)
+        inside = np.maximum(1.0 - p, 0.0)
+        return slope, np.where(p < 1, half * np.abs(value) * p**2 * inside ** (power - 2.0), np.inf)
+
+    return tangent
+
+
+def farthest_of(value_at: Callable[[F64], F64], power: float) -> Callable[[F64, F64, F64], F64]:
+    """Return how far powers of numbers between two arguments lie from one of them (see `Elementary.farthest`), of a
+    whole exponent. Between arguments of two signs lies zero: the least even power, or a pole."""
+
+    def farthest(low: F64, high: F64, value: F64) -> F64:
+        ends = value_at(low), value_at(high)
+        both = (low <= 0) & (high >= 0)
+        least, most = np.minimum(*ends), np.maximum(*ends)
+        least = np.where(both & (power % 2 == 0), np.minimum(least, 0.0), least)
+        return np.where(both & (power < 0), np.inf, np.maximum(most - value, value - least))
+
+    return farthest

@@ -1,4 +1,4 @@
-"""An elementary function as one record: all that values, budgets, signs, gradients, laws and emitted C know of it."""
+"""An elementary function as one record: all that values, budgets, signs, laws and emitted C know of it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from mpmath import mpf
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble
-from oracles.elementary import CORRECT, Bound
+from oracles.elementary import CORRECT, Bound, FormulaError
 from oracles.extendeddouble import ExtendedDouble
-from oracles.formula.node import FormulaError, Node
 from oracles.lazy import lazy
 
 Values = TypeVar("Values")
@@ -24,14 +23,14 @@ Parity = Literal["odd", "even", "neither"]
 Limits = tuple[tuple[float, float | None], ...]
 
 EXACT = 0.0
-"""The accuracy in ulp of a function whose results need no rounding: those of a number of any format are numbers of
-it."""
+"""The accuracy in ulp of a function whose results need no rounding: from numbers of a format it makes numbers of that
+format."""
 LEAST_BINADE = -149
 """No float32 number but zero is smaller than 2 to this."""
 SINGLE_BINADES = 128
 """Each float32 number is smaller than 2 to this."""
 CANCELLED = 25
-"""What is left of a difference of float32 numbers that is not zero is at least this many binades below the larger."""
+"""A difference of two float32 numbers is zero, or at most this many binades smaller than the larger one."""
 
 _ARGUMENTS = (-math.inf, -0.0, 0.0, math.inf, math.nan)
 
@@ -41,11 +40,6 @@ class Certified(NamedTuple, Generic[Values]):
 
     value: Callable[[Values], Values]
     bound: Bound
-
-
-def constant(value: DoubleDouble) -> Node:
-    """Return a number as a node of a formula."""
-    return Node("constant", value=float(value.high), low=float(value.low))
 
 
 def of_growth(value: F64, radius: F64) -> F64:
@@ -65,7 +59,7 @@ class Named:
     """What formulas and contracts know of a function."""
 
     name: str
-    """The name that they call it by, and that of its file."""
+    """The name in formulas and contracts, and of the file."""
     summary: str
     """What it is, in terms of `value`: "e^value"."""
     usual: float
@@ -99,8 +93,8 @@ class FunctionFamily(Named):
     constant: str
     """What the constant is."""
     member: Callable[[float, float], Elementary]
-    """The function of a constant and of what that is more than float64 holds. Raises FormulaError where there is none.
-    """
+    """Return the function with a constant, given as float64 and the rest that float64 does not hold. Raises
+    FormulaError if there is no such function."""
 
     def of(self, constant: float, low: float) -> Elementary:
         """Return the function of that constant."""
@@ -115,12 +109,12 @@ class FunctionFamily(Named):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Elementary(Named):
-    """An elementwise function of one value. Fields without a default must be given; of the others each says what is
-    lost without it, which is never soundness."""
+    """An elementwise function of one value. Fields without a default are required; each other field says what gets
+    weaker without it, which is never soundness."""
 
     precise: Callable[[mpf], mpf]
-    """The exact value at mpmath's working precision, of arguments within the domain; of those that `limits` names, if
-    their value is finite and no whole number. It must not fill the memory, however large the argument is."""
+    """The exact value at mpmath's working precision, for arguments within the domain, and for those in `limits` whose
+    value is finite and no whole number. Must work in little memory, however large the argument is."""
     double: Certified[DoubleDouble]
     """The value in double-double, special values included."""
     float64: Certified[F64]
@@ -131,10 +125,10 @@ class Elementary(Named):
     """Arguments and values: -inf, -0, +0, inf and NaN in this order, then the ends of the domain. None: kernels differ,
     and nothing is judged there."""
     domain: float
-    """The lower end of the domain, -inf of all numbers. What is below has NaN as value."""
+    """The lower end of the domain; -inf if all numbers are in it. The value below is NaN."""
     singular: float | None
-    """Where the slope or the curvature has no bound: the end of the domain or a pole. Close to it, errors of arguments
-    are told in proportion to their distance from it."""
+    """The point where the slope or the curvature is unbounded: the end of the domain or a pole. Near it, errors of
+    arguments are given in proportion to the distance from it."""
 
     tangent: Callable[[F64, F64, F64], tuple[F64, F64]] | None
     """Slope and remainder (see `Tangent`) for arrays of arguments x, values there and radii r that broadcast: Taylor's
@@ -143,18 +137,15 @@ class Elementary(Named):
     farthest: Callable[[F64, F64, F64], F64] | None
     """How far at most it lies from a value between two arguments: (low, high, value). None: it has no extremum, so that
     one of the two lies farthest."""
-    gradient: Callable[[Node, Node, Node], Node] | None
-    """The adjoint of its argument as a formula of the argument, the value and the value's adjoint. None: its slope is
-    zero wherever it has one."""
 
     sign: Sign
-    """The sign of results that are zero: 'positive', and no result is negative then; that of the argument, which every
-    result has then; or any."""
+    """The sign of results: 'positive' if none is negative; 'argument' if each has the sign of its argument; or
+    'any'."""
     parity: Parity
     """What becomes of the value where the argument is negated: negated too, the same, or another number."""
     reach: Callable[[int, int], tuple[int, int]]
-    """Exponents between which results lie that are neither zero nor infinite, given those of float32 arguments that are
-    neither: 2^least <= |x| < 2^high. Cautious."""
+    """Exponents that bound finite nonzero results, given those of finite nonzero float32 arguments: 2^least <= |x| <
+    2^high. May be too wide, never too narrow."""
 
     hard: tuple[float, ...]
     """Arguments that tests try besides: where a method changes, results leave the normal numbers, or errors are known
@@ -166,8 +157,8 @@ class Elementary(Named):
     """f(2^k x) is 2^(k degree) f(x) in every kernel, bit for bit, wherever k times the degree is a whole number. None:
     no formula with it keeps the law `scaling`, but where the scale cancels before."""
     elasticity: Callable[[F64], F64 | float] | None = None
-    """The slope times x, from the value: told of functions whose slope leaves float64 near a singular zero long before
-    their value does. None is for others."""
+    """The slope times x, from the value: needed if the slope leaves the range of float64 near a singular zero long
+    before the value does. None for all others."""
     settles: Callable[[float], float] | None = None
     """The magnitude of arguments from which on every kernel has the value at infinity, in a dtype of that unit
     roundoff: no number of the dtype lies between the two, nor does a rounding see their difference. None: it has no
@@ -187,8 +178,7 @@ class Elementary(Named):
             "limits": repr(arguments[: len(_ARGUMENTS)]) == repr(_ARGUMENTS),
             "usual": self.is_exact or CORRECT <= self.usual <= self.loose,
             "loose": (self.loose == EXACT) == self.is_exact,
-            "tangent": self.tangent is not None or (self.is_exact and self.gradient is None),
-            "gradient": self.gradient is not None or self.tangent is None,
+            "tangent": self.tangent is not None or self.is_exact,
             "parity": self.parity == "neither" or self._is_of_parity(-1.0 if self.parity == "odd" else 1.0),
             "sign": self.sign != "positive" or all(not (value or 0.0) < 0 for _, value in self.limits),
             "elasticity": self.elasticity is not None or self.singular != 0.0,
@@ -214,7 +204,7 @@ class Elementary(Named):
 
     @property
     def is_never_negative(self) -> bool:
-        """Whether no result is less than zero: that of -0 may be an infinity with its sign."""
+        """Whether no result is less than zero. The value at -0 may still be -inf."""
         return self.sign == "positive" or (self.sign == "argument" and self.domain >= 0.0)
 
     @property

@@ -130,7 +130,7 @@ def _coarse(number: int) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Turns:
+class QuarterTurn:
     """A quarter turn in pieces of 30 bits, and how many a radian is; sine and cosine of j/ANGLES, from j = -`most`."""
 
     quarter: tuple[float, ...]
@@ -141,14 +141,14 @@ class Turns:
 
 
 @cache
-def turns() -> Turns:
+def turns() -> QuarterTurn:
     """The tables of `sin` and `cos`."""
     quarter = fixed(lambda: mpmath.pi / 2)
     most = 101
     grid = range(-most, most + 1)
     sine = doubled(fixed(lambda j: mpmath.sin(mpf(j) / ANGLES), j) for j in grid)
     cosine = doubled(fixed(lambda j: mpmath.cos(mpf(j) / ANGLES), j) for j in grid)
-    return Turns(pieces(quarter, 29, 30, 8), float(Fraction(1 << PLACES, quarter)), most, sine, cosine)
+    return QuarterTurn(pieces(quarter, 29, 30, 8), float(Fraction(1 << PLACES, quarter)), most, sine, cosine)
 
 
 @cache

@@ -15,11 +15,11 @@ from oracles.formula.node import Node
 
 ADDING = "add", "subtract"
 _OFTEN = 8
-"""Nobody adds a term more often than that in place of a product."""
+"""A term added more often than this is written as a product."""
 
 
 @dataclass(frozen=True, eq=False)
-class Term:
+class Addend:
     """What one addition of a chain takes from outside of it."""
 
     taker: Node
@@ -37,7 +37,7 @@ class Term:
 class Chain:
     """The terms of a sum."""
 
-    terms: Sequence[Term]
+    terms: Sequence[Addend]
     inner: frozenset[Node]
     """The additions, and changes of sign, that it goes through before the last one."""
 
@@ -45,8 +45,8 @@ class Chain:
 def chains_of(
     nodes: Sequence[Node], uses: Mapping[Node, Sequence[Node]], outputs: Collection[Node], sums: Collection[Node]
 ) -> Mapping[Node, Chain]:
-    """Return the chains of a formula's nodes by their last additions: those of three terms or more, among which 2 a is
-    two, and of two that are sums of many."""
+    """Return the chains of a formula by their last additions: those of three terms or more (2 a counts as two), and
+    those of two terms that are sums themselves."""
     of, found, within = _Nodes(nodes, uses, frozenset(outputs)), dict[Node, Chain](), set[Node]()
     for node in reversed(nodes):
         if node.kind not in ADDING or node in within or of.meets_its_opposite(node):
@@ -72,14 +72,14 @@ def _is_nothing(node: Node) -> bool:
 
 
 class _Nodes:
-    """What chains ask of the nodes of a formula, of which each has a bit of the numbers below."""
+    """What chains need to know of a formula's nodes. Sets of nodes are bits of an int."""
 
     def __init__(self, nodes: Sequence[Node], uses: Mapping[Node, Sequence[Node]], outputs: frozenset[Node]) -> None:
         self._uses, self._outputs = uses, outputs
         self._bits = {node: 1 << at for at, node in enumerate(nodes)}
         self._made_of: dict[Node, int] = {}
         self._signs: dict[Node, tuple[int, int]] = {}
-        """What is added to make each, and what is taken off."""
+        """The terms added to make each node, and those subtracted."""
         for node in nodes:
             own = self._bits[node]
             for arg in node.args:
@@ -120,7 +120,7 @@ class _Nodes:
             closed |= needed
 
     def _chain(self, last: Node, closed: Collection[Node]) -> Chain:
-        terms, inner, waiting = list[Term](), set[Node](), [(last, 1.0)]
+        terms, inner, waiting = list[Addend](), set[Node](), [(last, 1.0)]
         while waiting:
             node, sign = waiting.pop()
             for place, arg in enumerate(node.args):
@@ -132,10 +132,10 @@ class _Nodes:
                     inner.update(through)
                     waiting.append((through[-1], own if len(through) % 2 else -own))
                 else:
-                    terms.append(Term(node, place, own))
+                    terms.append(Addend(node, place, own))
         return Chain(terms, frozenset(inner))
 
     def _is_open(self, node: Node, last: Node) -> bool:
-        """Whether a kernel may add it in another order than by itself: what is used elsewhere too has the dimensions of
-        the sum, as others would be calculated once."""
+        """Return whether a kernel may fold this sum into a larger one. If it is used elsewhere too, it must have the
+        dimensions of the larger sum: a smaller one would be calculated once."""
         return self.is_alone(node) or node.dims == last.dims

@@ -16,20 +16,55 @@ from oracles.elementary.functions import NAMES, records
 from oracles.formula.chains import Chain
 from oracles.formula.node import Node
 from oracles.formula.trace import Trace
-from oracles.formula.within import Within, within
 from oracles.lazy import lazy
 from oracles.summation import NumericsError, Sequential, Summation, VectorLanes
+
+
+@dataclass(frozen=True, repr=False)
+class Within:
+    """The error bound of a function, or of "divide", of a normal result: so many ulp, in which one is 2 u times it.
+
+    The exponential of a GPU is 2^(x log2 e): a kernel rounds the constant, which is off by 0.224 u of itself, and then
+    the product, by u. The exponent is off by up to 1.224 u |x| log2 e, so that e^x is off by a factor of
+    e^(1.224 u |x|): 0.612 ulp for each unit of |x|, beside what the instruction for 2^t errs by.
+    """
+
+    ulp: float
+    growth: float = 0.0
+    """How many ulp more for each unit of the argument's magnitude: e^x may be off by the factor e^(2 u growth |x|)."""
+    flushes: bool = False
+    """Whether arguments and results of this function may be flushed: subnormal numbers become zero, whatever other
+    operations do."""
+
+    def __repr__(self) -> str:
+        grows = f", growth={self.growth!r}" if self.growth else ""
+        return f"Within({self.ulp!r}{grows}{', flushes=True' if self.flushes else ''})"
+
+    def __str__(self) -> str:
+        grows = f" + {self.growth:g} |x|" if self.growth else ""
+        return f"{self.ulp:g}{grows} ulp{', subnormals flushed' if self.flushes else ''}"
+
+    def wider(self, other: Within) -> Within:
+        """The wider one in each respect."""
+        growth, flushes = max(self.growth, other.growth), self.flushes or other.flushes
+        return Within(max(self.ulp, other.ulp), growth, flushes)
+
+
+def within(bound: float | Within) -> Within:
+    """Return the bound that a contract states as a number of ulp or in full."""
+    return bound if isinstance(bound, Within) else Within(bound)
+
 
 if TYPE_CHECKING:  # a contract is declared without NumPy
     from oracles.elementary.function import Elementary
 
 DIVIDE = "divide"
-"""The operator whose accuracy a contract states beside those of functions; the others are rounded correctly."""
+"""The operator with a stated accuracy, like functions; other operators are rounded correctly."""
 INPUT = "input"
-"""In place of a dtype: that of the first input."""
+"""Stands for the dtype of the first input."""
 WIDE = "at least f32"
-"""The dtype of what calculates 16 bits in f32, and f64 in that itself: f64 where an input is of it, else f32. Outputs
-do not count: what is calculated in f32 may be stored in f64."""
+"""Stands for f64 if an input has that dtype, else for f32. Outputs do not count: results of f32 may be stored in
+f64."""
 _CORRECTLY = Within(CORRECT)
 Denormals = Literal["preserve", "flush", "flush operands", "flush results", "flush bf16"]
 """What may become of subnormal numbers."""
@@ -38,20 +73,20 @@ FLUSHES_BF16: Final = "flush bf16"
 MAYBE = "maybe "
 """Before the dtype of a point: some kernels round there, and some do not."""
 ALL, EXPANDED = "*", "expanded"
-"""The algorithm, in the place of that of a local, by which all products of sums are multiplied out."""
+"""The name of the algorithm that multiplies out all products of sums."""
 COLLECTED = "first factor", "last factor"
-"""The same, and then the first, or the last, factor that several terms have is taken out of them."""
+"""The algorithms that multiply out, and then take the first or the last common factor out of several terms."""
 STEPS = "from one end", "from the other end"
-"""The algorithms by which a share of one is taken of what lies between two values: see `oracles.formula.expansion`."""
+"""The algorithms that blend two values with other shares: see `oracles.formula.expansion`."""
 LERP = tuple(f"{way}, by a rounded number" for way in STEPS)
-"""The same as torch.lerp does it, which rounds a share that is a number before it takes it from one."""
+"""The blend of torch.lerp, which rounds a constant share before it subtracts it from one."""
 _ARRANGED: Mapping[bool | str, tuple[str, ...]] = {
     False: (), True: (EXPANDED, *COLLECTED, *STEPS), "lerp": (*COLLECTED, *LERP)
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Point:
+class RoundingPoint:
     """What happens to a value where a formula says that it may be rounded."""
 
     dtype: Format
@@ -121,7 +156,7 @@ class Contract:
     saturate: bool = False
     """True: the last cast turns what overflows into the largest finite number."""
     zeros: Literal["ieee", "any"] = "ieee"
-    """Whether the sign of a zero is that of IEEE arithmetic, or any."""
+    """Whether zeros have the sign of IEEE arithmetic, or any."""
     platform: Literal["fills", "widens", "none"] = "fills"
     """What the platform that a kernel runs on documents of functions, of orders of sums and of subnormal numbers stands
     for what is not said here, or is allowed beside what is said. With 'none' nothing is taken from there: what is not
@@ -160,7 +195,7 @@ class Contract:
         return hash(tuple(tuple(sorted(v.items(), key=str)) if isinstance(v, Mapping) else v for v in values))
 
     def at(self, vector_bits: int | None) -> Contract:
-        """The same contract with scalable orders of sums resolved for vectors of `vector_bits`."""
+        """Return the contract with scalable orders of sums resolved for vectors of `vector_bits`."""
         if vector_bits is None or not any(isinstance(order, VectorLanes) for order in self.sums.values()):
             return self
         orders = {n: o.at(vector_bits) if isinstance(o, VectorLanes) else o for n, o in self.sums.items()}
@@ -194,7 +229,8 @@ class Contract:
 
     @lazy
     def algorithms(self) -> Sequence[Mapping[str, str]]:
-        """All that it allows: one algorithm for each local that it names, and of these what is multiplied out."""
+        """Return the allowed combinations: one algorithm for each local that the contract names, also multiplied out if
+        it allows that."""
         known = [(each,) if isinstance(each, str) else each for each in self.algorithm.values()]
         named = [dict(zip(self.algorithm, each, strict=True)) for each in product(*known)]
         return [*named, *({**each, ALL: way} for each in named for way in _ARRANGED[self.expanded])]
@@ -227,10 +263,12 @@ class Contract:
         """Whether an operation may return zero for a subnormal number."""
         return self.denormals in ("flush", "flush results")
 
-    def point(self, name: str) -> Point | None:
+    def point(self, name: str) -> RoundingPoint | None:
         """What happens to a local at a point; None: nothing."""
         dtype = self.points.get(name)
-        return None if dtype is None else Point(point_form(dtype.removeprefix(MAYBE)), not dtype.startswith(MAYBE))
+        return (
+            None if dtype is None else RoundingPoint(point_form(dtype.removeprefix(MAYBE)), not dtype.startswith(MAYBE))
+        )
 
     def decided(self, rounds: Callable[[], bool]) -> Contract:
         """The contract of one of its kernels, which rounds at each point that is left open, or does not."""
@@ -277,7 +315,7 @@ class Contract:
         return Within(CORRECT if name == DIVIDE else records()[name].usual)
 
     def ulp(self, name: str) -> float:
-        """The same in ulp, where it does not grow."""
+        """Return the bound of a function in ulp, without the part that grows with the argument."""
         return self.bound(name).ulp
 
     def keeping(self, name: str) -> Contract:
@@ -316,7 +354,7 @@ def widest(dtypes: Collection[str]) -> str:
 
 
 def _check_bound(name: str, bound: Within) -> None:
-    """Raise NumericsError for what is no bound of a function's errors."""
+    """Raise NumericsError if a value is no error bound of a function."""
     if name not in (*NAMES, DIVIDE):
         raise NumericsError(f"accuracy: {name!r} is no function; there are {', '.join(stated())}")
     if name != DIVIDE and records()[name].is_exact:

@@ -32,7 +32,7 @@ _ONE = 2.0**-50
 
 @dataclass(frozen=True, eq=False)
 class _Term:
-    """What is added to a sum, or taken off."""
+    """A term that is added to a sum, or subtracted."""
 
     less: bool
     node: Node
@@ -130,8 +130,7 @@ def _product(node: Node, a: Node, b: Node) -> Node:
 
 
 def _collected(terms: Sequence[_Term], which: int) -> Sequence[_Term]:
-    """The terms with the first factor, or the last one, that several have taken out of these; as they are where they
-    have none in common."""
+    """Return the terms with the first, or the last, common factor taken out; unchanged if they have none in common."""
     shared = [factor for term in terms for factor in dict.fromkeys(term.factors) if factor.kind != "constant"]
     common = [factor for factor in dict.fromkeys(shared) if shared.count(factor) > 1]
     if not common:
@@ -202,7 +201,7 @@ def _shared(terms: Sequence[_Term], which: int) -> _Between | None:
 
 
 def _shares_of(terms: Sequence[_Term]) -> tuple[Node, Sequence[Node]] | None:
-    """What the numbers before two terms sum to, which is one, and these; None of other terms."""
+    """Return the sum of the constant factors of two terms, if that is one, and these factors; None for other terms."""
     numbers = [[each for each in term.factors if each.kind == "constant"] for term in terms]
     if len(terms) != 2 or any(term.less for term in terms) or [len(some) for some in numbers] != [1, 1]:
         return None
@@ -213,7 +212,7 @@ def _shares_of(terms: Sequence[_Term]) -> tuple[Node, Sequence[Node]] | None:
 
 
 def _summed(terms: Sequence[_Term]) -> Sequence[_Term]:
-    """The terms, of which all that are numbers are one, where float64 holds that in two parts."""
+    """Return the terms with all numbers joined into one, if float64 can hold it in two parts."""
     numbers = [term for term in terms if term.node.kind == "constant"]
     if len(numbers) < 2:
         return terms

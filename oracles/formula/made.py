@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 
-from oracles.formula.node import FormulaError, Kind, Node, ordered
+from oracles.elementary import FormulaError
+from oracles.formula.node import Kind, Node, ordered
 
 Counts = Mapping[str, Node]
 """How many places a dimension has, by its name."""
@@ -44,7 +45,7 @@ def pair_of(multiple: int | tuple[int, int]) -> tuple[int, int]:
 
 
 def parts_of(multiples: Multiples) -> Counts:
-    """Return a dimension, which no tensor has, for each of those that have a multiple of so many elements."""
+    """Return, for each dimension with a multiple, the dimension of its parts, which no tensor has."""
     found = dict[str, Node]()
     for dim, (size, beside) in ((dim, pair_of(each)) for dim, each in multiples.items()):
         own, before = Node("extent", label=dim), beside - size if beside > 0 else beside
@@ -74,7 +75,7 @@ def extents_of(count: Node) -> frozenset[str]:
 
 
 def follows(counts: Counts, dims: Iterable[str]) -> frozenset[str]:
-    """Return dimensions of tensors: of those that no tensor has, the ones whose extents theirs follow from."""
+    """Return dimensions of tensors; a dimension that no tensor has is replaced by those its extent follows from."""
     found, waiting = set[str](), {*dims}
     while waiting:
         dim = waiting.pop()

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+from oracles.elementary import FormulaError
 from oracles.elementary.functions import NAMES, function
 from oracles.lazy import lazy
 
@@ -25,18 +26,14 @@ CONTRACTIONS: tuple[Kind, ...] = ("dot", "online_dot")
 """The sums of products of their first two arguments."""
 _EXACT: tuple[Kind, ...] = ("where", "point", "negate", "max", "at_most", "less", "take", "ranked", "place")
 EITHER, FIRST, LAST = 0.0, 1.0, 2.0
-"""Which of several equal elements a place is that of."""
+"""How a place among equal elements is chosen: any, the first, or the last."""
 SELECTS: tuple[Kind, ...] = ("ranked", "place")
 COMPARED: tuple[Kind, ...] = ("at_most", "less")
 TOLD: tuple[Kind, ...] = ("at_most", "less", "place")
-"""These say something of values, and are none of them."""
+"""Kinds whose value describes other values: conditions and places."""
 
 READS: ContextVar[bool] = ContextVar("READS", default=False)
 """Whether a formula is being run, to read it."""
-
-
-class FormulaError(ValueError):
-    """A formula that cannot be read. The message says which part of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +44,11 @@ class Node:
     args: tuple[Node, ...] = ()
     dims: frozenset[str] = frozenset()
     label: str = ""
-    """The name of a tensor, a parameter or an elementary function; the dimension of a position or of what is taken, and
-    those of a reduction or an extent, such as "c s"."""
+    """The name of a tensor, a parameter or an elementary function; the dimension of a position or a `take`; the
+    dimensions of a reduction or an extent, such as "c s"."""
     value: float = 0.0
-    """The value of a constant; the constant of an elementary function that has one; which of several equal elements a
-    place is that of, see `oracles.formula.selection`."""
+    """The value of a constant; the constant of an elementary function; how a place among equal elements is chosen, see
+    `oracles.formula.trace`."""
     low: float = 0.0
     """What such a constant is more than that, where float64 does not hold it."""
     count: Node | None = None
@@ -69,7 +66,7 @@ class Node:
 
     @property
     def operation(self) -> str:
-        """The name of what makes the value: of an elementary function, or else the kind."""
+        """Return the name of the elementary function, or else the kind."""
         return self.label if self.kind == "function" else self.kind
 
     @lazy
@@ -82,6 +79,10 @@ class Node:
         args = tuple(others[arg] for arg in self.args)
         same = all(new is old for new, old in zip(args, self.args, strict=True))
         return self if same else replace(self, args=args)
+
+    def apply(self, function: str, constant: float = 0.0, low: float = 0.0) -> Node:
+        """Return the elementary function of that name of this value, with its constant where it has one."""
+        return Node("function", (self,), self.dims, function, constant, low)
 
     def __add__(self, other: Operand) -> Node:
         return of_two("add", self, other)
@@ -111,7 +112,7 @@ class Node:
         return Node("negate", (self,), self.dims)
 
     def __abs__(self) -> Node:
-        return Node("function", (self,), self.dims, "abs")
+        return self.apply("abs")
 
     def __le__(self, other: Operand) -> Node:
         return of_two("at_most", self, other)

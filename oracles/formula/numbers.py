@@ -1,4 +1,4 @@
-"""What is left of a formula where its tensors hold numbers: ways that differ for infinities alone are one there."""
+"""Formulas whose tensors hold finite numbers: ways that differ only for infinities are the same here."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _KEEPING: Collection[Kind] = "tensor", "max", "negate"
 
 
 def of_numbers(graph: Trace) -> Hashable:
-    """Return what is equal for formulas that calculate the same in one way, and call it the same, where all tensors
-    hold numbers and have elements: whether a number is infinite is decided."""
+    """Return a key that is equal for formulas which calculate the same in the same way, with the same names, if all
+    tensors hold finite numbers and have elements."""
     taken, known, numbers = dict[Node, Node](), dict[Hashable, Node](), set[Node]()
     for node in ordered([*graph.outputs.values(), *graph.locals.values()]):
         made = _decided(node.made_of(taken), numbers)
@@ -33,7 +33,7 @@ def of_numbers(graph: Trace) -> Hashable:
 
 
 def _decided(node: Node, numbers: Collection[Node]) -> Node:
-    """What is chosen, if that only depends on whether a number is infinite; any other node as it is."""
+    """Return the chosen branch if the condition only asks whether a number is infinite; else the node."""
     if node.kind != "where" or node.args[0].kind not in COMPARED:
         return node
     mask, *chosen = node.args

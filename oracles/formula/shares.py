@@ -23,9 +23,9 @@ class Mean:
     mass: Node
     """The sum of the exponentials."""
     value: Node | None = None
-    """What is weighted; None: it is a share."""
+    """The weighted values; None for a share itself."""
     summed: Node | None = None
-    """The sum of what is weighted."""
+    """The sum of the weighted values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Shares:
     below: Mapping[Node, Node] = field(default_factory=dict)
     """By the differences of values and their maximum, that maximum."""
     masses: Mapping[Node, Node] = field(default_factory=dict)
-    """By the sums of exponentials of such differences, the maximum."""
+    """The maximum, by each sum of exponentials of differences from it."""
     means: Mapping[Node, Mean] = field(default_factory=dict)
 
 
@@ -54,7 +54,8 @@ def shares_of(nodes: Sequence[Node]) -> Shares:
 
 
 def may_be_product(node: Node) -> bool:
-    """Whether a value may be that of a product, chosen or moved: then a difference may take it as it is, unrounded."""
+    """Return whether a value may be an unrounded product, also if it was chosen or moved: a difference may take it
+    so."""
     if node.kind == "where":
         return any(map(may_be_product, node.args[1:]))
     return node.kind == "multiply" or (node.kind in ("point", "negate", "take") and may_be_product(node.args[0]))
@@ -85,7 +86,7 @@ def _exponential(node: Node) -> Node:
 
 
 def _summed(node: Node, below: Mapping[Node, Node]) -> Node | None:
-    """The maximum of a sum of exponentials; None of other nodes."""
+    """Return the maximum in a sum of exponentials; None for other nodes."""
     if node.kind == "online":
         return next((each for each in below.values() if _is_of(each, node)), None)
     if node.kind == "sum" or (node.kind == "online_dot" and node.args[1].value == 1.0 and not node.args[1].dims):

@@ -8,6 +8,9 @@ A formula takes a `Node` for each tensor and parameter and returns its outputs b
         return {"y": (x - mean) * rsqrt(var + eps) * weight}
 
 Values have named dimensions. An operation on two of them has the dimensions of both; a reduction takes one away.
+
+What is selected by order is made of two kinds of nodes: `ranked`, the element of some rank along a dimension, the
+largest one first, and `place`, where that stands. Ranks are counted as places are, from positions and extents.
 """
 
 from __future__ import annotations
@@ -17,19 +20,21 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import import_module
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, Literal
 
+from oracles.elementary import FormulaError
 from oracles.elementary.functions import NAMES
 from oracles.formula.chains import ADDING, Chain, chains_of
 from oracles.formula.made import Counts, counts_of, extents_of
 from oracles.formula.node import (
     CONTRACTIONS,
+    EITHER,
+    FIRST,
+    LAST,
     READS,
     REDUCTIONS,
     SELECTS,
-    FormulaError,
     Kind,
     Node,
     Operand,
@@ -42,15 +47,14 @@ from oracles.formula.shares import Shares, shares_of
 from oracles.lazy import lazy
 
 __all__ = [
-    "REDUCTIONS", "Along", "Formula", "FormulaError", "Kind", "Node", "Operand", "Outputs", "Trace", "avg",
-    "cumprod", "dot", "elementary", "extent", "greatest", "lifted", "online_dot", "online_total", "ordered", "point",
-    "position", "prod", "run", "scan", "take", "total", "trace", "welford_mean", "welford_squares", "where",
+    "REDUCTIONS", "Along", "Formula", "FormulaError", "Kind", "Node", "Operand", "Outputs", "Trace", "argmax",
+    "argmin", "argsort", "avg", "cumprod", "dot", "elementary", "extent", "greatest", "lifted", "online_dot",
+    "online_total", "ordered", "point", "position", "prod", "run", "scan", "sort", "take", "topk", "total", "trace",
+    "welford_mean", "welford_squares", "where",
 ]  # fmt: skip
 
 _MEETING = (*REDUCTIONS, *SELECTS, "take", "position", "extent", "scan")
 
-_SELECTING = ("argmax", "argmin", "argsort", "sort", "topk")
-"""The functions of `oracles.formula.selection`, which is made of these."""
 Outputs = Mapping[str, Node]
 Along = str | Sequence[str]
 """A dimension, or several that are reduced as one: "c" or ("c", "s")."""
@@ -58,10 +62,7 @@ Formula = Callable[..., Outputs]
 
 
 def __getattr__(name: str) -> Callable[..., Node]:
-    """Return what an elementary function makes of a value, by the function's name; or what selects by order."""
-    if name in _SELECTING:
-        selecting: Callable[..., Node] = getattr(import_module("oracles.formula.selection"), name)
-        return selecting
+    """Return what an elementary function makes of a value, by the function's name."""
     if name not in NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return elementary(name)
@@ -72,8 +73,7 @@ def elementary(name: str) -> Callable[..., Node]:
     """Return what an elementary function makes of a value, and of a number where it has a constant."""
 
     def of(value: Operand, constant: float = 0.0) -> Node:
-        arg = lifted(value)
-        return Node("function", (arg,), arg.dims, name, float(constant))
+        return lifted(value).apply(name, float(constant))
 
     of.__name__ = of.__qualname__ = name
     of.__doc__ = f"Elementwise: `kernelfuzz list functions` says what {name} is."
@@ -106,8 +106,8 @@ def welford_squares(value: Operand, dim: Along) -> Node:
 
 
 def online_total(value: Operand, dim: Along) -> Node:
-    """Sum of e^(value - maximum) along a dimension, kept up to date with the maximum: whenever that grows, what is
-    summed so far is multiplied by e^(old - new)."""
+    """Sum of e^(value - maximum) along a dimension, updated together with the maximum: when that grows, the sum so far
+    is multiplied by e^(old - new)."""
     return _reduced("online", dim, lifted(value))
 
 
@@ -209,7 +209,7 @@ class Trace:
     """The dimensions of each tensor, in its own order."""
     outputs: Mapping[str, Node]
     locals: Mapping[str, Node] = field(default_factory=dict)
-    """What is called so: tensors and parameters, then locals of the formula, then outputs."""
+    """Nodes by name: tensors and parameters, then locals of the formula, then outputs."""
     counts: Counts = field(default_factory=dict)
     """How many places the dimensions have whose extents follow from others."""
 
@@ -232,7 +232,7 @@ class Trace:
 
     @lazy
     def nodes(self) -> tuple[Node, ...]:
-        """Each once, after those that it is made of."""
+        """All nodes, each once, after its arguments."""
         return tuple(ordered(self.outputs.values()))
 
     @lazy
@@ -252,7 +252,7 @@ class Trace:
 
     @lazy
     def uses(self) -> Mapping[Node, Sequence[Node]]:
-        """What is made of each node, once for each use."""
+        """The nodes that use each node, once for each use."""
         found: dict[Node, list[Node]] = {node: [] for node in self.nodes}
         for node in self.nodes:
             for arg in node.args:
@@ -261,7 +261,7 @@ class Trace:
 
     @lazy
     def added(self) -> frozenset[Node]:
-        """What goes into a sum: a kernel may leave the rounding of such a product out."""
+        """The arguments of additions: a kernel may leave out the rounding of such a product."""
         found = (node for node in self.nodes if node.kind in ("add", "subtract", "sum"))
         return frozenset(arg for node in found for arg in node.args)
 
@@ -287,8 +287,9 @@ class Trace:
 
     @lazy
     def joined(self) -> frozenset[Node]:
-        """What goes into a sum over one of its dimensions, by itself or times something else, and elsewhere too: its
-        errors are in both, see `oracles.formula.affine.noise`. Those of a square weigh little beside it."""
+        """The nodes that go into a sum over one of their dimensions, alone or in a product, and are used elsewhere too:
+        their errors are in both, see `oracles.formula.affine.errors`. Squares count little beside that and are left
+        out."""
         found = set[Node]()
         for node in self.nodes:
             if node.kind in ("sum", *CONTRACTIONS):
@@ -298,14 +299,14 @@ class Trace:
         return frozenset(node for node in found if len({*self.uses[node]}) > 1)
 
     def named(self, name: str) -> Node:
-        """The node of a local name. Raises FormulaError where there is none."""
+        """Return the node of a local name. Raises FormulaError if there is none."""
         if name in self.locals:
             return self.locals[name]
         raise FormulaError(f"the formula has no local {name!r}; it has {', '.join(self.locals)}")
 
 
 def trace(formula: Formula, tensors: Mapping[str, Sequence[str]], parameters: Sequence[str] = ()) -> Trace:
-    """The graph of a formula of these tensors, with their dimensions, and parameters. Raises FormulaError."""
+    """Return the graph of a formula for these tensors, with their dimensions, and parameters. Raises FormulaError."""
     given = {name: Node("tensor", dims=frozenset(dims), label=name) for name, dims in tensors.items()}
     given |= {name: Node("parameter", label=name) for name in parameters}
     outputs, found = run(formula, given)
@@ -328,8 +329,8 @@ _OWN = (__name__, Node.__module__)
 
 
 def run(function: Callable[..., Any], given: Mapping[str, Node]) -> tuple[Any, Mapping[str, Node]]:
-    """What a function returns, and its locals and those of functions that it calls, its own first: there is no other
-    way to learn the names of them."""
+    """Return the result of a function, its locals, and those of functions that it calls, its own first. Python has no
+    other way to learn their names."""
     code: CodeType | None = getattr(function, "__code__", None)
     own, called = dict[str, Node](), dict[str, Node]()
 
@@ -350,3 +351,63 @@ def run(function: Callable[..., Any], given: Mapping[str, Node]) -> tuple[Any, M
         else:  # that of cProfile is set by an object that can only be enabled again
             before.enable()
     return returned, {**own, **{name: each for name, each in called.items() if name not in own}}
+
+
+Ties = Literal["either", "first", "last"]
+"""The order of equal elements: any, or the one at the lowest place first, or the highest. Where values are calculated
+on the way, the place of any element that may be as large is right."""
+TIES: Mapping[Ties, float] = {"either": EITHER, "first": FIRST, "last": LAST}
+
+
+def argmax(value: Operand, dim: str, ties: Ties = "either") -> Node:
+    """Return the place of the maximum along a dimension, counted from 0."""
+    return place(lifted(value), 0, dim, ties)
+
+
+def argmin(value: Operand, dim: str, ties: Ties = "either") -> Node:
+    """Return the place of the minimum along a dimension, counted from 0."""
+    return argmax(-lifted(value), dim, ties)
+
+
+def topk(
+    value: Operand, k: Operand, dim: str, into: str = "k", ties: Ties = "either", *, largest: bool = True
+) -> tuple[Node, Node]:
+    """Return the k largest elements along a dimension, or the smallest ones, the outermost first, and their places:
+    both lie along the dimension `into`, which no tensor has. k is a number, or follows from extents."""
+    count = Node("within", (lifted(k), extent(dim)))
+    return _both(lifted(value), position(into, count), dim, ties, largest)
+
+
+def sort(value: Operand, dim: str, ties: Ties = "either", *, descending: bool = False) -> tuple[Node, Node]:
+    """Return the elements along a dimension in order, and the places where they stood."""
+    return _both(lifted(value), position(dim), dim, ties, descending)
+
+
+def argsort(value: Operand, dim: str, ties: Ties = "either", *, descending: bool = False) -> Node:
+    """Return the places along a dimension in the order of their elements."""
+    return sort(value, dim, ties, descending=descending)[1]
+
+
+def _both(value: Node, rank: Node, dim: str, ties: Ties, largest: bool) -> tuple[Node, Node]:
+    if largest:
+        return ranked(value, rank, dim), place(value, rank, dim, ties)
+    return -ranked(-value, rank, dim), place(-value, rank, dim, ties)
+
+
+def ranked(value: Node, rank: Operand, dim: str) -> Node:
+    """Return the element of a rank along a dimension; rank 0 is the largest."""
+    return _selected("ranked", value, rank, dim)
+
+
+def place(value: Node, rank: Operand, dim: str, ties: Ties = "either") -> Node:
+    """Return the place of that element."""
+    if ties not in TIES:
+        raise FormulaError(f"ties={ties!r}: it is one of {', '.join(map(repr, TIES))}")
+    return _selected("place", value, rank, dim, TIES[ties])
+
+
+def _selected(kind: Literal["ranked", "place"], value: Node, rank: Operand, dim: str, ties: float = 0.0) -> Node:
+    at = lifted(rank)
+    if dim not in value.dims:
+        raise FormulaError(f"{kind} along {dim!r}: the value has only the dimensions {sorted(value.dims)}")
+    return Node(kind, (value, at), value.dims - {dim} | at.dims, dim, ties)

@@ -1,4 +1,4 @@
-"""The ops that are known: the built-in ones, one file each, and those that packs and tests add."""
+"""All known ops: the built-in ones, one file each, and those that packs and tests add."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import ParamSpec, TypeVar
 
-from oracles.declared import OpError
 from oracles.op import Op
+from oracles.operand import OpError
 from oracles.ops import (
     attention,
     attention_backward,
@@ -69,15 +69,15 @@ from oracles.ops import (
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _BUILT_IN: Mapping[str, Op] = {}
-"""Those of this package."""
+"""The built-in ops."""
 _MEANT: dict[str, Op] = {}
 """What each name meant last, also of ops that are no longer known."""
 _FORGET: list[Callable[[], None]] = []
-"""Clears what is remembered of ops by their names."""
+"""Called when a name comes to mean another op, to clear caches."""
 
 
 class _Known(dict[str, Op]):
-    """Ops by their names. Where a name comes to mean another op, what is remembered by names is forgotten."""
+    """Ops by name. If a name comes to mean another op, caches by name are cleared."""
 
     def __setitem__(self, name: str, op: Op) -> None:
         if _MEANT.setdefault(name, op) != op:

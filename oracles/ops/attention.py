@@ -68,7 +68,7 @@ def attention(
 def visible(
     s: Node, mask: Node | None, bias: Node | None, causal: Node | float, window: Node | float, cap: Node | float
 ) -> Node:
-    """Scores with cap and bias, those that a query does not see minus infinity."""
+    """Return the scores with cap and bias; minus infinity where a query does not see a key."""
     is_capped = cap > 0.0
     capped = where(is_capped, cap * tanh(s / where(is_capped, cap, 1.0)), s)
     biased = capped if bias is None else capped + bias

@@ -15,7 +15,7 @@ SMOOTHING = Parameter("smoothing", (0.0, 0.1, 0.5, 1.0), neutral=0.0, least=0.0)
 Z = Parameter("z", (0.0, 1e-4, 0.125, 1.0), neutral=0.0, least=0.0)
 """What the square of lse is times, which is added."""
 FEWEST = Parameter("fewest", (0.0, 1.0), neutral=0.0, least=0.0, only_with="mean")
-"""The mean is over so many rows at least. With 0 it is NaN where all rows are ignored, with 1 it is 0."""
+"""The least number of rows that the mean is over. With 0 it is NaN if all rows are ignored, with 1 it is 0."""
 
 
 def cross_entropy(

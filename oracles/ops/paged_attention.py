@@ -48,7 +48,7 @@ def paged_attention(q: Node, k: Node, v: Node, table: Node, lengths: Node, *, so
 
 
 def _unwritten(name: str) -> Callable[[Any, Any], Any]:
-    """The recipe of what pages have of keys, or of values."""
+    """Return the recipe for pages with unwritten keys or values."""
 
     def unwritten(scene: Any, stream: Any) -> Any:
         """normal numbers where a sequence has a key, and NaN, infinity or a huge number in every other slot"""

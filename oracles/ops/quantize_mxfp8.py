@@ -17,20 +17,20 @@ SCALE = Operand("scale", "... b", dtype="uint8")
 LARGEST = 254.0
 """The largest stored exponent of a number."""
 UNKNOWN = 512.0
-"""A code that no byte holds: of what no scale is large enough for any may be stored."""
+"""A code that no byte holds: any may be stored if no scale is large enough."""
 RULE = Parameter("scale_rule", (0.0, 1.0, 2.0, 3.0), neutral=0.0, least=0.0)
 
 
 @dataclass(frozen=True)
-class Element:
-    """What a float of 8 bits is to the scale of its block."""
+class ElementFormat:
+    """A format of 8-bit floats, relative to the scale of its block."""
 
     most: float
     """The largest number."""
     left: float
     """Half of the largest power of two."""
     carry: float
-    """From so many of a power of two on its mantissa is rounded to the next one."""
+    """Magnitudes from this share of a power of two on are rounded to the next one."""
 
     @property
     def least(self) -> float:
@@ -51,7 +51,7 @@ class Element:
         return {"share": {"reciprocal": lambda most: most * (1.0 / self.most)}}
 
 
-E4M3 = Element(448.0, 2.0**7, 1.9375)
+E4M3 = ElementFormat(448.0, 2.0**7, 1.9375)
 
 
 def quantize_mxfp8(x: Node, *, scale_rule: Node | float = 0.0, of_infinity: Node | float = 254.0) -> Outputs:
@@ -63,7 +63,7 @@ def quantize_mxfp8(x: Node, *, scale_rule: Node | float = 0.0, of_infinity: Node
     return quantized(x, scale_rule, of_infinity, E4M3)
 
 
-def quantized(x: Node, scale_rule: Node | float, of_infinity: Node | float, element: Element) -> Outputs:
+def quantized(x: Node, scale_rule: Node | float, of_infinity: Node | float, element: ElementFormat) -> Outputs:
     """The codes of blocks, and their scales."""
     most = largest_of(x)
     unit = unit_of(most, scale_rule, element)
@@ -80,7 +80,7 @@ def quantized(x: Node, scale_rule: Node | float, of_infinity: Node | float, elem
     return {"q": cut(ratio, element), "scale": code}
 
 
-def cut(ratio: Node, element: Element) -> Node:
+def cut(ratio: Node, element: ElementFormat) -> Node:
     """The code of a number over its scale, as far as there is one."""
     size = point(ratio)
     high = where(size > element.most, element.most, size)
@@ -92,7 +92,7 @@ def quantize_mxfp8_codes(x: Node, scale: Node) -> Outputs:
     return {"q": coded(x, scale, E4M3)}
 
 
-def coded(x: Node, scale: Node, element: Element) -> Node:
+def coded(x: Node, scale: Node, element: ElementFormat) -> Node:
     """As all scales of blocks without infinities are: a power of two over so much that no step leaves the normal
     numbers. Of a block with one it may be the largest; 255 is NaN."""
     least = 127.0 - exponent_of(element.left)
@@ -118,7 +118,7 @@ def codes(formula: Callable[..., Outputs], dtype: str) -> Op:
     return Op(formula, inputs=(X, stored), outputs=(Operand("q", "... n", dtype=dtype),), least={"n": 1})
 
 
-def unit_of(most: Node, scale_rule: Node | float, element: Element) -> Node:
+def unit_of(most: Node, scale_rule: Node | float, element: ElementFormat) -> Node:
     """`left` times the scale of a block, given its largest magnitude."""
     power = elementary("binade")(most)
     edge = element.carry * power

@@ -3,9 +3,9 @@
 from oracles.formula.trace import Node, Outputs
 from oracles.op import Op
 from oracles.operand import Operand
-from oracles.ops.quantize_mxfp8 import RULE, SCALE, Element, X, coded, codes, quantized
+from oracles.ops.quantize_mxfp8 import RULE, SCALE, ElementFormat, X, coded, codes, quantized
 
-E5M2 = Element(57344.0, 2.0**14, 1.875)
+E5M2 = ElementFormat(57344.0, 2.0**14, 1.875)
 
 
 def quantize_mxfp8_e5m2(x: Node, *, scale_rule: Node | float = 0.0, of_infinity: Node | float = 254.0) -> Outputs:

@@ -19,7 +19,7 @@ LEAST_NORMAL = 2.0**-6
 SPACING = 2.0**-3
 """How far a number's next one is from it, as a share of the power of two that it begins with."""
 UNKNOWN = 512.0
-"""A code that no byte holds: of what is NaN any may be stored."""
+"""A code that no byte holds: any may be stored for NaN."""
 X = Operand("x", "... n", values="blocked")
 TENSOR_SCALE = Operand("tensor_scale", "", dtype="f32", values="positive fitting")
 LEAST_SCALE = Parameter("least_scale", (0.0, LEAST_NORMAL), neutral=0.0, least=0.0)

@@ -15,7 +15,7 @@ def row_sum_backward(x: Node, dy: Node) -> Outputs:
 
 
 def spread(value: Node) -> Node:
-    """The same value at each place of a row."""
+    """Return the same value at each place of a row."""
     return where(position("n") >= 0.0, value, 0.0)
 
 

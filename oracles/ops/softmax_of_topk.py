@@ -1,7 +1,6 @@
 """Op `softmax_of_topk`: the largest logits of each row, the first of equal ones first, and the softmax of these."""
 
-from oracles.formula.selection import topk
-from oracles.formula.trace import Node, Outputs, exp, greatest, total
+from oracles.formula.trace import Node, Outputs, exp, greatest, topk, total
 from oracles.op import Op
 from oracles.ops.softmax import LOGITS
 from oracles.ops.topk_softmax import EXPERT, MODELS, WEIGHT, chosen

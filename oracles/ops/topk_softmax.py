@@ -1,7 +1,6 @@
 """Op `topk_softmax`: the largest probabilities of each row of logits, and whose they are, as tokens find experts."""
 
-from oracles.formula.selection import topk
-from oracles.formula.trace import Node, Outputs, exp, extent, floor, greatest, total, where
+from oracles.formula.trace import Node, Outputs, exp, extent, floor, greatest, topk, total, where
 from oracles.op import Op
 from oracles.operand import Operand, Parameter
 from oracles.ops.softmax import LOGITS, ONLINE

@@ -26,13 +26,12 @@ from fuzz.core.generate.given import given_rows
 from fuzz.core.generate.realise import realise
 from fuzz.findings import document
 from fuzz.findings.document import told
-from oracles.declared import AXIS
-from oracles.formula.arrangement import Arrangement
+from oracles.arrangement import Arrangement
 from oracles.formula.exact.arithmetic import Double
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.trace import FormulaError, trace
 from oracles.op import Extents, Op
-from oracles.operand import OUTER
+from oracles.operand import AXIS, OUTER
 from oracles.ops import OPS
 
 MOST_ELEMENTS = 8192

@@ -142,7 +142,7 @@ class SearchProcess:
             self._send(Waiting([RemoteWait(*each) for each in told]))
         return [wait.target for wait in waits] if self._cut else ()
 
-    def judging(self, step: escalation.Step) -> None:
+    def judging(self, step: escalation.PreciseProgress) -> None:
         """Tell of an output that takes long to judge."""
         now = time.monotonic()
         if step.seconds >= TOLD_S and now - self._told >= TOLD_S:

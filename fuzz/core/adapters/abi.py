@@ -13,10 +13,9 @@ from functools import cache
 
 from fuzz.core.adapters.build import NATIVE, BuildError
 from fuzz.core.transport.records import DTYPES as CODES
-from oracles.declared import AXIS
 from oracles.dtypes import DTYPES, ITEMSIZE
 from oracles.op import Op
-from oracles.operand import Operand, Parameter
+from oracles.operand import AXIS, Operand, Parameter
 from oracles.ops import OPS
 
 HEADER = "kernelfuzz.h"

@@ -21,8 +21,8 @@ from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.probe import without_probe
 from fuzz.core.base.text import printable
 from fuzz.core.base.validity import check_case
-from oracles.declared import AXIS
 from oracles.dtypes import DTYPES, ITEMSIZE, Format
+from oracles.operand import AXIS
 from oracles.ops import OPS
 
 POSITIVE_ZERO, NEGATIVE_ZERO, MAY_BE_NAN, MUST_BE_NAN, MAY_BE_ZERO, OF_EITHER_SIGN = 1, 2, 4, 8, 16, 32

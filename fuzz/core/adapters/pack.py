@@ -32,11 +32,10 @@ from fuzz.core.base.text import printable
 from fuzz.core.generate.menus import check_menus
 from fuzz.core.laws.registry import LAWS
 from fuzz.core.laws.symmetry import check_symmetries
-from oracles.declared import OpError
-from oracles.formula.check import check
+from oracles.check import check
 from oracles.formula.contract import Contract
 from oracles.op import Op
-from oracles.operand import Operand, Parameter
+from oracles.operand import Operand, OpError, Parameter
 from oracles.ops import OPS, register
 from oracles.summation import NumericsError
 

@@ -10,8 +10,8 @@ from fuzz.core.adapters.binding import Binding, Prototype, bound, parsed
 from fuzz.core.adapters.signature import Signature, completed
 from fuzz.core.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, Strides
 from fuzz.core.base.kernel import Kernel
-from oracles.declared import AXIS
 from oracles.dtypes import DTYPES
+from oracles.operand import AXIS
 from oracles.ops import OPS
 
 _LAYOUTS = ("contiguous", "spaced", "pitched", "rows")

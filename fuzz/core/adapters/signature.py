@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.core.base.capability import Capabilities, DeclarationError
-from oracles.declared import AXIS
 from oracles.op import Op
+from oracles.operand import AXIS
 from oracles.synonyms import alike
 
 

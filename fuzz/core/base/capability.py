@@ -11,9 +11,9 @@ from fuzz.core.base.case import THREADS, Case, Layout, Output, Tensor
 from fuzz.core.base.draw import Frame
 from fuzz.core.base.places import stray_places
 from fuzz.core.base.probe import PROBE
-from oracles.declared import AXIS
 from oracles.dtypes import FLOATS, ITEMSIZE
 from oracles.lazy import lazy
+from oracles.operand import AXIS
 from oracles.ops import OPS
 
 MAX_RANK = 6

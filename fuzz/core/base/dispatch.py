@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from fuzz.core.base.capability import Capability
 from fuzz.core.base.case import Case
-from oracles.declared import AXIS
 from oracles.op import Op
+from oracles.operand import AXIS
 from oracles.ops import OPS
 
 _TILE = 16

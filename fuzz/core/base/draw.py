@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from fuzz.core.base.case import Case, Guard, Origin
-from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE
 from oracles.lazy import lazy
 from oracles.op import Extents
-from oracles.operand import OUTER, Kept
+from oracles.operand import AXIS, OUTER, Kept
 from oracles.ops import OPS
 
 GIVEN = "given"

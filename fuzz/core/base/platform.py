@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from oracles import summation
+from oracles.algorithm import traced
 from oracles.elementary.functions import records
-from oracles.formula.algorithm import traced
-from oracles.formula.contract import DIVIDE, FLUSHES_BF16, MAYBE, Contract, Denormals
+from oracles.formula.contract import DIVIDE, FLUSHES_BF16, MAYBE, Contract, Denormals, Within
 from oracles.formula.node import CONTRACTIONS, Node
 from oracles.formula.trace import REDUCTIONS, ordered, run
-from oracles.formula.within import Within
 from oracles.op import Op
 
 

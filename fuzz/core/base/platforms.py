@@ -20,7 +20,7 @@ from fuzz.core.base.platform import (
     Platform,
     Usual,
 )
-from oracles.formula.within import Within
+from oracles.formula.contract import Within
 
 _TRITON, _TORCH, _NUMPY, _C, _SHARED = "triton@cuda", "torch@cpu", "numpy@cpu", "c", "shared"
 _CUDA, _FAST = "cuda", "cuda --use_fast_math"

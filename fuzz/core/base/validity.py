@@ -13,10 +13,9 @@ from fuzz.core.base.dtypes import NUMPY_DTYPE
 from fuzz.core.base.fill import FILL, is_fill
 from fuzz.core.base.memory import contradicts_itself, overlaps_itself
 from fuzz.core.base.probe import MOST, PROBE, WAS
-from oracles.declared import AXIS
 from oracles.dtypes import FLOATS, ITEMSIZE
 from oracles.op import Op
-from oracles.operand import Operand
+from oracles.operand import AXIS, Operand
 from oracles.ops import OPS
 
 _MOST_THREADS = 64

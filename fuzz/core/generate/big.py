@@ -22,11 +22,10 @@ from fuzz.core.base.feature import Feature
 from fuzz.core.base.stream import Stream
 from fuzz.core.generate.given import given_rows
 from fuzz.core.generate.realise import realise
-from oracles.declared import AXIS
+from oracles.algorithm import traced
 from oracles.dtypes import ITEMSIZE, NARROW, SINGLE
-from oracles.formula.algorithm import traced
 from oracles.op import Op
-from oracles.operand import OUTER, Operand, Parameter
+from oracles.operand import AXIS, OUTER, Operand, Parameter
 from oracles.ops import OPS
 
 _RECIPE = "normal"

@@ -18,8 +18,8 @@ from fuzz.core.generate.menus import menu_of
 from fuzz.core.generate.plan import plan
 from fuzz.core.generate.realise import cases_of, laid
 from fuzz.core.generate.sketch import first_recipes, fitting, simplest
+from oracles.algorithm import traced
 from oracles.dtypes import ITEMSIZE, SINGLE
-from oracles.formula.algorithm import traced
 from oracles.op import Op
 from oracles.operand import OUTER
 from oracles.ops import OPS, remembered

@@ -19,10 +19,9 @@ from fuzz.core.generate.recipes import RECIPES, Recipe, RowSpec, random_signs, r
 from fuzz.core.generate.related import RELATED, Related
 from fuzz.core.generate.row_recipes import LOG_PROBABILITIES, LOGITS, PROBABILITIES
 from fuzz.core.generate.scene import LOCAL, Scene, graph_of, is_local
-from oracles.declared import OpError
 from oracles.lazy import lazy
 from oracles.op import Op
-from oracles.operand import CODES, ENDS, FLAGS, LENGTHS, Operand
+from oracles.operand import CODES, ENDS, FLAGS, LENGTHS, Operand, OpError
 
 FACTORS: dict[str, Recipe] = {}
 """The recipes by name for what others are multiplied by, from the plainest to the oddest."""

@@ -18,10 +18,9 @@ from fuzz.core.generate.menus import menus_of
 from fuzz.core.generate.recipes import Recipe
 from fuzz.core.generate.related import STRAYS
 from fuzz.core.generate.sketch import Sketch, fitting_n, free_parameters
-from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE, SINGLE
 from oracles.op import Op
-from oracles.operand import OUTER, Operand
+from oracles.operand import AXIS, OUTER, Operand
 from oracles.ops import OPS, remembered
 
 Wish = Mapping[Feature, Any]

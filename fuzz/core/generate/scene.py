@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.core.base.stream import Reals
-from oracles.declared import OpError
 from oracles.formula.exact.arithmetic import Float64, along
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.exact.contraction import Axes
 from oracles.formula.trace import REDUCTIONS, FormulaError, Trace, trace
 from oracles.lazy import lazy
 from oracles.op import Extents, Op
-from oracles.operand import OUTER, Operand
+from oracles.operand import OUTER, Operand, OpError
 
 LOCAL = "local"
 """The menu of an input that is also a local of its op's formula: the formula finds it where it is not given."""

@@ -20,7 +20,7 @@ from fuzz.core.generate.menus import check_menus
 from fuzz.core.generate.realise import cases_of, laid
 from fuzz.core.generate.relatives import mate
 from fuzz.core.generate.turn import BATCH, PLACES, Made, Turn, TurnMaker
-from oracles.declared import OpError
+from oracles.operand import OpError
 from oracles.ops import OPS
 
 SHARDS = 64

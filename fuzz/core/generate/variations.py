@@ -17,8 +17,7 @@ from fuzz.core.generate.layouts import layout_class
 from fuzz.core.generate.menus import menus_of, usual
 from fuzz.core.generate.realise import draw_of, layout_of, realise
 from fuzz.core.generate.storage import allowed, grids
-from oracles.declared import AXIS
-from oracles.operand import OUTER, Parameter
+from oracles.operand import AXIS, OUTER, Parameter
 from oracles.ops import OPS
 
 

@@ -8,8 +8,8 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.judge.judge import EntryJudge
 from fuzz.core.judge.values import CaseOracle, Query
 from oracles import truth
-from oracles.formula.tiers import joined
 from oracles.problem import ProblemError
+from oracles.tiers import joined
 
 
 def settle(asked: Mapping[CaseOracle, Sequence[Query]]) -> None:

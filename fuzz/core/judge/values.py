@@ -8,9 +8,9 @@ from fuzz.core.base.case import Case
 from fuzz.core.base.dtypes import numbers
 from fuzz.core.base.outcome import Outcome
 from oracles.formula.contract import Contract
-from oracles.formula.tiers.joined import Received
 from oracles.lazy import lazy
 from oracles.problem import Problem
+from oracles.tiers.joined import Received
 from oracles.truth import OracleDisagreement, OutputCheck, Result, Truth
 
 Bits = tuple[bytes, ...]

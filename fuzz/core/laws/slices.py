@@ -24,11 +24,10 @@ from fuzz.core.base.dtypes import from_bits
 from fuzz.core.base.stream import Stream
 from fuzz.core.laws.law import Law, Outputs
 from fuzz.core.laws.placement import distinct, moved_to, placed
-from oracles.declared import AXIS
-from oracles.dim import Dim
+from oracles.dim import OpDim
 from oracles.dtypes import ITEMSIZE
 from oracles.op import Op
-from oracles.operand import OUTER
+from oracles.operand import AXIS, OUTER
 from oracles.ops import OPS
 
 Places = NDArray[np.int64]
@@ -69,7 +68,7 @@ class Slices:
         return f"slices of {self.dim}"
 
 
-def sliced(op: Op) -> list[Dim]:
+def sliced(op: Op) -> list[OpDim]:
     """The dimensions of an op along which slices are picked."""
     return [dim for dim in op.dimensions.values() if dim.batched and dim.name not in (op.row, *op.fixed)]
 

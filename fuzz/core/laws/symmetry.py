@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from fuzz.core.laws.reach import KnowsTheScaleError, leaf, reaches
-from oracles.declared import OpError
 from oracles.formula.trace import Node, Trace, ordered, trace
 from oracles.op import Op
-from oracles.operand import OUTER, Flip
+from oracles.operand import OUTER, Flip, OpError
 
 Parity = Literal["even", "odd", "neither", "zero"]
 """Whether a value keeps or changes its sign with that of the inputs; zero does both."""

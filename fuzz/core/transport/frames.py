@@ -55,9 +55,8 @@ from fuzz.core.transport.records import (
     WRONG_SHAPE,
     tensor_struct,
 )
-from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE
-from oracles.operand import OUTER
+from oracles.operand import AXIS, OUTER
 from oracles.ops import OPS
 
 _SIGNALS = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}

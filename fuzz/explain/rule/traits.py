@@ -14,10 +14,9 @@ from fuzz.core.base.memory import distances, meets, shift
 from fuzz.core.generate.layouts import layout_class
 from fuzz.explain.rule.rule import THERE, VALID, Trait, Traits, word
 from fuzz.explain.rule.values import value_traits
-from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE
 from oracles.op import Extents, Op
-from oracles.operand import OUTER
+from oracles.operand import AXIS, OUTER
 from oracles.ops import OPS
 
 MODULI = (2, 3, 4, 6, 8, 12, 16, 32, 48, 64, 96, 128, 256, 512, 1024)

@@ -18,10 +18,10 @@ from fuzz.explain.rule.rule import OF_NOTHING, Trait, word
 from oracles.dtypes import SINGLE, form
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Node, Trace
 from oracles.ops import OPS
 from oracles.problem import ProblemError
+from oracles.tiers.problem import FormulaProblem
 
 _ALWAYS = 999
 """The power of two that stands for infinity."""

@@ -15,9 +15,8 @@ from fuzz.core.generate.given import DRAWN, Values, given_rows, plain, rows_of
 from fuzz.core.generate.layouts import lay_out
 from fuzz.core.generate.realise import draw_of, layout_of, realise
 from fuzz.core.laws.placement import placed
-from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE
-from oracles.operand import OUTER, Parameter
+from oracles.operand import AXIS, OUTER, Parameter
 from oracles.ops import OPS
 
 Span = tuple[int, int]

@@ -18,9 +18,9 @@ from fuzz.core.judge.values import problem_of
 from fuzz.explain.trial.trial import Trials
 from oracles.doubledouble import F64, head
 from oracles.formula.contract import Contract
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.op import Op
 from oracles.ops import OPS
+from oracles.tiers.problem import FormulaProblem
 from oracles.truth import Truth
 
 _UNUSUAL = (11, 13, 7, 5, 3)

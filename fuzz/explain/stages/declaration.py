@@ -20,7 +20,7 @@ from fuzz.explain.explanation import ALIKE, MANY, WIDE, FittingContract
 from fuzz.explain.stages.meaning import meaning
 from fuzz.explain.trial.trial import OutOfTimeError, Trials
 from oracles.formula.contract import Contract
-from oracles.formula.neighbours import Neighbour, neighbours, pairs
+from oracles.neighbours import Neighbour, neighbours, pairs
 from oracles.ops import OPS
 
 _T = TypeVar("_T")

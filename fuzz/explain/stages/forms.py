@@ -16,11 +16,11 @@ from oracles.enclosure import Enclosure, Mask, compare
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, Replaced, evaluate
 from oracles.formula.node import Node, ordered
-from oracles.formula.tiers.problem import FormulaProblem
-from oracles.formula.tiers.reading import reading
 from oracles.formula.trace import Trace, elementary, extent, prod, total
 from oracles.op import Op
 from oracles.rounding import round_to
+from oracles.tiers.problem import FormulaProblem
+from oracles.tiers.reading import reading
 
 _CANCELS = 2.0
 """How many times smaller than its operands a difference is that is said to cancel. That it decides is known by then."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from oracles.formula.contract import INPUT, MAYBE, WIDE, Contract
+from oracles.formula.contract import INPUT, MAYBE, WIDE, Contract, within
 from oracles.formula.node import CONTRACTIONS
-from oracles.formula.tiers.reading import reading
 from oracles.formula.trace import Node, Trace
-from oracles.formula.within import within
 from oracles.op import Op
 from oracles.summation import Any as AnyOrder
 from oracles.summation import Blocks, Lanes, Pairwise, Sequential, Summation, Tiles, VectorLanes
+from oracles.tiers.reading import reading
 
 _DEPTH = 3
 """How deep what makes a value is spelled. Chosen, not measured."""

@@ -26,11 +26,12 @@ from fuzz.explain.stages.forms import OTHERS, SAME, lost_step, read, rewritten, 
 from fuzz.explain.trial.trial import OutOfTimeError, Trials
 from oracles.doubledouble import F64, head
 from oracles.dtypes import FORMATS
+from oracles.elementary import FormulaError
 from oracles.enclosure import compare
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate
-from oracles.formula.node import FormulaError, Node
+from oracles.formula.node import Node
 from oracles.formula.trace import REDUCTIONS, Trace
 from oracles.op import Op
 from oracles.operand import OUTER, Operand
@@ -307,8 +308,8 @@ def _until(bench: Bench) -> Mechanism | None:
 
 def _lowered(values: F64, limit: float) -> F64:
     sizes = np.abs(values)
-    smallest: float = sizes.min(where=sizes > 0, initial=1.0)
-    return values * limit / smallest
+    least = float(sizes.min(where=sizes > 0, initial=1.0))
+    return values * (limit / least)
 
 
 def _near(bench: Bench, names: Sequence[str], limit: float) -> str:

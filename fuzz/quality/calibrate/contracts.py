@@ -1,7 +1,7 @@
 """A covering array of contracts: any two values of two fields meet in one of them.
 
 Correct kernels under these contracts calibrate the budgets: none of them may be accused. Kernels are simulated
-(`oracles.formula.simulated.simulation`) or written in C (`fuzz.quality.emission`).
+(`oracles.simulated.simulation`) or written in C (`fuzz.quality.emission`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from oracles.dtypes import COMPUTED, DOUBLE, NARROW
 from oracles.elementary.functions import records
 from oracles.formula.contract import DIVIDE, INPUT, MAYBE, Contract
 from oracles.formula.expansion import arrangements
-from oracles.formula.neighbours import addends
-from oracles.formula.tiers.reading import reading
 from oracles.formula.trace import REDUCTIONS, Trace
+from oracles.neighbours import addends
 from oracles.op import Op
 from oracles.summation import Any as AnyOrder
 from oracles.summation import Lanes, Pairwise, Sequential, Tiles
+from oracles.tiers.reading import reading
 
 _ORDERS = (Sequential(), Lanes(8, 2, "scalar"), Lanes(4, 4, "predicated"), Tiles(8), Pairwise(4), AnyOrder())
 _MAYBE = tuple(MAYBE + dtype for dtype in (*NARROW, INPUT))

@@ -11,16 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.core.base.case import Case, Output, Tensor, contiguous
-from oracles.declared import AXIS
 from oracles.dtypes import DTYPES, form
 from oracles.formula.contract import Contract
 from oracles.formula.made import grown
-from oracles.formula.simulated.simulation import simulate
 from oracles.op import Op
-from oracles.operand import OUTER, Operand
+from oracles.operand import AXIS, OUTER, Operand
 from oracles.ops import OPS
 from oracles.problem import Problem
 from oracles.rounding import STORAGE, name_of, round_to
+from oracles.simulated.simulation import simulate
 from oracles.truth import Truth
 
 _LENGTHS = (1, 1, 2, 3)

@@ -18,19 +18,19 @@ from numpy.typing import NDArray
 from fuzz.campaign.tolerance import usual
 from fuzz.quality.subjects import drawn
 from fuzz.tasks.check.reference import lenient
+from oracles.algorithm import FORMULA, traced
 from oracles.doubledouble import F64
 from oracles.dtypes import DTYPES, NARROW, Integer, judged
-from oracles.formula.algorithm import FORMULA, traced
 from oracles.formula.contract import INPUT, MAYBE, Contract
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Exact, Inputs, evaluate
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Node, Outputs, elementary, greatest, total, where
 from oracles.op import Op
 from oracles.operand import Operand, Parameter
 from oracles.precise import MOST, START, conforms
 from oracles.problem import Problem
 from oracles.rounding import round_precise, round_to, stored_as
+from oracles.tiers.problem import FormulaProblem
 from oracles.truth import Truth
 
 _MOST_ROWS, _MOST_LENGTH, _MOST_SHORT = 3, 9, 3

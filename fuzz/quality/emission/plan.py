@@ -9,11 +9,11 @@ from fuzz.quality.emission.reductions import FUSED
 from oracles.formula.contract import Contract
 from oracles.formula.exact.counts import counted
 from oracles.formula.node import SELECTS, TOLD
-from oracles.formula.tiers.reading import reading
 from oracles.formula.trace import REDUCTIONS, Node, Trace
 from oracles.lazy import lazy
 from oracles.op import Op
 from oracles.summation import Summation
+from oracles.tiers.reading import reading
 
 
 @dataclass(frozen=True)

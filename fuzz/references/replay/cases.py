@@ -17,15 +17,15 @@ from fuzz.core.base.stream import Dice, Stream
 from fuzz.core.generate.menus import MENUS
 from fuzz.core.generate.observed import made_so
 from fuzz.core.generate.recipes import Recipe, RowSpec
+from fuzz.references.asked import AskedReference, asked_of, titled
+from fuzz.references.derive import output_names, taken
+from fuzz.references.dims import UnreadableError, first_of
 from fuzz.references.replay.ranges import Span, accepted, spans_of
+from fuzz.references.rerun import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
+from fuzz.references.tracing import RETURNS_NONE
 from oracles.dtypes import FORMATS, SINGLE
 from oracles.formula.made import completed, grown
 from oracles.operand import Kept
-from oracles.reference.asked import Asked, asked_of, titled
-from oracles.reference.derive import output_names, taken
-from oracles.reference.dims import UnreadableError, first_of
-from oracles.reference.replay import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
-from oracles.reference.tracing import RETURNS_NONE
 
 WEAKER = (
     f"oracle: replay, weaker than a formula: errors below what {RUNS} replays of the reference differ by that round at "
@@ -100,7 +100,7 @@ Own = Callable[[int], Mapping[str, NDArray[Any]]]
 class Meant:
     """A reference, and what is drawn for it."""
 
-    asked: Asked
+    asked: AskedReference
     dtypes: Mapping[str, str]
     """The dtype of each tensor, as torch calls it."""
     floats: Sequence[str]

@@ -12,15 +12,14 @@ from fuzz.core.base.case import Case, Origin, Output, Tensor, contiguous
 from fuzz.core.base.dtypes import NUMPY_DTYPE, from_bits, quantise
 from fuzz.core.judge.values import Bits, CaseOracle, Query
 from fuzz.references.replay.cases import Comparison, Meant, ReplayCase, ReplayError, compared, judged_in
-from oracles.declared import OpError
+from fuzz.references.rerun import Replayed
 from oracles.dtypes import FORMATS, INDICES, SPELLED
+from oracles.elementary import FormulaError
 from oracles.formula.contract import Contract
 from oracles.formula.made import Counts
-from oracles.formula.node import FormulaError
 from oracles.lazy import lazy
 from oracles.op import Op
-from oracles.operand import CODES, FLAGS, Operand
-from oracles.reference.replay import Replayed
+from oracles.operand import CODES, FLAGS, Operand, OpError
 from oracles.truth import OutputCheck, Result
 
 Shapes = Mapping[str, tuple[tuple[int, ...], str]]

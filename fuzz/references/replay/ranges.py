@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.core.base.stream import Stream
-from oracles.reference.asked import Shown
+from fuzz.references.asked import Shown
 
 _EXACT = 2**53
 """Outputs are compared in float64, which has every integer up to this one."""

@@ -272,7 +272,7 @@ def _bound(wanted: Wanted, prototype: str) -> Binding:
         found = bound(op, function, given, STATUS if integer else "", CONTIGUOUS_F32)
         for name, argument in found.tensors.items():
             if not op.operand(name).integers and not {*argument.type.dtypes} & {*FLOATS}:
-                how = f"Op.from_reference(..., dtypes={{{name!r}: {argument.type.dtypes[0]!r}}}) in a pack says others"
+                how = f"fuzz.op_of(..., dtypes={{{name!r}: {argument.type.dtypes[0]!r}}}) in a pack says others"
                 raise DeclarationError(
                     f"{argument.name} is {argument.type}, and {name} of {op.name} is of floats: {how}"
                 )

@@ -164,10 +164,10 @@ def _compiled(folder: Path) -> Path:
 def _own_op(place: str, shapes: str) -> OwnOp:
     """The op of a function, FILE.py:FUNCTION. Raises UsageError."""
     from fuzz.references.named import derived_at
+    from fuzz.references.text import identifier
     from fuzz.tasks.check.reference import contract_of
     from fuzz.tasks.judge.written import contract_text
     from oracles.dtypes import SINGLE
-    from oracles.reference.text import identifier
 
     name = identifier(place.rpartition(":")[2], "reference")
     found = derived_at(place, shapes, name=f"reference_{name}"[:31] if name in OPS else name)

@@ -39,6 +39,7 @@ from fuzz.findings import casefile, document
 from fuzz.findings.book import FindingBook, book_in
 from fuzz.findings.casefile import Found, formula_of
 from fuzz.findings.tally import Tally
+from fuzz.references.asked import name_of
 from fuzz.references.examples import GIVEN as GIVEN_INPUTS
 from fuzz.report import console, events
 from fuzz.report.platforms import taken_lines
@@ -71,11 +72,10 @@ from fuzz.tasks.check.results import (
 )
 from fuzz.tasks.check.retrieval import origin_words, sign
 from fuzz.tasks.task import Data, Task, drive
-from oracles.declared import OpError
 from oracles.formula.contract import Contract
 from oracles.op import Op
+from oracles.operand import OpError
 from oracles.ops import OPS
-from oracles.reference.asked import name_of
 
 if TYPE_CHECKING:
     from fuzz.contracts.accepts import Accepted

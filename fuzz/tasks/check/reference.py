@@ -23,23 +23,22 @@ from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.case import Case
 from fuzz.core.base.platforms import platform_of
 from fuzz.core.transport.python.attest import interpreted_faults
+from fuzz.references.arrays import library_of
+from fuzz.references.asked import name_of
+from fuzz.references.derive import ANY, FINITE, Derived, derive
+from fuzz.references.dims import MisnamedError, UnreadableError
 from fuzz.references.examples import GIVEN, keeping
+from fuzz.references.reductions import WEAKER
+from fuzz.references.text import identifier
 from fuzz.tasks.check.function import Arrays, OwnProcess, declared, held, of_triton
 from fuzz.tasks.check.results import CheckError, reason_of, told
-from oracles.declared import OpError
+from oracles.algorithm import FORMULA
 from oracles.dtypes import DOUBLE, FORMATS, SINGLE
 from oracles.elementary.functions import records
-from oracles.formula.algorithm import FORMULA
 from oracles.formula.contract import DIVIDE, INPUT, Contract
 from oracles.op import Op
-from oracles.operand import OUTER
+from oracles.operand import OUTER, OpError
 from oracles.ops import OPS
-from oracles.reference.arrays import library_of
-from oracles.reference.asked import name_of
-from oracles.reference.derive import ANY, FINITE, Derived, derive
-from oracles.reference.dims import MisnamedError, UnreadableError
-from oracles.reference.reductions import WEAKER
-from oracles.reference.text import identifier
 
 __tracebackhide__ = told
 _ULP = 4.0
@@ -92,7 +91,7 @@ class Read:
         return False
 
     def _takes_arrays(self, case: Case) -> bool:
-        from oracles.reference.jaxprs.evaluation import shaped
+        from fuzz.references.jaxprs.evaluation import shaped
 
         kinds = {each.name: "int32" if each.index else "bool" for each in self.derived.op.inputs if each.integers}
         with suppress(UnreadableError):

@@ -19,11 +19,14 @@ from fuzz.core.base.dtypes import NUMPY_DTYPE
 from fuzz.core.generate.menus import MENUS
 from fuzz.core.generate.observed import words_of
 from fuzz.findings.tally import never_decided
+from fuzz.references.asked import name_of, titled
+from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import GIVEN as EXAMPLES
 from fuzz.references.examples import structure_of
 from fuzz.references.replay.cases import DTYPES, WEAKER, Meant, meant_of
 from fuzz.references.replay.oracle import op_of
 from fuzz.references.replay.run import Run
+from fuzz.references.text import identifier
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.tasks.check.function import Arrays, Function, HereKernel, OwnProcess, never_given, plain_name, source_of
 from fuzz.tasks.check.plan import GIVEN, CheckPlan
@@ -33,9 +36,6 @@ from oracles.dtypes import DTYPES as ALL_DTYPES
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS
-from oracles.reference.asked import name_of, titled
-from oracles.reference.dims import UnreadableError
-from oracles.reference.text import identifier
 
 __tracebackhide__ = told
 _AFTER = 48

@@ -70,7 +70,7 @@ def users(traceback: TracebackType | None) -> TracebackType | None:
 def reason_of(error: BaseException) -> BaseException | None:
     """Return what a reference raised, without frames of ours; None where it was we who raised it."""
     cause = error.__cause__
-    if cause is None or type(cause).__module__.startswith("oracles."):
+    if cause is None or type(cause).__module__.startswith(("oracles.", "fuzz.references.")):
         return None
     return cause.with_traceback(users(cause.__traceback__))
 

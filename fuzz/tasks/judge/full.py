@@ -23,8 +23,11 @@ from fuzz.core.base.outcome import Outcome, Status
 from fuzz.core.base.text import printable
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.judge.judge import Judge
+from fuzz.references.dims import UnreadableError
+from fuzz.references.guard import first_difference
 from fuzz.references.replay.cases import ReplayCase, ReplayError, compared
 from fuzz.references.replay.oracle import arrays_of, case_of
+from fuzz.references.rerun import Replayed, ways_of
 from fuzz.tasks.judge.own import beside, drawn_of, replay_s, shapes_of
 from fuzz.tasks.judge.replay import Replay, replay_of
 from fuzz.tasks.judge.ruling import Asked, FullSize, SolutionRuling, worst_of
@@ -32,9 +35,6 @@ from fuzz.tasks.readers.kernelbench import batch_of, of_module
 from fuzz.tasks.readers.problem import Problem
 from fuzz.tasks.readers.solution import Solutions
 from fuzz.tasks.readers.source import ProblemError, executed, text_of
-from oracles.reference.dims import UnreadableError
-from oracles.reference.guard import first_difference
-from oracles.reference.replay import Replayed, ways_of
 
 _FILE = "full_size_"
 _BYTES = 32

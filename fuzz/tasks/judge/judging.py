@@ -33,7 +33,10 @@ from fuzz.core.judge.values import problem_of
 from fuzz.core.laws.registry import declared as declared_laws
 from fuzz.explain.diagnosis import new_workers
 from fuzz.findings.book import book_in
+from fuzz.references.derive import ANY, FINITE, Derived
+from fuzz.references.dims import parsed
 from fuzz.references.examples import DRAWN, samples_of, seen_in
+from fuzz.references.scope import UnknownStepError
 from fuzz.report.brief import Provenance
 from fuzz.report.console import print_lines
 from fuzz.report.outline import run_outline
@@ -50,13 +53,10 @@ from fuzz.tasks.readers.problem import Problem, UnreadProblemError
 from fuzz.tasks.readers.solution import Solutions, solutions_of
 from fuzz.tasks.readers.source import ProblemError
 from fuzz.tasks.task import Data, Task, drive
-from oracles.declared import MOST
 from oracles.formula.contract import Contract
 from oracles.op import Op
+from oracles.operand import MOST
 from oracles.ops import OPS
-from oracles.reference.derive import ANY, FINITE, Derived
-from oracles.reference.dims import parsed
-from oracles.reference.reading import UnknownStepError
 from oracles.summation import NumericsError
 from oracles.truth import Truth
 

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from fuzz.core.base.capability import Capabilities
+from fuzz.references.derive import FINITE
 from fuzz.tasks.check.check import CheckError, check
 from fuzz.tasks.check.reference import contract_of
 from fuzz.tasks.check.results import told
@@ -18,7 +19,6 @@ from fuzz.tasks.readers.solution import calls_of
 from fuzz.tasks.readers.source import ProblemError, identifier, signed
 from oracles.op import Op
 from oracles.ops import OPS
-from oracles.reference.derive import FINITE
 
 __tracebackhide__ = told
 _MADE: dict[str, Op] = {}

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from fuzz.core.base.text import printable
+from fuzz.references.dims import UnreadableError
 from fuzz.references.replay.cases import ReplayCase, ReplayError
+from fuzz.references.rerun import FINE, RUNS, Ways
 from fuzz.tasks.judge.replay import Replay, replay_of
 from fuzz.tasks.judge.ruling import Asked, OwnShapes, SolutionRuling, shapes_text
 from fuzz.tasks.readers.kernelbench import of_module, with_smaller_batches
 from fuzz.tasks.readers.problem import SEED, Module, Problem
 from fuzz.tasks.readers.solution import Solution, Solutions
 from fuzz.tasks.readers.source import ProblemError, executed, text_of
-from oracles.reference.dims import UnreadableError
-from oracles.reference.replay import FINE, RUNS, Ways
 
 CASES = 5
 """The cases at a task's own shapes beside a search: as many as KernelBench tries."""

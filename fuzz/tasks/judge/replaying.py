@@ -12,6 +12,8 @@ import numpy as np
 from rich.console import Console
 
 from fuzz.core.generate.observed import words_of
+from fuzz.references.asked import titled
+from fuzz.references.dims import UnreadableError, shapes_text
 from fuzz.references.examples import DRAWN
 from fuzz.references.replay.cases import DTYPES, WEAKER, ReplayError
 from fuzz.report.console import print_lines
@@ -23,8 +25,6 @@ from fuzz.tasks.judge.ruling import VERSION, Asked, Judged, Ruling, SolutionRuli
 from fuzz.tasks.readers.problem import Problem
 from fuzz.tasks.readers.solution import Solutions, solutions_of
 from fuzz.tasks.readers.source import ProblemError
-from oracles.reference.asked import titled
-from oracles.reference.dims import UnreadableError, shapes_text
 
 _UNEXERCISED = (
     "not exercised by a replay: strides, other ranks, the order of sums; failures are not explained, nor kept as cases"

@@ -10,20 +10,19 @@ from pathlib import Path
 
 from fuzz.core.base.files import write_whole
 from fuzz.core.base.probe import CALLER, PROBES
+from fuzz.references.derive import ANY, Derived, derive
+from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import DRAWN, keeping, samples_of
 from fuzz.references.named import unread
 from fuzz.tasks.check.reference import contract_of, is_replayable
 from fuzz.tasks.readers.problem import Problem, UnreadProblemError
 from fuzz.tasks.readers.solution import ENTRY, Solution
 from fuzz.tasks.readers.source import ProblemError
-from oracles.declared import OpError
 from oracles.dtypes import COMPUTED, DTYPES, SINGLE
 from oracles.formula.contract import Contract
 from oracles.op import Op
-from oracles.operand import Operand
+from oracles.operand import Operand, OpError
 from oracles.ops import OPS
-from oracles.reference.derive import ANY, Derived, derive
-from oracles.reference.dims import UnreadableError
 
 _PACK = """{module}
 # A function says neither an order of additions nor how accurate a library is: neither is held against a kernel.

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from fuzz.references.asked import defaults_of
 from fuzz.references.named import function_at
 from fuzz.tasks.readers import gpu_mode, kernelbench
 from fuzz.tasks.readers.problem import Problem
@@ -20,7 +21,6 @@ from fuzz.tasks.readers.source import (
     identifier,
     text_of,
 )
-from oracles.reference.asked import defaults_of
 
 
 def problems_of(words: str, solutions: Sequence[str] = ()) -> Iterator[Problem]:

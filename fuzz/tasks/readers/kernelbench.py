@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from fuzz.tasks.readers.problem import KERNEL, MODULE, SEED, Mode, Module, Problem, modes_of
 from fuzz.tasks.readers.source import ProblemError, executed, identifier, identifiers, signed
-from oracles.declared import MOST
+from oracles.operand import MOST
 
 _OUTPUTS = 8
 """Where there is no room for so many outputs beside the inputs and weights of a module, these are not given."""

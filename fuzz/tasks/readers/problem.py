@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fuzz.references.asked import defaults_of
+from fuzz.references.dims import first_of
 from fuzz.references.replay.cases import Own
 from fuzz.tasks.readers.source import ProblemError
-from oracles.declared import MOST
-from oracles.reference.asked import defaults_of
-from oracles.reference.dims import first_of
+from oracles.operand import MOST
 
 SEED = 0
 """Modules are constructed from it."""

@@ -20,7 +20,7 @@ from fuzz.core.base.errors import UsageError
 from fuzz.core.transport.fork_server import fork_server
 from fuzz.core.transport.sandbox import unusable
 from fuzz.references.named import first_in_path
-from oracles.reference.text import TAKEN
+from fuzz.references.text import TAKEN
 
 _LONGEST = 31
 """No name of an op or an operand is longer."""

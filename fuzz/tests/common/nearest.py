@@ -13,9 +13,9 @@ from zlib import crc32
 
 import pytest
 
+from fuzz.references.derive import Derived
 from oracles.dtypes import DOUBLE, NARROW, SINGLE
 from oracles.op import Op
-from oracles.reference.derive import Derived
 from oracles.tests.common.judged import known
 from oracles.tests.common.whole import WHOLE
 

@@ -8,8 +8,8 @@ from fuzz.core.base.case import Case, Tensor
 from fuzz.core.base.dtypes import NUMPY_DTYPE
 from fuzz.quality.planted.bug import Bug
 from fuzz.quality.planted.call import Call, CallTensor
-from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE
+from oracles.operand import AXIS
 from oracles.ops import OPS
 
 

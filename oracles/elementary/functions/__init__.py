@@ -32,7 +32,7 @@ def records() -> Mapping[str, Elementary | FunctionFamily]:
 
 
 def members() -> Mapping[str, Elementary]:
-    """Return the functions of all records; those of families with the constants that tests try, as "pow 2.5"."""
+    """Return all functions by name; a family is there with each constant that tests try, as "pow 2.5"."""
     pairs = ((each, constant) for each in records().values() for constant in each.examples)
     return {f"{each.name} {value:.6g}" if value else each.name: each.of(value, 0.0) for each, value in pairs}
 

@@ -12,7 +12,6 @@ from oracles.elementary import Bound
 from oracles.elementary.elementwise import of_double, of_float64, signed
 from oracles.elementary.function import EXACT, Certified, Elementary
 from oracles.extendeddouble import ExtendedDouble
-from oracles.formula.trace import where
 
 
 @of_double
@@ -45,7 +44,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=tangent,
     farthest=farthest,
-    gradient=lambda x, y, g: where(x < 0.0, -g, g),
     sign="positive",
     parity="even",
     reach=lambda least, high: (least, high),

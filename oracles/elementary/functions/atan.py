@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble, absolute, chosen
 from oracles.elementary import Bound
-from oracles.elementary.bits import I64, nearest, polynomial
-from oracles.elementary.elementwise import U, V, of_double, of_float64, signed
+from oracles.elementary.elementwise import I64, U, V, nearest, of_double, of_float64, polynomial, signed
 from oracles.elementary.function import Certified, Elementary
 from oracles.elementary.tables import CELLS, doubled, fixed, ratio
 from oracles.extendeddouble import proportional
@@ -28,7 +27,7 @@ EQUAL = 2.0**-55
 SERIES = [-1 / 3, 1 / 5, -1 / 7, 1 / 9]
 """Taylor coefficients of (atan t - t) / t^3, in t^2."""
 LONG = [1 / 9, -1 / 11, 1 / 13, -1 / 15]
-"""The same of t^9 and on."""
+"""The coefficients of the terms from t^9 on."""
 
 
 @cache
@@ -106,7 +105,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=tangent,
     farthest=None,
-    gradient=lambda x, y, g: g / (1.0 + x * x),
     sign="argument",
     parity="odd",
     reach=lambda least, high: (min(least, 0) - 1, 1),

@@ -10,8 +10,7 @@ from mpmath import mpf
 
 from oracles.doubledouble import F64, DoubleDouble
 from oracles.elementary import Bound
-from oracles.elementary.bits import TINY
-from oracles.elementary.elementwise import of_double, of_float64
+from oracles.elementary.elementwise import TINY, of_double, of_float64
 from oracles.elementary.function import EXACT, Certified, Elementary
 from oracles.extendeddouble import ExtendedDouble
 
@@ -50,7 +49,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=None,
     farthest=None,
-    gradient=None,
     sign="argument",
     parity="odd",
     reach=lambda least, high: (least, high),

@@ -12,7 +12,6 @@ from oracles.elementary.elementwise import of_double, of_float64
 from oracles.elementary.function import LEAST_BINADE, Certified, Elementary
 from oracles.elementary.functions.sin import DOUBLE_BOUND, FLOAT64_BOUND, HARD, farthest, turned, turned_double
 from oracles.extendeddouble import ordinary
-from oracles.formula.trace import sin
 
 
 @of_float64
@@ -39,7 +38,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=lambda x, value, radius: (-np.sin(x), radius**2 / 2),
     farthest=farthest,
-    gradient=lambda x, y, g: -(g * sin(x)),
     sign="any",
     parity="even",
     reach=lambda least, high: (LEAST_BINADE, 0),

@@ -10,13 +10,10 @@ import numpy as np
 
 from oracles.doubledouble import F64, LOST, DoubleDouble, absolute, chosen, two_sum
 from oracles.elementary import Bound
-from oracles.elementary.bits import nearest, polynomial
-from oracles.elementary.elementwise import U, V, of_double, of_float64, signed
-from oracles.elementary.function import Certified, Elementary, constant
+from oracles.elementary.elementwise import U, V, nearest, of_double, of_float64, polynomial, signed
+from oracles.elementary.function import Certified, Elementary
 from oracles.elementary.tables import CELLS, FARTHEST, doubled, erf_cells, fixed
 from oracles.extendeddouble import proportional
-from oracles.formula.node import Node
-from oracles.formula.trace import exp
 
 TERMS = 9
 """Coefficients that are taken in float64, of h^0 to h^8."""
@@ -75,10 +72,6 @@ def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
     return 2 / math.sqrt(math.pi) * np.exp(-(x**2)), bound * radius**2
 
 
-def gradient(x: Node, y: Node, g: Node) -> Node:
-    return g * (exp(-(x * x)) * constant(slope_at_zero()))
-
-
 FUNCTION = Elementary(
     name="erf",
     summary="error function",
@@ -91,7 +84,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=tangent,
     farthest=None,
-    gradient=gradient,
     sign="argument",
     parity="odd",
     reach=lambda least, high: (min(least, 0) - 1, 1),

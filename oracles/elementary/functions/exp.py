@@ -10,8 +10,7 @@ from mpmath import mpf
 
 from oracles.doubledouble import F64, DoubleDouble, chosen, plus, two_sum
 from oracles.elementary import Bound
-from oracles.elementary.bits import I64, nearest, polynomial, scaled
-from oracles.elementary.elementwise import U, V, of_double, of_float64, scaled_double
+from oracles.elementary.elementwise import I64, U, V, nearest, of_double, of_float64, polynomial, scaled, scaled_double
 from oracles.elementary.function import LEAST_BINADE, Certified, Elementary, of_growth
 from oracles.elementary.tables import STEP_BITS, STEPS, powers, ratio
 from oracles.extendeddouble import ExtendedDouble, whichever
@@ -145,7 +144,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=lambda x, value, radius: (value, of_growth(value, radius)),
     farthest=None,
-    gradient=lambda x, y, g: g * y,
     sign="positive",
     parity="neither",
     reach=reach,

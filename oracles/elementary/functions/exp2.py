@@ -9,13 +9,11 @@ from mpmath import mpf
 
 from oracles.doubledouble import F64, DoubleDouble, chosen, two_sum
 from oracles.elementary import Bound
-from oracles.elementary.bits import I64, nearest
-from oracles.elementary.elementwise import U, V, of_double, of_float64, scaled_double
-from oracles.elementary.function import LEAST_BINADE, Certified, Elementary, constant, of_growth
+from oracles.elementary.elementwise import I64, U, V, nearest, of_double, of_float64, scaled_double
+from oracles.elementary.function import LEAST_BINADE, Certified, Elementary, of_growth
 from oracles.elementary.functions import exp
 from oracles.elementary.tables import STEP_BITS, STEPS, logarithms
 from oracles.extendeddouble import ExtendedDouble, whichever
-from oracles.formula.node import Node
 
 LARGEST = 1025.0
 """2 to it overflows."""
@@ -70,10 +68,6 @@ def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
     return value * math.log(2), of_growth(value, radius * math.log(2))
 
 
-def gradient(x: Node, y: Node, g: Node) -> Node:
-    return g * (y * constant(logarithms().log_two))
-
-
 def reach(least: int, high: int) -> tuple[int, int]:
     """Return the exponents that 2^x, |x| < 2^high, lies between."""
     beyond = min(-LEAST_BINADE, math.ceil(2.0 ** min(high, 8)))
@@ -92,7 +86,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=tangent,
     farthest=None,
-    gradient=gradient,
     sign="positive",
     parity="neither",
     reach=reach,

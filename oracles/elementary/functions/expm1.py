@@ -9,13 +9,11 @@ import numpy as np
 
 from oracles.doubledouble import F64, DoubleDouble, chosen, two_sum
 from oracles.elementary import Bound
-from oracles.elementary.bits import polynomial, power, scaled
-from oracles.elementary.elementwise import U, V, of_double, of_float64
+from oracles.elementary.elementwise import U, V, of_double, of_float64, polynomial, power, scaled
 from oracles.elementary.function import Certified, Elementary, of_growth
 from oracles.elementary.functions import exp
 from oracles.elementary.tables import powers
 from oracles.extendeddouble import ORDINARY, ExtendedDouble, whichever
-from oracles.formula import trace
 
 FAR = 40.0
 """Beyond it the 1 is less than 0.04 u of e^x, or e^x of the 1."""
@@ -87,7 +85,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=lambda x, value, radius: (np.exp(x), of_growth(np.exp(x), radius)),
     farthest=None,
-    gradient=lambda x, y, g: g * trace.exp(x),
     sign="argument",
     parity="neither",
     reach=lambda least, high: (min(least, 0) - 1, exp.reach(least, high)[1]),

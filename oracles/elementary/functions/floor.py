@@ -33,7 +33,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=None,
     farthest=None,
-    gradient=None,
     sign="argument",
     parity="neither",
     reach=lambda least, high: (0, max(high, 0) + 1),

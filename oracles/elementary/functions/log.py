@@ -9,8 +9,18 @@ import numpy as np
 
 from oracles.doubledouble import F64, LOST, DoubleDouble, chosen, of_ieee, plus, two_sum
 from oracles.elementary import Bound
-from oracles.elementary.bits import I64, halves, mantissa, nearest, polynomial, scaled
-from oracles.elementary.elementwise import U, V, of_double, of_float64
+from oracles.elementary.elementwise import (
+    I64,
+    U,
+    V,
+    halves,
+    mantissa,
+    nearest,
+    of_double,
+    of_float64,
+    polynomial,
+    scaled,
+)
 from oracles.elementary.function import CANCELLED, Certified, Elementary
 from oracles.elementary.tables import STEPS, logarithms, ratio
 from oracles.extendeddouble import ORDINARY, ZERO, ExtendedDouble
@@ -112,7 +122,6 @@ FUNCTION = Elementary(
     singular=0.0,
     tangent=tangent,
     farthest=None,
-    gradient=lambda x, y, g: g / x,
     sign="any",
     parity="neither",
     reach=lambda least, high: (-CANCELLED, 8),

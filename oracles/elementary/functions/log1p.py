@@ -9,8 +9,7 @@ import numpy as np
 
 from oracles.doubledouble import F64, DoubleDouble, chosen, two_sum
 from oracles.elementary import Bound
-from oracles.elementary.bits import halves, mantissa, nearest, scaled
-from oracles.elementary.elementwise import U, V, of_double, of_float64
+from oracles.elementary.elementwise import U, V, halves, mantissa, nearest, of_double, of_float64, scaled
 from oracles.elementary.function import Certified, Elementary
 from oracles.elementary.functions import log
 from oracles.elementary.tables import STEPS, logarithms
@@ -87,7 +86,6 @@ FUNCTION = Elementary(
     singular=-1.0,
     tangent=lambda x, value, radius: log.tangent(1.0 + x, value, radius),
     farthest=None,
-    gradient=lambda x, y, g: g / (1.0 + x),
     sign="argument",
     parity="neither",
     reach=lambda least, high: (min(least, 0) - 1, 8),

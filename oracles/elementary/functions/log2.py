@@ -11,13 +11,11 @@ from mpmath import mpf
 
 from oracles.doubledouble import F64, LOST, DoubleDouble, chosen
 from oracles.elementary import Bound
-from oracles.elementary.bits import mantissa, scaled
-from oracles.elementary.elementwise import U, V, of_double, of_float64
-from oracles.elementary.function import CANCELLED, Certified, Elementary, constant
+from oracles.elementary.elementwise import U, V, mantissa, of_double, of_float64, scaled
+from oracles.elementary.function import CANCELLED, Certified, Elementary
 from oracles.elementary.functions import log
 from oracles.elementary.tables import doubled, fixed
 from oracles.extendeddouble import ExtendedDouble
-from oracles.formula.node import Node
 
 
 def precise(x: mpf) -> mpf:
@@ -71,10 +69,6 @@ def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
     return slope / math.log(2), remainder / math.log(2) * (1 + 2.0**-50)
 
 
-def gradient(x: Node, y: Node, g: Node) -> Node:
-    return g / x * constant(bits_per_unit())
-
-
 FUNCTION = Elementary(
     name="log2",
     summary="logarithm to the base 2",
@@ -87,7 +81,6 @@ FUNCTION = Elementary(
     singular=0.0,
     tangent=tangent,
     farthest=None,
-    gradient=gradient,
     sign="any",
     parity="neither",
     reach=lambda least, high: (-CANCELLED, 8),

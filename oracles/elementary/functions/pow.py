@@ -11,14 +11,21 @@ from mpmath import mpf
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble, chosen, two_product, two_sum
-from oracles.elementary import Bound
-from oracles.elementary.bits import I64, nearest
-from oracles.elementary.elementwise import U, V, of_double, of_float64, scaled_double
-from oracles.elementary.function import Certified, Elementary, FunctionFamily, Limits, Sign, constant
+from oracles.elementary import Bound, FormulaError
+from oracles.elementary.elementwise import (
+    I64,
+    U,
+    V,
+    farthest_of,
+    nearest,
+    of_double,
+    of_float64,
+    scaled_double,
+    tangent_of,
+)
+from oracles.elementary.function import Certified, Elementary, FunctionFamily, Limits, Sign
 from oracles.elementary.functions import exp2, log2
-from oracles.elementary.powers import farthest_of, tangent_of
 from oracles.extendeddouble import ExtendedDouble
-from oracles.formula.node import FormulaError, Node
 
 MOST = 1024.0
 """The largest exponent: of larger ones all powers are infinite or zero but those of numbers next to 1."""
@@ -108,15 +115,6 @@ class Exponent:
         sign = -1.0 if self.is_odd else 1.0
         return (-math.inf, math.copysign(infinity, sign)), (-0.0, math.copysign(zero, sign)), *above
 
-    def gradient(self, x: Node, y: Node, g: Node) -> Node:
-        """p x^(p - 1)."""
-        less = two_sum(np.asarray(self.high), np.asarray(-1.0)) + self.low
-        own, exponent = constant(DoubleDouble(self.high, self.low)), Exponent(float(less.high), float(less.low))
-        if not exponent.high:
-            return g
-        slope = x if exponent == Exponent(1.0, 0.0) else power(x, exponent)
-        return g * (own * slope)
-
     def strays(self, low: F64, high: F64, off: float) -> F64:
         """x^(p + d) is e^(d log x) times x^p."""
         logs = np.maximum(np.abs(np.log(np.abs(low))), np.abs(np.log(np.abs(high))))
@@ -144,7 +142,6 @@ class Exponent:
             singular=singular,
             tangent=tangent_of(self.high),
             farthest=farthest_of(self.float64, self.high) if self.is_whole else None,
-            gradient=self.gradient,
             sign=sign,
             parity="odd" if self.is_odd else "even" if self.is_whole else "neither",
             reach=self.reach,
@@ -158,11 +155,6 @@ class Exponent:
             low=self.low,
             strays=self.strays,
         )
-
-
-def power(x: Node, exponent: Exponent) -> Node:
-    """Return the power as a node of a formula."""
-    return Node("function", (x,), x.dims, "pow", exponent.high, exponent.low)
 
 
 def member(high: float, low: float) -> Elementary:

@@ -37,7 +37,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=None,
     farthest=None,
-    gradient=None,
     sign="argument",
     parity="odd",
     reach=lambda least, high: (0, max(high, 0) + 1),

@@ -10,10 +10,9 @@ from mpmath import mpf
 
 from oracles.doubledouble import F64, DoubleDouble, chosen
 from oracles.elementary import Bound
-from oracles.elementary.elementwise import U, V, of_double, of_float64, scaled_double
+from oracles.elementary.elementwise import U, V, of_double, of_float64, scaled_double, tangent_of
 from oracles.elementary.function import Certified, Elementary
 from oracles.elementary.functions import sqrt
-from oracles.elementary.powers import tangent_of
 from oracles.extendeddouble import ExtendedDouble
 
 
@@ -51,7 +50,6 @@ FUNCTION = Elementary(
     singular=0.0,
     tangent=tangent_of(-0.5),
     farthest=None,
-    gradient=lambda x, y, g: -(g * y * 0.5) / x,  # the cube of y overflows where this does not
     sign="argument",
     parity="neither",
     reach=lambda least, high: (-high // 2 - 1, 1 - least // 2),

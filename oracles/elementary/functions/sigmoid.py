@@ -65,7 +65,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=tangent,
     farthest=None,
-    gradient=lambda x, y, g: g * (y * (1.0 - y)),
     sign="positive",
     parity="neither",
     reach=lambda least, high: (exp.reach(least, high)[0] - 1, 0),

@@ -39,7 +39,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=None,
     farthest=None,
-    gradient=None,
     sign="any",
     parity="odd",
     reach=lambda least, high: (0, 1),

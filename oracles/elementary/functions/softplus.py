@@ -14,7 +14,6 @@ from oracles.elementary.elementwise import U, V, of_double, of_float64
 from oracles.elementary.function import Certified, Elementary
 from oracles.elementary.functions import exp, log1p
 from oracles.extendeddouble import ExtendedDouble, whichever
-from oracles.formula.trace import sigmoid
 
 FADED = 600.0
 """softplus of x is x from here on, and e^x below minus it, but for a share of e^-600."""
@@ -65,7 +64,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=tangent,
     farthest=None,
-    gradient=lambda x, y, g: g * sigmoid(x),
     sign="positive",
     parity="neither",
     reach=lambda least, high: (exp.reach(least, high)[0] - 1, max(high, 0) + 1),

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble, chosen, root
 from oracles.elementary import CORRECT, Bound
-from oracles.elementary.bits import I64, mantissa
-from oracles.elementary.elementwise import U, V, of_double, of_float64, scaled_double
+from oracles.elementary.elementwise import I64, U, V, mantissa, of_double, of_float64, scaled_double, tangent_of
 from oracles.elementary.function import Certified, Elementary
-from oracles.elementary.powers import tangent_of
 from oracles.extendeddouble import ExtendedDouble
 
 
@@ -59,7 +57,6 @@ FUNCTION = Elementary(
     singular=0.0,
     tangent=tangent_of(0.5),
     farthest=None,
-    gradient=lambda x, y, g: g * 0.5 / y,
     sign="argument",
     parity="neither",
     reach=lambda least, high: (least // 2, -(-high // 2)),

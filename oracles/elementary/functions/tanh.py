@@ -68,7 +68,6 @@ FUNCTION = Elementary(
     singular=None,
     tangent=tangent,
     farthest=None,
-    gradient=lambda x, y, g: g * (1.0 - y * y),
     sign="argument",
     parity="odd",
     reach=lambda least, high: (min(least, 0) - 1, 0),

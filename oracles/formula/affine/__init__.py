@@ -1,4 +1,5 @@
-"""How far a correct kernel may stray: a formula read over affine forms, of a value and of what rounding does to it.
+"""How far a correct kernel may stray: a formula is evaluated over affine forms, which hold a value and its rounding
+errors.
 
-`budget` reads the whole formula; the other modules say what one operation does to forms.
+`budget` evaluates the whole formula; each other module knows some operations.
 """

@@ -15,7 +15,7 @@ from oracles.formula.affine.errors import Rounding, either, more, rounded
 from oracles.formula.affine.forms import ANY, Form, Mask, combined, dust, upwards
 from oracles.formula.affine.operations import exactly, reached
 from oracles.formula.affine.setting import SettledProblem
-from oracles.formula.chains import Chain, Term, copies
+from oracles.formula.chains import Addend, Chain, copies
 from oracles.formula.trace import Node
 from oracles.lazy import lazy
 
@@ -26,8 +26,8 @@ _NEVER = 1 << 12
 
 
 def in_any_order(here: SettledProblem, node: Node, chain: Chain, forms: Sequence[Form], *, last: bool) -> Form:
-    """The sum of the terms of a chain, of which these are the forms. With `last` without the rounding of the last
-    addition, which every order has."""
+    """Return the form of a chain's sum, given the forms of its terms. With `last` the rounding of the last addition is
+    left out, which every order has."""
     return _Added(here, node, chain, forms).form(last)
 
 
@@ -66,7 +66,7 @@ class _Added:
         )
 
     @lazy
-    def _each(self) -> Sequence[tuple[Term, Form]]:
+    def _each(self) -> Sequence[tuple[Addend, Form]]:
         return [*zip(self.chain.terms, self.forms, strict=True)]
 
     @lazy
@@ -92,7 +92,7 @@ class _Added:
 
     @lazy
     def _sizes(self) -> Sequence[F64]:
-        """The magnitudes of the terms, those of sums as their own terms add up to."""
+        """The magnitudes of the terms; that of a sum is the sum of its own terms' magnitudes."""
         return [self.here.sizes[term.node] if term.node in self._sums else form.size for term, form in self._each]
 
     @lazy
@@ -101,7 +101,7 @@ class _Added:
 
     @lazy
     def _count(self) -> F64:
-        """How many terms are not zero, to add another changes nothing: of 3 a there may be a and a and a."""
+        """The number of nonzero terms; adding zero changes nothing. 3 a may be a and a and a."""
         return _total([np.where(size != 0, times, 0.0) for times, size in zip(self._times, self._sizes, strict=True)])
 
     @lazy
@@ -110,8 +110,8 @@ class _Added:
 
     @lazy
     def _partial(self) -> F64:
-        """What the magnitudes of partial sums add up to at most before the last addition: those of the largest terms
-        first, one by one. Where sums are among the terms, any of their own may come first."""
+        """An upper bound for the sum of magnitudes of all partial sums before the last addition: the largest terms are
+        added first, one by one. If sums are among the terms, any of their terms may come first."""
         if self._sums:
             return self._size * np.maximum(self._count - 2, 0.0)
         each = [size / times for times, size in zip(self._times, self._sizes, strict=True) for _ in range(times)]
@@ -127,13 +127,13 @@ class _Added:
 
     @lazy
     def _of_sums(self) -> Sequence[F64 | float]:
-        """What a term errs by that a sum starts as."""
+        """The error of a term that a sum may start with."""
         return [self.here.sum_errors(each, True)[1] + 2 * self._dtype.u for each in self._sums]
 
     @lazy
     def _errors(self) -> F64:
-        """What kernels err by before the last addition, beside what sums err by on their own: at worst, since what is
-        far smaller than another term is lost and not rounded at random."""
+        """The worst-case error before the last addition, beside the errors of sums themselves: a term far smaller than
+        another is lost, which is no random rounding."""
         found = self._partial * (self._dtype.u * (1 + self._growth(self._count)) + dust(self._dtype))
         for each, errors in zip(self._sums, self._of_sums, strict=True):
             found = found + (self._size - self.here.sizes[each]) * (errors + dust(self._dtype))
@@ -158,7 +158,7 @@ class _Added:
 
     @lazy
     def _least(self) -> F64 | None:
-        """What no kernel has less than, of terms that are never negative."""
+        """A lower bound for a sum whose terms are never negative."""
         if any(term.sign < 0 for term in self.chain.terms):
             return None
         known = [exactly(form) if form.least is None else np.fmax(exactly(form), form.least) for form in self.forms]
@@ -172,7 +172,7 @@ def _total(each: Sequence[F64]) -> F64:
 
 
 def _unit(values: F64) -> F64:
-    """The power of the largest one of two that each value is a whole multiple of."""
+    """Return the exponent of the largest power of two that divides each value."""
     fraction, power = np.frexp(values)
     whole = (np.where(np.isfinite(fraction), fraction, 0.5) * 2.0**53).astype(np.int64)
     lowest = np.frexp((whole & -whole).astype(np.float64))[1] - 1

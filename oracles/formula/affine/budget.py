@@ -1,7 +1,7 @@
 """How far a correct kernel may stray from a formula's exact value: the formula, read over affine forms.
 
 The half-width that comes out is the tolerance by definition: the precise tier uses the same one around its own centre,
-and simulated kernels check it (`oracles.formula.simulated`). It is at least the supremum of the errors allowed.
+and simulated kernels check it (`oracles.simulated`). It is at least the supremum of the errors allowed.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ import numpy as np
 
 from oracles.doubledouble import F64, two_sum
 from oracles.dtypes import DOUBLE, Format, form, judged
-from oracles.formula.affine import noise
 from oracles.formula.affine.added import in_any_order
 from oracles.formula.affine.edges import carried, lowered
-from oracles.formula.affine.errors import again, either, marked, taken, zeroed
+from oracles.formula.affine.errors import again, either, half_width, marked, taken, zeroed
 from oracles.formula.affine.forms import Form, Mask, blended, replace, shared
 from oracles.formula.affine.narrowing import ALIKE, Narrowed, Spread, holds, maybe_narrowed, narrowed, stepped
 from oracles.formula.affine.operations import FAR, OPERATIONS
-from oracles.formula.affine.outcomes import Outcome, Outcomes, cast
+from oracles.formula.affine.outcomes import Outcomes, PossibleValues, cast
 from oracles.formula.affine.ranked import is_unsure
-from oracles.formula.affine.read import Read, bits_of, bits_of_whole, number
+from oracles.formula.affine.read import ReadFormula, bits_of, bits_of_whole, number
 from oracles.formula.affine.reduced import REDUCED
 from oracles.formula.affine.reductions import started
 from oracles.formula.affine.setting import SettledProblem
@@ -31,7 +30,7 @@ from oracles.formula.affine.signs import Signs
 from oracles.formula.affine.sums import any_along
 from oracles.formula.affine.weighted import at_least, within
 from oracles.formula.chains import ADDING, Chain
-from oracles.formula.contract import Point
+from oracles.formula.contract import RoundingPoint
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Replaced, step
 from oracles.formula.exact.counts import counted
@@ -64,9 +63,9 @@ class Budget(SettledProblem):
     """Whether nothing but the exact value is right: no function has that at infinity before."""
 
     @lazy
-    def read(self) -> Read:
+    def read(self) -> ReadFormula:
         """All of it. Raises FormulaError for a formula that has no budget."""
-        found = Read()
+        found = ReadFormula()
         signs = Signs(self.inputs, found.forms, self.complete, self.chains)
         with np.errstate(all="ignore"):
             for node in self.inputs.trace.nodes:
@@ -123,7 +122,7 @@ class Budget(SettledProblem):
                     found = blended(own, self._unrounded(self.read, node), found)
             return self._cast(node, found, judged(dtype), pointed)
 
-    def outcome(self, name: str, dtype: str) -> Outcome | None:
+    def outcome(self, name: str, dtype: str) -> PossibleValues | None:
         """What kernels may have for an output where its form says nothing; None where nobody knows.
 
         Kernels of which some operations have a wider range than others overflow in some of them alone; those that
@@ -154,14 +153,14 @@ class Budget(SettledProblem):
             found = taken(found, self.contract)
         return self._converted(self.read, node, found, dtype)
 
-    def _converted(self, read: Read, node: Node, found: Form, dtype: Format) -> Form:
+    def _converted(self, read: ReadFormula, node: Node, found: Form, dtype: Format) -> Form:
         """A node's form, which a dtype holds, in that dtype. Where kernels convert it from one of smaller numbers, that
         returns what is subnormal now, and may flush it."""
         if not self.contract.flushes_results or dtype.tiny <= self._kept_in(read, node).tiny:
             return found
         return replace(zeroed(replace(found, dtype=dtype), True), dtype=found.dtype)
 
-    def _kept_in(self, read: Read, node: Node) -> Format:
+    def _kept_in(self, read: ReadFormula, node: Node) -> Format:
         """The dtype of the smallest numbers in which kernels may have a value: what is moved or chosen stays a number
         of its operand's dtype, and the contract may have it in another one all the same."""
         found = [read.forms[node].dtype]
@@ -188,7 +187,7 @@ class Budget(SettledProblem):
         """The additions before the last ones of these: a kernel may do without."""
         return frozenset(node for chain in self.chains.values() for node in chain.inner)
 
-    def _whole(self, read: Read, node: Node) -> Form:
+    def _whole(self, read: ReadFormula, node: Node) -> Form:
         """A count, which every kernel has alike."""
         args: list[F64 | Mask] = [read.forms[arg].centre for arg in node.args]
         if node.kind == "where":
@@ -196,7 +195,7 @@ class Budget(SettledProblem):
         values = np.asarray(step(node, args, Float64(), self.inputs), dtype=np.float64)
         return Form(values, DOUBLE, bits=bits_of_whole(values))
 
-    def _form(self, read: Read, node: Node) -> Form:
+    def _form(self, read: ReadFormula, node: Node) -> Form:
         if node in self._counted:
             return self._whole(read, node)
         if node.kind == "point":
@@ -226,7 +225,7 @@ class Budget(SettledProblem):
         """Whether every kernel has the same operands of an addition, and rounds their sum."""
         return not (self.contract.wider or node in self.within or any(arg.args for arg in node.args))
 
-    def _applied(self, read: Read, node: Node, arg: Form) -> Form:
+    def _applied(self, read: ReadFormula, node: Node, arg: Form) -> Form:
         """A function of what kernels have in different ways. Where float64 has the argument so wrong that the function
         has another value there, its own is held: kernels' may lie on either side of it all the same."""
         found, of = self._step(node, [arg]), node.function
@@ -249,7 +248,7 @@ class Budget(SettledProblem):
             return found
         return read.keep(node, None, Narrowed(found, np.where(wrong, found.centre, np.nan), wrong))
 
-    def _settled(self, read: Read, node: Node, arg: Form, found: Form) -> Form:
+    def _settled(self, read: ReadFormula, node: Node, arg: Form, found: Form) -> Form:
         """The value of a function, where it has that at infinity in every kernel."""
         start = np.inf if self.sharp else self.contract.settles(node.function, self.dtype(node).u)
         if not (start < np.inf and (np.abs(arg.centre) >= start).any()):
@@ -264,7 +263,7 @@ class Budget(SettledProblem):
         narrow = Narrowed(blended(far, settled, found), held, doubt if doubt.any() else None)
         return self._keep(read, node, None, found, narrow)
 
-    def _compared(self, read: Read, node: Node, args: Sequence[Form]) -> Form:
+    def _compared(self, read: ReadFormula, node: Node, args: Sequence[Form]) -> Form:
         """A comparison, which float64 may find otherwise than it is: then what follows from it is so by chance. Of what
         underflowed in float64 every kernel may have a zero, as equal as another one."""
         found, (a, b) = self._step(node, args), args
@@ -282,7 +281,7 @@ class Budget(SettledProblem):
                 read.doubts[node] = doubt
         return found
 
-    def _added(self, read: Read, node: Node, args: Sequence[Form]) -> Form:
+    def _added(self, read: ReadFormula, node: Node, args: Sequence[Form]) -> Form:
         """The sum of two operands, which every kernel rounds alike: to float64 as it was here, or to a dtype of so many
         bits fewer that this changes nothing. Where float64 did not lose what it rounded off, it is the formula's."""
         if not self.contract.flushes_results:
@@ -305,18 +304,18 @@ class Budget(SettledProblem):
             narrow = Narrowed(narrow.form, np.where(lost, narrow.form.centre, held), narrow.doubt)
         return self._keep(read, node, None, exact, narrow)
 
-    def _keep(self, read: Read, node: Node, place: int | None, before: Form, narrow: Narrowed) -> Form:
+    def _keep(self, read: ReadFormula, node: Node, place: int | None, before: Form, narrow: Narrowed) -> Form:
         found = read.keep(node, place, narrow)
         if self.contract.nonfinite == "ieee":
             return found
         became = np.isfinite(before.centre) & ~np.isfinite(found.centre)
         return replace(found, may=marked(found.may, became)) if became.any() else found
 
-    def _unrounded(self, read: Read, node: Node) -> Form:
+    def _unrounded(self, read: ReadFormula, node: Node) -> Form:
         """What a node is before its rounding."""
         return self.operated(read, node, last=True)
 
-    def operated(self, read: Read, node: Node, *, last: bool = False) -> Form:
+    def operated(self, read: ReadFormula, node: Node, *, last: bool = False) -> Form:
         """Return what an operation makes of what it takes; with `last` without its rounding."""
         if node not in self.chains:
             return self._shared(read, node, self._step(node, self._taken(read, node), last=last))
@@ -325,7 +324,7 @@ class Budget(SettledProblem):
         args = [taken[term.taker][term.place] for term in chain.terms]
         return self._beside(node, args, in_any_order(self, node, chain, args, last=last))
 
-    def _shared(self, read: Read, node: Node, found: Form) -> Form:
+    def _shared(self, read: ReadFormula, node: Node, found: Form) -> Form:
         """The form with what is known of sums of shares, and of means that they weight."""
         shares = self.inputs.trace.shares
         if node in shares.masses and shares.masses[node] in read.forms:
@@ -334,14 +333,14 @@ class Budget(SettledProblem):
             return within(self, node, shares.means[node], read.forms, found)
         return found
 
-    def pointed(self, node: Node) -> Point | None:
+    def pointed(self, node: Node) -> RoundingPoint | None:
         """What happens at a point."""
         point, uses = self.contract.point(self.name(node.args[0])), self.inputs.trace.uses[node]
         if point is not None and any(use.kind == "online_dot" for use in uses):  # each as it is before it is scaled
             return fields_replaced(point, always=False)
         return point
 
-    def _rounded_at(self, read: Read, node: Node) -> Form:
+    def _rounded_at(self, read: ReadFormula, node: Node) -> Form:
         """The value at a point, rounded where the contract says so."""
         (arg,), point = node.args, self.pointed(node)
         before = read.forms[arg]
@@ -361,7 +360,7 @@ class Budget(SettledProblem):
         narrow = narrowed(before, dtype, self.contract, self._reach(read, arg, before), point=True)
         return lowered(self._keep(read, node, 0, before, narrow), dtype, self.contract.flushes_results)
 
-    def _reach(self, read: Read, node: Node, form: Form) -> Spread:
+    def _reach(self, read: ReadFormula, node: Node, form: Form) -> Spread:
         """Return the reach of a node's form, before it is rounded."""
         if form.is_exact:
             return ALIKE
@@ -372,12 +371,12 @@ class Budget(SettledProblem):
         own = np.where(width > 0, own, 0.0)  # where kernels do not err at all, neither does float64
         return Spread(width + own, width * SAME + 2 * own)
 
-    def _error(self, read: Read, node: Node) -> F64:
+    def _error(self, read: ReadFormula, node: Node) -> F64:
         if node not in read.errors:
             read.errors[node] = self._calculated(read, node)
         return read.errors[node]
 
-    def _calculated(self, read: Read, node: Node) -> F64:
+    def _calculated(self, read: ReadFormula, node: Node) -> F64:
         error = np.full((1,) * len(self.inputs.trace.dims), abs(node.low))
         if not node.args:
             return error
@@ -393,7 +392,7 @@ class Budget(SettledProblem):
             error = np.broadcast_to(found.error, found.value.shape)
         return np.where(mask.spread > 0, np.nan, error) if node.kind == "where" else error
 
-    def _near(self, read: Read, node: Node, place: int) -> Near:
+    def _near(self, read: ReadFormula, node: Node, place: int) -> Near:
         """The argument that a node has at some place, as float64 takes it."""
         arg = node.args[place]
         form, error = read.forms[arg], self._error(read, arg)
@@ -410,7 +409,7 @@ class Budget(SettledProblem):
     def half_width(self, form: Form) -> F64:
         """How far values may lie from the centre, rounded up: a half-width is made of sums and products of float64
         numbers that are not negative, of which none was rounded more often than this allows for."""
-        return noise.half_width(form, self.inputs) * self._slack
+        return half_width(form, self.inputs) * self._slack
 
     @lazy
     def _slack(self) -> float | F64:
@@ -420,7 +419,7 @@ class Budget(SettledProblem):
             longest = np.maximum(longest, self.inputs.count(axes))
         return 1.0 + 2.0**-52 * (longest + 16) * len(self.inputs.trace.nodes)
 
-    def _taken(self, read: Read, node: Node) -> list[Form]:
+    def _taken(self, read: ReadFormula, node: Node) -> list[Form]:
         """The arguments as the node takes them: errors that several elements take are symbols from here on, and what
         has more bits than the node's dtype is rounded to it."""
         wide = node.dims.union(node.over) if node.kind in REDUCTIONS else node.dims

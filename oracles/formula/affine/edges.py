@@ -26,7 +26,7 @@ from oracles.formula.trace import Node
 
 _ARITHMETIC = ("add", "subtract", "multiply", "divide")
 _CLEAR = 1 - 2.0**-10
-"""What is left of a number that is less than so much of it away is known to nearly as many bits."""
+"""A number that loses less than this share of itself is known to nearly as many bits."""
 OWN = 2.0**-38
 """The least magnitude is a float64 number, of sums that may be formed in another order."""
 
@@ -98,7 +98,7 @@ class Ends:
 
 
 def ends(form: Form) -> Ends | None:
-    """Those of an output; None where it has none."""
+    """Return the ends of an output; None if it has none."""
     if form.edge is None and form.overflows is None:
         return None
     shape = form.centre.shape

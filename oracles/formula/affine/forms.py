@@ -53,7 +53,7 @@ def upwards(values: F64, dtype: Format, *factors: F64 | float) -> F64:
 
 
 ANY = 1 << 10
-"""The bits of what is not rounded yet: more than float64 has."""
+"""The bits of an unrounded value: more than float64 has."""
 
 
 Weights = Sequence[Sequence[F64]]
@@ -72,7 +72,7 @@ class Symbol:
 @dataclass(frozen=True, eq=False)
 class Summed:
     """A sum of the errors of a symbol along axes, with these weights: what else depends on the same errors may
-    cancel some of it, see `oracles.formula.affine.noise`."""
+    cancel some of it, see `oracles.formula.affine.errors`."""
 
     errors: Symbol
     weights: Weights
@@ -168,7 +168,7 @@ class Form:
         return found
 
     def forget(self) -> None:
-        """Let go of what can be formed again."""
+        """Drop cached values that can be computed again."""
         for name in ("spread", "size", "lowest"):
             self.__dict__.pop(name, None)
 
@@ -247,7 +247,7 @@ def combined(
 
 
 def _vanished(term: F64, factor: F64, coefficient: F64, symbol: Symbol, rest: F64 | None) -> F64 | None:
-    """The rest with what is lost of a coefficient that underflows."""
+    """Return the rest plus what a coefficient loses when it underflows."""
     lost = (np.abs(term) < 2.0**-1021) & (factor != 0) & (coefficient != 0) & (symbol.radius > 0)
     if not lost.any():
         return rest
@@ -256,7 +256,7 @@ def _vanished(term: F64, factor: F64, coefficient: F64, symbol: Symbol, rest: F6
 
 
 def shared(form: Form) -> Form:
-    """The form with its rest as a symbol: what several elements take from it, they all take alike."""
+    """Return the form with its rest as a symbol, so that all elements that use it share the same error."""
     if form.rest is None or not form.rest.any():
         return form
     radius = np.broadcast_to(form.rest, np.broadcast_shapes(form.rest.shape, form.centre.shape))

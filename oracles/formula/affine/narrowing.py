@@ -43,8 +43,8 @@ class Narrowed:
 
     form: Form
     held: F64 | None = None
-    """The centres, where every kernel's values are those of the dtype around it: from here on they take the place of
-    the formula's own. NaN: the formula's own remain."""
+    """The common value where every kernel has the same number of the dtype: it replaces the formula's own from here on.
+    NaN: the formula's own value stays."""
     doubt: Mask | None = None
     """Where float64 decides by chance between one value of the dtype and two."""
 
@@ -108,7 +108,7 @@ def maybe_narrowed(form: Form, dtype: Format, contract: Contract) -> Form:
 
 
 def _held(form: Form, middle: F64, alike: Mask | bool) -> F64 | None:
-    """What takes the place of the formula's own values: not what is the same, of those that every kernel has alike."""
+    """Return the values that replace the formula's own, where every kernel has the same one and it differs."""
     same = alike & (middle == form.centre)
     return None if same.all() else np.where(same, np.nan, middle)
 
@@ -147,7 +147,7 @@ def stepped(form: Form, of: Elementary, arg: Form, reach: Spread) -> Narrowed:
 def _candidates(
     centre: F64, reach: Spread, ends: Callable[[F64, F64 | float], tuple[F64, F64]]
 ) -> tuple[F64, F64, Mask | None]:
-    """The least and the largest number that the ends of values may become; where that is so by chance."""
+    """Return the least and the largest number that the ends may be rounded to, and where float64 cannot tell."""
     low, high = ends(centre, reach.most + reach.chance)
     apart = low != high
     if not apart.any():

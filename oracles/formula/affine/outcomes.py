@@ -24,7 +24,7 @@ from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.signs import Signs
 from oracles.formula.affine.weighted import hull
 from oracles.formula.chains import Chain
-from oracles.formula.contract import Point
+from oracles.formula.contract import RoundingPoint
 from oracles.formula.exact.contraction import part
 from oracles.formula.trace import Node
 from oracles.rounding import round_to
@@ -41,7 +41,7 @@ _CHOOSING = "where", "negate", "point"
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class PossibleValues:
     """What values may be. Arrays broadcast against each other."""
 
     low: F64
@@ -87,28 +87,28 @@ class Outcome:
         own = np.broadcast_shapes(self.low.shape, self.high.shape, self.others.shape)
         return [np.broadcast_to(each, own) for each in (self.low, self.high, self.others)]
 
-    def either(self, other: Outcome, where: Mask | bool = True) -> Outcome:
+    def either(self, other: PossibleValues, where: Mask | bool = True) -> PossibleValues:
         """What these may be, and what others may be in some places."""
         low, high = np.where(where, other.low, np.inf), np.where(where, other.high, -np.inf)
         others = np.where(where, other.others, 0).astype(np.uint8)
         least = np.minimum(self.nearest, np.where(where, other.nearest, np.inf))
-        return Outcome(np.minimum(self.low, low), np.maximum(self.high, high), self.others | others, least)
+        return PossibleValues(np.minimum(self.low, low), np.maximum(self.high, high), self.others | others, least)
 
-    def chosen(self, where: Mask, other: Outcome) -> Outcome:
+    def chosen(self, where: Mask, other: PossibleValues) -> PossibleValues:
         """These in some places, and others elsewhere."""
         low, high = np.where(where, self.low, other.low), np.where(where, self.high, other.high)
         least = np.where(where, self.nearest, other.nearest)
-        return Outcome(low, high, np.where(where, self.others, other.others), least)
+        return PossibleValues(low, high, np.where(where, self.others, other.others), least)
 
 
 def _between(
     low: F64, high: F64, some: Mask | bool, others: NDArray[np.uint8] | int, least: F64 | None = None
-) -> Outcome:
+) -> PossibleValues:
     """Numbers between two ends where there are some."""
     unknown = np.isnan(low) | np.isnan(high)
     low, high = np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
     flags = np.broadcast_to(np.asarray(others, np.uint8), np.broadcast_shapes(np.shape(others), low.shape))
-    return Outcome(np.where(some, low, np.inf), np.where(some, high, -np.inf), flags, least)
+    return PossibleValues(np.where(some, low, np.inf), np.where(some, high, -np.inf), flags, least)
 
 
 def _flags(plus: Mask, minus: Mask, nan: Mask) -> NDArray[np.uint8]:
@@ -122,24 +122,24 @@ class Outcomes:
     here: SettledProblem
     forms: Mapping[Node, Form]
     chains: Mapping[Node, Chain]
-    pointed: Callable[[Node], Point | None]
+    pointed: Callable[[Node], RoundingPoint | None]
     signs: Signs
-    _found: dict[Node, Outcome] = field(default_factory=dict)
+    _found: dict[Node, PossibleValues] = field(default_factory=dict)
 
-    def __getitem__(self, node: Node) -> Outcome:
+    def __getitem__(self, node: Node) -> PossibleValues:
         if node not in self._found:
             self._found[node] = self._outcome(node)
         return self._found[node]
 
-    def _outcome(self, node: Node) -> Outcome:
+    def _outcome(self, node: Node) -> PossibleValues:
         found, mean = self._made(node), self.here.inputs.trace.shares.means.get(node)
         if mean is None or (ends := hull(self.here, node, mean, self.forms)) is None:
             return found
         low, high = np.fmax(found.low, ends[0]), np.fmin(found.high, ends[1])  # of no values there is no hull
         others = np.where(found.numbers & self.here.endless, 0, found.others)  # no infinity is made of numbers
-        return Outcome(low, high, others.astype(np.uint8))
+        return PossibleValues(low, high, others.astype(np.uint8))
 
-    def _made(self, node: Node) -> Outcome:
+    def _made(self, node: Node) -> PossibleValues:
         form, told = self.forms[node], self._told(node)
         marked = np.zeros((1,) * form.centre.ndim, bool) if form.may is None else form.may
         make = _MAKERS.get(node.kind) if node.kind in _CHOOSING or not self.here.endless else None
@@ -151,10 +151,10 @@ class Outcomes:
         if not node.args or node in self.chains or make is None:
             return told.chosen(~marked, _anything(form)) if marked.any() else told
         made = self._limited(node, make(self, node, [self._taken(node, arg) for arg in node.args]))
-        both = Outcome(np.maximum(told.low, made.low), np.minimum(told.high, made.high), told.others)
+        both = PossibleValues(np.maximum(told.low, made.low), np.minimum(told.high, made.high), told.others)
         return made.chosen(marked, both)
 
-    def _told(self, node: Node) -> Outcome:
+    def _told(self, node: Node) -> PossibleValues:
         """What a form says of values that it does not mark."""
         form = self.forms[node]
         away = np.where(form.spread > 0, form.spread * (1 + _CENTRE) + np.abs(form.centre) * _OWN, form.spread)
@@ -182,7 +182,7 @@ class Outcomes:
                 found = found if mask is None else found | mask
         return found
 
-    def _summed(self, node: Node, among: Mask) -> Outcome:
+    def _summed(self, node: Node, among: Mask) -> PossibleValues:
         """A sum of terms, one of which may overflow by itself."""
         if not among.any():
             return _anything(self.forms[node])
@@ -198,7 +198,7 @@ class Outcomes:
         sums, every = [np.zeros((1,) * len(full))] * 4, np.ones((1,) * len(full), bool)
         others = _flags(~every, ~every, ~every)
         for places in inputs.spans(full, axes):
-            parts = [Outcome(*(part(each, axes, places) for each in arg.arrays)) for arg in args]
+            parts = [PossibleValues(*(part(each, axes, places) for each in arg.arrays)) for arg in args]
             terms = parts[0] if node.kind == "sum" else _multiplied(self, node, parts)
             low, high = (np.where(terms.numbers, end, 0.0) for end in (terms.low, terms.high))
             each = (low, high, np.maximum(high, 0.0), np.maximum(-low, 0.0))
@@ -213,7 +213,7 @@ class Outcomes:
         low, least = low - off, self.forms[node].least
         return self._limited(node, _between(low if least is None else np.fmax(low, least), high + off, every, flags))
 
-    def _taken(self, node: Node, arg: Node) -> Outcome:
+    def _taken(self, node: Node, arg: Node) -> PossibleValues:
         """An argument in the dtype of an operation."""
         found, dtype = self[arg], self.here.dtype(node)
         if node.is_exact or self._is_fused(arg):
@@ -229,7 +229,7 @@ class Outcomes:
         """Whether a sum may take a product before it is rounded."""
         return node.kind == "multiply" and self.here.contract.fused
 
-    def _limited(self, node: Node, made: Outcome) -> Outcome:
+    def _limited(self, node: Node, made: PossibleValues) -> PossibleValues:
         """What an operation makes, in its dtype: what is too large overflows. What is moved keeps the dtype it had."""
         own, low, high = self.here.dtype(node), made.low, made.high
         point = self.pointed(node) if node.kind == "point" else None
@@ -247,7 +247,7 @@ class Outcomes:
         return _between(low, high, some, others.astype(np.uint8), made.least)
 
 
-def _anything(form: Form) -> Outcome:
+def _anything(form: Form) -> PossibleValues:
     most = np.full((1,) * form.centre.ndim, np.inf)
     return _between(-most, most, True, _ALL)
 
@@ -266,7 +266,7 @@ def _ends(*each: F64) -> tuple[F64, F64]:
     return np.minimum.reduce(np.broadcast_arrays(*each)), np.maximum.reduce(np.broadcast_arrays(*each))
 
 
-def _added(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
+def _added(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> PossibleValues:
     a, b = args
     b = b if node.kind == "add" else _negated(of, node, [b])
     plus, minus = a.has(PLUS) | b.has(PLUS), a.has(MINUS) | b.has(MINUS)
@@ -283,7 +283,7 @@ def _added(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
     return _between(low - np.nan_to_num(least), high + np.nan_to_num(least), a.numbers & b.numbers, others)
 
 
-def _multiplied(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
+def _multiplied(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> PossibleValues:
     a, b = args
     (a_below, a_zero, a_above), (b_below, b_zero, b_above) = a.signs, b.signs
     wild = a.has(_EITHER) | b.has(_EITHER)  # then an infinite factor meets each sign that the other may have
@@ -302,7 +302,7 @@ def _multiplied(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
     return _between(low, high, some, _flags(wild & plus, wild & minus, nan))
 
 
-def _divided(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
+def _divided(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> PossibleValues:
     """A quotient, infinite or NaN where the divisor may be zero; a zero of a known sign leaves one infinity."""
     a, b = args
     (a_below, a_zero, a_above), (b_below, b_zero, b_above) = a.signs, b.signs
@@ -327,7 +327,7 @@ def _divided(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
     return found.either(_between(0.0 * least, 0.0 * most, True, 0), a.numbers & b.has(_EITHER))
 
 
-def _applied(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
+def _applied(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> PossibleValues:
     """A function, with its values at infinities."""
     (arg,), function, contract, dtype = args, node.function, of.here.contract, of.here.dtype(node)
     bound, settles = contract.bound(function.name), contract.settles(function, dtype.u)
@@ -368,7 +368,7 @@ def _applied(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
     return found.either(_anything(of.forms[node]), unknown)
 
 
-def _chosen(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
+def _chosen(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> PossibleValues:
     """Either, where kernels may disagree about the condition; a limit is taken where what it limits is beyond it."""
     (condition, *_), (_, a, b) = node.args, args
     mask = of.forms[condition]
@@ -390,7 +390,7 @@ def _chosen(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
     return found
 
 
-def _compared(is_strict: bool, a: Outcome, b: Outcome) -> tuple[Mask, Mask]:
+def _compared(is_strict: bool, a: PossibleValues, b: PossibleValues) -> tuple[Mask, Mask]:
     """Where one is always less than another, or as much at most, and where never: NaN is not."""
     (a_low, a_high), (b_low, b_high) = (
         (np.where(each.has(MINUS), -np.inf, each.low), np.where(each.has(PLUS), np.inf, each.high)) for each in (a, b)
@@ -404,25 +404,25 @@ def _known(node: Node) -> Node | tuple[float, float]:
     return (node.value, node.low) if node.kind == "constant" else node
 
 
-def _pointed(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
+def _pointed(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> PossibleValues:
     (arg,), point = args, of.pointed(node)
     if point is None:
         return arg
     return _between(*_off(arg.low, arg.high, 2 * point.dtype.u, point.dtype.eta), arg.numbers, arg.others)
 
 
-def _negated(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
+def _negated(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> PossibleValues:
     (arg,) = args
-    return Outcome(-arg.high, -arg.low, _flags(arg.has(MINUS), arg.has(PLUS), arg.has(NAN)))
+    return PossibleValues(-arg.high, -arg.low, _flags(arg.has(MINUS), arg.has(PLUS), arg.has(NAN)))
 
 
-_MAKERS: Mapping[str, Callable[[Outcomes, Node, Sequence[Outcome]], Outcome]] = {
+_MAKERS: Mapping[str, Callable[[Outcomes, Node, Sequence[PossibleValues]], PossibleValues]] = {
     "add": _added, "subtract": _added, "multiply": _multiplied, "divide": _divided, "function": _applied,
     "where": _chosen, "point": _pointed, "negate": _negated,
 }  # fmt: skip
 
 
-def cast(found: Outcome, dtype: Format, *, saturate: bool) -> Outcome:
+def cast(found: PossibleValues, dtype: Format, *, saturate: bool) -> PossibleValues:
     """What becomes of outcomes in an output's dtype."""
     low, high, others = found.low, found.high, found.others
     if saturate:
@@ -432,4 +432,4 @@ def cast(found: Outcome, dtype: Format, *, saturate: bool) -> Outcome:
         low, high, others = found.low, found.high, (found.others & NAN).astype(np.uint8)
     elif not dtype.infinities:
         others = np.where(others & _EITHER, others | NAN, others).astype(np.uint8)
-    return Outcome(low, high, others)
+    return PossibleValues(low, high, others)

@@ -1,4 +1,4 @@
-"""Forms of what is selected by order: elements of a rank, and the places where they stand."""
+"""Forms of what is selected: by an index, or by order, as elements of a rank and the places where they stand."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import numpy as np
 from oracles.doubledouble import F64
 from oracles.dtypes import DOUBLE
 from oracles.formula.affine.errors import either, marked
-from oracles.formula.affine.forms import DUST, Form, Mask, replace
+from oracles.formula.affine.forms import DUST, ETA, Form, Mask, Symbol, replace
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.sums import any_along
+from oracles.formula.exact.arithmetic import Float64, within
 from oracles.formula.exact.ranking import Order, order_of
 from oracles.formula.node import EITHER, LAST, Node
-from oracles.ranks import Ranks, Window, at, exactly, window_of
+from oracles.ranks import Ranks, RankWindow, at, exactly, window_of
+from oracles.rounding import round_to
 
 _NEXT = 0.5
 _LOST = 2.0**-1000
@@ -23,7 +25,7 @@ _LOST = 2.0**-1000
 
 
 def placed(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
-    """Places of elements: where kernels may have different ones, they differ by as much as there are."""
+    """Return the form of places: where kernels may disagree, any place is within reach."""
     table, rank = args
     (axis,) = here.inputs.axes(node)
     if not here.inputs.extents[node.label]:
@@ -38,9 +40,8 @@ def placed(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 
 
 def ranked(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
-    """Elements of a rank. Where every kernel has the same one, its errors; else no more than all ranks move."""
-    from oracles.formula.affine.reductions import took
-
+    """Return the form of elements of a rank. If every kernel chooses the same element, the errors are its own; else
+    they cover all elements of possible ranks."""
     table, rank = args
     (axis,) = here.inputs.axes(node)
     if not here.inputs.extents[node.label]:
@@ -59,6 +60,47 @@ def ranked(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     parts = {symbol: np.where(sure, each, 0.0) for symbol, each in found.parts.items()}
     rest = np.where(sure, zero if found.rest is None else found.rest, away)
     return replace(found, parts=parts, rest=rest, least=None)
+
+
+def took(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
+    """Return the form of elements taken from a table by an index. If kernels may disagree about the index, any of the
+    possible elements is allowed."""
+    table, index, *other = args
+    (axis,), none = here.inputs.axes(node), np.zeros((1,) * table.centre.ndim)
+    count, outside = here.inputs.extents[node.label], other[0].centre if other else None
+
+    def at(values: F64, outside: F64 | None = none if other else None) -> F64:
+        if values.shape[axis] == 1 and count != 1:
+            return values if outside is None else np.where(within(index.centre, count), values, outside)
+        return Float64().take(values, index.centre, axis, outside)
+
+    parts, rest = dict[Symbol, F64](), None if table.rest is None else at(table.rest)
+    for symbol, coefficient in table.parts.items():
+        if symbol.radius.shape[axis] == 1:
+            parts[symbol] = at(coefficient)
+        else:  # several elements may be the same one
+            errors = at(np.abs(coefficient) * symbol.radius)
+            rest = errors if rest is None else rest + errors
+    may, dtype, bits = either([table]), table.dtype, max(table.bits, *(each.bits for each in other), 1)
+    if outside is not None and (round_to(outside, dtype) != outside).any():
+        dtype = DOUBLE
+    found = Form(
+        at(table.centre, outside), dtype, bits if outside is None else min(bits, dtype.precision), parts, rest,
+        None if may is None else at(may.astype(np.float64)) != 0,
+        least=None if table.least is None else at(table.least, outside),
+    )  # fmt: skip
+    unsure = is_unsure(index)
+    if index.may is None and not unsure.any():
+        return found
+    any_wild = any_along(may, (axis,))
+    wild = marked(index.may, None if any_wild is None else unsure & any_wild)
+    low, high = among(index, axis, table.centre - table.spread, table.centre + table.spread, outside)
+    away = np.where(low < high, (high / 2 - low / 2) * (1 + DUST) + ETA, 0.0)
+    unsure = unsure & (away > 0)
+    parts = {symbol: np.where(unsure, 0.0, each) for symbol, each in found.parts.items()}
+    rest = np.where(unsure, np.where(np.isnan(away), np.inf, away), none if found.rest is None else found.rest)
+    centre = np.where(unsure, low + away, found.centre)  # as what every kernel has, so that both ends are sharp
+    return replace(found, centre=centre, parts=parts, rest=rest, may=marked(found.may, wild), least=None)
 
 
 def ranks_of(here: SettledProblem, node: Node, args: Sequence[Form]) -> Ranks:
@@ -105,7 +147,7 @@ def among(index: Form, axis: int, low: F64, high: F64, outside: F64 | None) -> t
 
 
 def is_unsure(index: Form) -> Mask:
-    """Where kernels may have another place: an index that is off by less than a half is none."""
+    """Return where kernels may have another place: where the index may be off by a half or more."""
     return np.asarray(index.spread >= _NEXT)
 
 
@@ -140,8 +182,8 @@ def _unordered(table: Form, axis: int) -> Mask | None:
     return wild & ~np.logical_and.reduce(sure, axis, keepdims=True)
 
 
-def _where(mask: Mask, a: Window, b: Window) -> Window:
-    return Window(np.where(mask, a.first, b.first), np.where(mask, a.last, b.last))
+def _where(mask: Mask, a: RankWindow, b: RankWindow) -> RankWindow:
+    return RankWindow(np.where(mask, a.first, b.first), np.where(mask, a.last, b.last))
 
 
 def _of_nothing(table: Form, rank: Form, axis: int, value: float) -> Form:

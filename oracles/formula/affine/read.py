@@ -37,7 +37,7 @@ def bits_of_whole(values: F64) -> int:
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadFormula:
     """A formula's values, as kernels have them."""
 
     forms: dict[Node, Form] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Read:
     mirrored: dict[Node, Mask] = field(default_factory=dict)
     """Where a value is infinite on either side, see `Signs.mirrored`."""
     errors: dict[Node, F64] = field(default_factory=dict)
-    """How far float64's values may be from the formula's, before kernels round them; NaN: nobody knows."""
+    """How far float64's values may be from the formula's, before kernels round them; NaN: unknown."""
 
     def keep(self, node: Node, place: int | None, narrow: Narrowed) -> Form:
         """The form that the node has, or takes at that place."""

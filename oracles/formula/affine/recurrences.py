@@ -34,8 +34,8 @@ _SLACK = 1 + 2.0**-20
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
-    """What is known at one place."""
+class _State:
+    """The state of the recurrence at one place."""
 
     centre: F64
     size: F64
@@ -44,7 +44,7 @@ class _Place:
     grown: F64
     """The largest product of the magnitudes of a up to here, of neighbours or of any."""
     most: F64
-    """The largest of all magnitudes so far, and of those products."""
+    """The largest magnitude so far, and the largest of the products."""
 
 
 def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
@@ -62,7 +62,7 @@ def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
         return Form(np.zeros(shape), dtype, dtype.precision)
     size = np.abs(start.centre) + start.spread
     least = np.maximum(size, 1.0)
-    now = _Place(start.centre, size, start.spread, np.where(adds, 1.0, least), least)
+    now = _State(start.centre, size, start.spread, np.where(adds, 1.0, least), least)
     step = _Step(dtype, u, adds, np.where(adds, 2.0, 1.0) * u, one_by_one)
     # What is exact at first may be so for fewer axes than what comes after it: a place of these arrays has all of them.
     centre, size, error, most = kept = [np.empty(shape) for _ in range(4)]
@@ -93,8 +93,8 @@ def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """From one place to the next. There are thousands of places, and few elements in each: what is calculated here is
-    what cannot be calculated for all of them at once."""
+    """The step from one place to the next. There are thousands of places with few elements each, so only what must be
+    calculated place by place is calculated here."""
 
     dtype: Format
     u: float
@@ -108,7 +108,7 @@ class _Step:
         """Whether each place adds something."""
         return bool(self.adds.all())
 
-    def next(self, before: _Place, factor: F64, off: F64, wide: F64, value: F64, more: F64, bulk: F64) -> _Place:
+    def next(self, before: _State, factor: F64, off: F64, wide: F64, value: F64, more: F64, bulk: F64) -> _State:
         """The place after one, of the centres, spreads and magnitudes of a and b."""
         u, adds = self.u, self.adds
         size = upwards(wide * before.size, self.dtype, wide, before.size) + bulk
@@ -123,11 +123,11 @@ class _Step:
         if not self.always:
             grown = np.where(adds, grown, before.grown * np.maximum(wide, 1.0))
         most = np.maximum(np.maximum(before.most, size), grown)
-        return _Place(centre, size * (1 + 2 * u), error + rounded, grown, most)
+        return _State(centre, size * (1 + 2 * u), error + rounded, grown, most)
 
 
 def _places(values: F64, axis: int, count: int) -> Iterable[F64]:
-    """Each place along an axis, which stays; of what has one element there always that."""
+    """Yield the slice at each place along an axis, which is kept. An axis of one element is broadcast."""
     if values.shape[axis] == 1 and count != 1:
         return repeat(values, count)
     found: Iterable[F64] = np.expand_dims(np.moveaxis(values, axis, 0), axis + 1)

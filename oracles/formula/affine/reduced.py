@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from oracles.formula.affine.forms import Form
-from oracles.formula.affine.ranked import placed, ranked
+from oracles.formula.affine.ranked import placed, ranked, took
 from oracles.formula.affine.recurrences import recurrence
-from oracles.formula.affine.reductions import dot, greatest, took, total
-from oracles.formula.affine.rescaling import online, online_dot
+from oracles.formula.affine.reductions import dot, greatest, total
+from oracles.formula.affine.rescaling import online, online_dot, updated
 from oracles.formula.affine.setting import SettledProblem
-from oracles.formula.affine.welford import updated
 from oracles.formula.trace import Kind, Node
 
 REDUCED: Mapping[Kind, Callable[[SettledProblem, Node, Sequence[Form]], Form]] = {

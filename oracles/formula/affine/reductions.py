@@ -11,8 +11,6 @@ from oracles.doubledouble import F64
 from oracles.dtypes import DOUBLE, Format
 from oracles.formula.affine.errors import Rounding, either, marked, more, rounded
 from oracles.formula.affine.forms import (
-    DUST,
-    ETA,
     Form,
     Mask,
     Summed,
@@ -24,10 +22,9 @@ from oracles.formula.affine.forms import (
     upwards,
 )
 from oracles.formula.affine.operations import FAR
-from oracles.formula.affine.ranked import among, is_unsure
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.sums import LESS, Sums, any_along, is_floored, sums_of, sums_of_products
-from oracles.formula.exact.arithmetic import Float64, along, within
+from oracles.formula.exact.arithmetic import Float64, along
 from oracles.formula.exact.centre import Inputs
 from oracles.formula.exact.contraction import Axes, Matrices, is_contraction
 from oracles.formula.trace import Node
@@ -70,8 +67,8 @@ def total(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 def _total(
     here: SettledProblem, node: Node, sums: Sums, weights: Callable[[Symbol], Weights], alike: Callable[[Format], Mask]
 ) -> Form:
-    """A sum, from those of what the forms of its terms hold; how these depend on a symbol, and whether too few of them
-    have a magnitude of their own."""
+    """Return the form of a sum, from the sums over its terms' forms. `weights` gives the coefficients by symbol,
+    `alike` says where too few terms have a magnitude of their own."""
     axes, dtype = here.inputs.axes(node), here.dtype(node)
     n = here.inputs.count(axes)
     # Terms of fewer bits are whole numbers of a coarse unit, see `sum_budget`.
@@ -113,14 +110,14 @@ def _total(
 
 
 def _begun(before: Form, found: Form) -> Form:
-    """A sum of which a kernel may have no number by itself: with what it starts as it may not overflow."""
+    """Return a sum that may not overflow together with the value it starts with, although it would alone."""
     over = np.isinf(found.centre) & np.isfinite(before.centre)
     return replace(blended(over, before, found), overflows=marked(found.overflows, over)) if over.any() else found
 
 
 def started(here: SettledProblem, node: Node, args: Sequence[Form], found: Form) -> Form:
-    """A sum and what is added to it, which may be its first term: that is rounded as often as others then, at worst,
-    since what is far smaller than it is lost and not rounded at random."""
+    """Return a sum plus a value that may be its first term. In the worst case that value is rounded as often as the
+    other terms: if it is far smaller, it is lost, which is no random rounding."""
     for place, arg in enumerate(node.args):
         if not here.starts(arg):
             continue
@@ -172,51 +169,11 @@ def greatest(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 
 
 def _mistaken(arg: Form, centre: F64, axes: Axes) -> F64:
-    """How far off a maximum may be that is subnormal, where a comparison takes all such numbers for zero, and what is
-    chosen is returned as it is: as far as any other of them."""
+    """Return how far a subnormal maximum may be off if comparisons treat subnormal numbers as zero and the chosen one
+    is returned unchanged: as far as the other elements."""
     tiny = arg.dtype.tiny
     low = (np.abs(arg.centre) - arg.spread < tiny) & (arg.size > 0) & (centre - arg.spread < tiny)
     return _largest(np.where(low, centre - arg.centre + arg.spread, 0.0), axes)
-
-
-def took(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
-    """Elements of a table, by an index: any of those that kernels may take, where they know it in different ways."""
-    table, index, *other = args
-    (axis,), none = here.inputs.axes(node), np.zeros((1,) * table.centre.ndim)
-    count, outside = here.inputs.extents[node.label], other[0].centre if other else None
-
-    def at(values: F64, outside: F64 | None = none if other else None) -> F64:
-        if values.shape[axis] == 1 and count != 1:
-            return values if outside is None else np.where(within(index.centre, count), values, outside)
-        return Float64().take(values, index.centre, axis, outside)
-
-    parts, rest = dict[Symbol, F64](), None if table.rest is None else at(table.rest)
-    for symbol, coefficient in table.parts.items():
-        if symbol.radius.shape[axis] == 1:
-            parts[symbol] = at(coefficient)
-        else:  # several elements may be the same one
-            errors = at(np.abs(coefficient) * symbol.radius)
-            rest = errors if rest is None else rest + errors
-    may, dtype, bits = either([table]), table.dtype, max(table.bits, *(each.bits for each in other), 1)
-    if outside is not None and (round_to(outside, dtype) != outside).any():
-        dtype = DOUBLE
-    found = Form(
-        at(table.centre, outside), dtype, bits if outside is None else min(bits, dtype.precision), parts, rest,
-        None if may is None else at(may.astype(np.float64)) != 0,
-        least=None if table.least is None else at(table.least, outside),
-    )  # fmt: skip
-    unsure = is_unsure(index)
-    if index.may is None and not unsure.any():
-        return found
-    any_wild = any_along(may, (axis,))
-    wild = marked(index.may, None if any_wild is None else unsure & any_wild)
-    low, high = among(index, axis, table.centre - table.spread, table.centre + table.spread, outside)
-    away = np.where(low < high, (high / 2 - low / 2) * (1 + DUST) + ETA, 0.0)
-    unsure = unsure & (away > 0)
-    parts = {symbol: np.where(unsure, 0.0, each) for symbol, each in found.parts.items()}
-    rest = np.where(unsure, np.where(np.isnan(away), np.inf, away), none if found.rest is None else found.rest)
-    centre = np.where(unsure, low + away, found.centre)  # as what every kernel has, so that both ends are sharp
-    return replace(found, centre=centre, parts=parts, rest=rest, may=marked(found.may, wild), least=None)
 
 
 def _largest(values: F64, axes: Axes) -> F64:
@@ -243,7 +200,7 @@ def are_alike(terms: F64, axes: Axes, dtype: Format, inputs: Inputs | None = Non
 
 
 def products_are_alike(a: F64, b: F64, axes: Axes, dtype: Format, inputs: Inputs) -> Mask:
-    """The same of products of two values."""
+    """Return where too few of the products of two values have a magnitude of their own."""
     if not is_contraction(a.shape, b.shape, axes) or inputs.is_filled(axes):
         return are_alike(a * b, axes, dtype, inputs)
     matrices = Matrices.of(a, b, axes)

@@ -17,8 +17,8 @@ from oracles.elementary.functions import function
 from oracles.formula.affine.forms import DUST, Form, Mask, Symbol
 from oracles.formula.contract import MAYBE, Contract
 from oracles.formula.exact.centre import Inputs
+from oracles.formula.exact.counts import whole
 from oracles.formula.exact.lengths import Extents, Lengths
-from oracles.formula.exact.whole import whole
 from oracles.formula.shares import may_be_product
 from oracles.formula.trace import REDUCTIONS, Node
 from oracles.lazy import lazy
@@ -37,7 +37,7 @@ class JoinedProblem:
     """A problem that is joined with others."""
 
     contract: Contract
-    """It differs from those of the others in the orders of sums alone."""
+    """The contract; only the orders of sums may differ between joined problems."""
     structured: bool
     extents: Mapping[str, int]
     places: int
@@ -52,9 +52,9 @@ class Joined:
     """One for each problem."""
     lengths: Lengths | Extents | None = None
     parameters: Mapping[str, F64] = field(default_factory=dict)
-    """Those that differ, as columns."""
+    """The parameters that differ between problems, as columns."""
     outputs: Mapping[str, str] = field(default_factory=dict)
-    """Those that a problem has, and their dtypes."""
+    """The outputs of a problem, and their dtypes."""
     beside: bool = False
     """Whether problems lie beside each other: their formula has the dimension `BESIDE` too."""
 
@@ -71,9 +71,9 @@ class SettledProblem:
     structured: bool = False
     """Whether rounding errors are not random, so that only the worst case is sound."""
     each: Sequence[JoinedProblem] = ()
-    """What is joined, in its order; none: it is one problem."""
+    """The joined problems, in order; empty for a single problem."""
     endless: bool = False
-    """Whether no operation overflows: what is calculated has any exponent, and what is rounded at a point has not."""
+    """Whether exponents are unbounded, except where a value is rounded at a declared point."""
 
     def name(self, node: Node) -> str:
         """What a contract calls a node; "" of one without a name."""
@@ -106,8 +106,8 @@ class SettledProblem:
         return self.contract.order(self.name(node), node.label)
 
     def sum_errors(self, node: Node, worst_case: bool) -> tuple[F64 | float, F64 | float, bool]:
-        """The relative error of a sum, in the worst case where it must be so; that of the worst case; and whether the
-        two differ. One for each row where rows have contracts of their own."""
+        """Return the relative error of a sum, its worst case, and whether the two differ. With contracts for each row
+        there is one error a row."""
         dtype, name, label, over = self.dtype(node), self.name(node), node.label, node.over
         if not self.each:
             order = self.contract.order(name, label)
@@ -124,7 +124,7 @@ class SettledProblem:
         return self._by_row([up for _, up, _ in likely]), self._by_row(worst), differ
 
     def _by_row(self, values: Sequence[float | bool]) -> NDArray[Any]:
-        """One for each row, of those of all parts."""
+        """Join the values of all parts into one for each row."""
         return np.repeat(values, [part.places for part in self.each]).reshape(
             -1, *(1 for _ in self.inputs.trace.dims[1:])
         )
@@ -138,7 +138,7 @@ class SettledProblem:
         return self._by_row([part.structured for part in self.each]) if others else first
 
     def starts(self, node: Node) -> bool:
-        """Whether the accumulator of a sum may start as what is added to the sum."""
+        """Return whether the accumulator of a sum may start with the value that is added to the sum."""
         return self.contract.addend != "last" and node in self.inputs.trace.started
 
     @lazy

@@ -18,7 +18,7 @@ from oracles.formula.chains import Chain
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs
 from oracles.formula.exact.contraction import contracted, is_contraction
-from oracles.formula.exact.whole import whole
+from oracles.formula.exact.counts import whole
 from oracles.formula.node import CONTRACTIONS, TOLD
 from oracles.formula.trace import Kind, Node
 from oracles.lazy import lazy
@@ -31,7 +31,7 @@ _CERTAIN = 1.0 + 2.0**-20
 many more bits."""
 
 _MINUS, _FREE, _PLUS = np.int8(-1), np.int8(0), np.int8(1)
-"""A row may have millions of elements, of which each takes one byte here."""
+"""Elements handled at once: a row may have millions, and each takes one byte here."""
 
 
 class Signs:
@@ -104,7 +104,7 @@ class Signs:
         return first
 
     def _of_zero(self, node: Node, args: list[Flags]) -> Flags:
-        """The sign that the operation gives, as far as it follows from those of its arguments."""
+        """Return the sign of a zero as far as it follows from the signs of the arguments."""
         kind = node.kind
         if kind in ("multiply", "divide"):
             return args[0] * args[1]

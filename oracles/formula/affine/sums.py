@@ -37,7 +37,7 @@ class Sums:
     size: F64
     """The sums of the largest magnitudes."""
     far: tuple[F64, F64] | None
-    """The sums of magnitudes but infinite ones, and `LESS` times those of all; None: all are finite."""
+    """The sums of finite magnitudes, and `LESS` times the sums of all; None: all are finite."""
     parts: Mapping[Symbol, F64]
     """The sums of coefficients of symbols that all terms share."""
     radii: Mapping[Symbol, F64]
@@ -48,7 +48,7 @@ class Sums:
     low: F64
     """A number of the sign of the smallest term, or of zero; infinite or NaN where a term is."""
     high: F64
-    """The same of the largest term."""
+    """The largest term."""
     least: tuple[Mask, F64] | None
     """Whether no term is ever negative, and a lower bound of their sum where `is_floored`; None: some may be."""
     keeps: Mask
@@ -77,8 +77,7 @@ class Sums:
 
     @property
     def is_nan(self) -> Mask:
-        """Whether terms add up to NaN in any order. Partial sums of others may overflow to both sides, in float64 too,
-        and it is by chance which do."""
+        """Where terms add up to NaN in any order. Elsewhere partial sums may overflow to both sides by chance."""
         return np.isnan(self.low) | (np.isinf(self.low) & np.isinf(self.high))
 
 
@@ -88,7 +87,7 @@ def is_floored(here: SettledProblem, node: Node) -> bool:
 
 
 def sums_of(here: SettledProblem, node: Node, terms: Form, counts: Sequence[float | F64]) -> Sums:
-    """The sums of so many terms along each axis, one for each place or one for all."""
+    """Return the sums of `counts` terms along the axes, with one element for each place or one for all."""
     inputs, axes = here.inputs, here.inputs.axes(node)
     number = dict(zip(axes, counts, strict=True))
 
@@ -138,7 +137,7 @@ def sums_of_products(here: SettledProblem, node: Node, args: Sequence[Form]) -> 
 
 
 def _of_places(here: SettledProblem, node: Node, args: Sequence[Form], places: Places) -> Sums:
-    """The sums of the products at some places of the axes: at once, or those of the halves of the longest."""
+    """Return the sums of the products at some places of the axes, split in halves if there are too many at once."""
     axes, own = here.inputs.axes(node), dict[Symbol, Symbol]()
     a, b = (_at(arg, axes, places, own) for arg in args)
     lengths = [each.stop - each.start for each in places]

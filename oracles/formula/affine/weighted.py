@@ -32,7 +32,8 @@ from oracles.summation import rescalings
 _OWN = 1 / 16
 """Where float64's own error of a difference is larger, its exponential says nothing of the exact one."""
 _STEEPEST = 2.5
-"""Weights that are off by e^t, with |t| up to 1/16, move a mean by less than so many t of the range of its values."""
+"""If weights are off by e^t with |t| up to 1/16, their mean moves by less than this times t of the range of its
+values."""
 _ROUNDINGS = 8
 """A mean of shares has no more roundings than this, each by itself, beside those of its sums and exponentials: of the
 arguments of sums and of the quotient, of products, and of the quotient."""
@@ -43,7 +44,7 @@ _HALF = 0.5 + 2.0**-10
 
 
 def at_least(here: SettledProblem, node: Node, most: Node, forms: Mapping[Node, Form], found: Form) -> Form:
-    """The sum of exponentials, of which the largest is 1."""
+    """Return a lower bound of a sum of exponentials whose largest one is 1."""
     if not _is_loose(found).any():
         return found
     values, axes = forms[most.args[0]], here.inputs.axes(node)
@@ -57,7 +58,7 @@ def at_least(here: SettledProblem, node: Node, most: Node, forms: Mapping[Node, 
 
 
 def _vanishing(here: SettledProblem, node: Node) -> float:
-    """What is lost at most of an exponential that underflows, and of the sum of it."""
+    """Return the most that an exponential, and the sum of them, lose by underflow."""
     exponential = node.args[0].args[0] if node.args[0].kind == "point" else node.args[0]
     formats = [here.dtype(node)] + ([here.dtype(exponential)] if node.kind != "online" else [])
     return max(each.tiny if here.contract.flushes_results else 2 * each.eta for each in formats)
@@ -162,8 +163,8 @@ def _is_one(here: SettledProblem, summed: Sequence[Node]) -> bool:
 
 
 def _between(found: Form, sure: Mask, low: F64, high: F64, first: F64, wild: Mask | None) -> Form:
-    """The form of what lies between two ends where that is sure. Its half-width is not less than what errors come to
-    to first order."""
+    """Return the form of a value that certainly lies between two ends. Its half-width is at least the first-order
+    error."""
     away = np.maximum(np.maximum(high - found.centre, found.centre - low), 0.0) + first
     less = sure & ~(away >= found.spread)
     rest = np.zeros((1,) * less.ndim) if found.rest is None else found.rest

@@ -74,7 +74,7 @@ def along(operation: Callable[[Values, int], Values], values: Values, axes: Axes
 
 
 def summed_products(self: Arithmetic, a: Values, b: Values, axes: Axes) -> Values:
-    """The sum of a * b along axes, of which not all products are formed at once."""
+    """Return the sum of a * b along axes, without forming all products at once."""
     if not is_contraction(a.shape, b.shape, axes):
         return along(self.total, self.operate("multiply", a, b), axes)
     found = None
@@ -131,8 +131,8 @@ class Precise:
 
     def __init__(self) -> None:
         self.vanished = False
-        """Whether a sum, a difference or a function became zero though what it is of is none: at more bits it may be
-        something."""
+        """Whether a sum, a difference or a function became zero though its arguments are not: with more bits it may be
+        nonzero."""
 
     def lift(self, values: F64) -> NDArray[Any]:
         return _each(mpmath.mpf)(values)
@@ -191,7 +191,7 @@ class Precise:
 
 
 class Double:
-    """Double-double, for kernels in float64. What is infinite or NaN is so in float64 too."""
+    """Double-double arithmetic, for kernels in float64. Infinities and NaN are those of float64."""
 
     def lift(self, values: F64) -> DoubleDouble:
         return DoubleDouble(values)
@@ -242,7 +242,7 @@ _OPERATORS: Mapping[Kind, Callable[[Any, Any], Any]] = {
 
 
 def within(index: NDArray[Any], count: int) -> Mask:
-    """Where an index is one of so many places."""
+    """Return where an index is one of `count` places."""
     places = index.astype(np.float64)
     found: Mask = (places >= 0) & (places < count) & (places == np.floor(places))
     return found
@@ -269,7 +269,7 @@ def took(table: NDArray[Any], index: NDArray[Any], axis: int, outside: NDArray[A
 
 
 def _took_apart(table: NDArray[Any], places: NDArray[Any], axis: int, own: Sequence[int]) -> NDArray[Any]:
-    """The same for an index that has dimensions of its own, all that is taken for one place at once."""
+    """Return the elements taken by an index with dimensions of its own, one index place at a time."""
     kept = [at for at in range(table.ndim) if at != axis and at not in own]
     flat = table.transpose(*kept, axis, *(at for at in own if at != axis))
     flat = flat.reshape([*(table.shape[at] for at in kept), table.shape[axis]])

@@ -20,17 +20,16 @@ from numpy.typing import NDArray
 from oracles.doubledouble import F64
 from oracles.elementary.functions import function
 from oracles.formula.exact.arithmetic import Arithmetic, Precise, Values, along, within
-from oracles.formula.exact.contraction import Axes, Places, spans
+from oracles.formula.exact.contraction import Axes, Places, part, spans
 from oracles.formula.exact.lengths import Extents, Lengths
 from oracles.formula.exact.ranking import placed, ranked
-from oracles.formula.exact.recurrences import at_place, recurred
 from oracles.formula.made import completed
 from oracles.formula.node import CONTRACTIONS, LAST
 from oracles.formula.trace import FormulaError, Node, Trace, ordered
 from oracles.lazy import lazy
 
 Fixed = frozenset[tuple[str, int]]
-"""Dimensions of which one place alone is looked at."""
+"""Dimensions that are evaluated at a single place."""
 Replaced = Mapping[tuple[Node, int | None], F64]
 """What takes the place of the argument that a node has at some place, or (None) of the node's own value; NaN: nothing
 does."""
@@ -40,9 +39,9 @@ _REMEMBERED = 1 << 16
 """The number of values of the precise tier that are kept for other elements of the same problem."""
 _WHOLE: Fixed = frozenset()
 _WINDOW = 16
-"""Where an index takes no more places from a table, the others are not calculated."""
+"""If an index takes at most this many places of a table, only these are calculated."""
 _AT_ONCE = 16
-"""All elements take so many times less in one array than each by itself, in which the calls of NumPy count."""
+"""In one array all elements take this many times less time than one by one, where calls of NumPy dominate."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ class Inputs:
         return tuple(map(self.trace.dims.index, node.over))
 
     def number(self, node: Node) -> int:
-        """The number of places along them, of what is filled up the largest."""
+        """Return the number of places along dimensions; for joined problems, that of the longest."""
         return math.prod(self.extents[dim] for dim in node.over)
 
     def count(self, axes: Axes) -> int | F64:
@@ -109,7 +108,7 @@ class Inputs:
         return self.lengths is not None and any(self.lengths.is_filled(self.trace.dims[axis]) for axis in axes)
 
     def spans(self, shape: tuple[int, ...], axes: Axes) -> Sequence[Places]:
-        """Parts along axes for an array of this shape, of which each has not too many elements at once."""
+        """Yield slices along axes that split an array of this shape into parts of not too many elements."""
         return [(slice(None),) * len(axes)] if self.is_filled(axes) else spans(shape, axes)
 
     def leaf(self, node: Node, fixed: Fixed = frozenset()) -> F64:
@@ -253,7 +252,7 @@ def elements(
         return step(node, args, arithmetic, inputs)
 
     def taken(node: Node, fixed: Fixed) -> Values:
-        """What is taken of a table, of which nothing else is calculated: a window of a row, say."""
+        """Return the elements taken from a table, without calculating the rest: a window of a row, say."""
         table, index, *outside = node.args
         (axis,), (dim,) = inputs.axes(node), node.over
         at = other(node, 1, fixed, partial(value, index, fixed))
@@ -325,3 +324,21 @@ class Exact:
             steps = (each.dims.union(*(arg.dims for arg in each.args)) for each in ordered([node]))
             self._most[node] = max(math.prod(self.inputs.extents[dim] for dim in dims) for dims in steps)
         return self._most[node]
+
+
+def recurred(arithmetic: Arithmetic, args: Sequence[Values], axis: int, count: int) -> Values:
+    """Return h at all places along an axis, of a, b and what h is before the first."""
+    a, b, h = args
+    found = list[Any]()
+    for place in range(count):
+        each, more = (at_place(values, axis, place) for values in (a, b))
+        h = arithmetic.operate("add", arithmetic.operate("multiply", each, h), more)
+        found.append(h)
+    if not found:  # no element, along axes as long as what they are made of
+        return at_place(arithmetic.operate("add", arithmetic.operate("multiply", a, h), b), axis, slice(0, 0))
+    return arithmetic.joined(found, axis)
+
+
+def at_place(values: Any, axis: int, place: int | slice) -> Any:
+    """Return one place along an axis, or a slice; all of it if there is one element."""
+    return part(values, (axis,), (place if isinstance(place, slice) else slice(place, place + 1),))

@@ -32,8 +32,8 @@ more work for 20 ms: of 40 ms of CPU for 128 x 1024 x 128 the product takes 1.""
 
 
 def is_contraction(a: Shape, b: Shape, axes: Axes) -> bool:
-    """Whether arrays of these shapes have so many products, more than elements or sums of them along axes, that they
-    are not all to be formed."""
+    """Return whether arrays of these shapes have too many products, compared with elements and sums, to form all of
+    them."""
     size = math.prod(map(max, a, b))  # a tenth of the time of `np.broadcast_shapes`
     return size > AT_ONCE and size > max(math.prod(a), math.prod(b)) and any(max(a[at], b[at]) > 1 for at in axes)
 
@@ -66,14 +66,14 @@ def extremes(values: F64) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Matrices:
-    """Two arrays as stacks of matrices, rows of which are multiplied with each other."""
+    """Two arrays as stacks of matrices whose rows are multiplied with each other."""
 
     left: F64
     """(stack, rows, length)"""
     right: F64
     """(stack, columns, length)"""
     axes: Sequence[int]
-    """Those of the arrays in the order in which they lie here, the multiplied ones last."""
+    """The axes of the arrays in the order of these matrices, the summed ones last."""
     over: Axes
     shape: Shape
     """The shape of an array of all products."""
@@ -118,7 +118,7 @@ class Matrices:
                     yield place, self.left[at, place[1], None, :] * self.right[at, None, place[2], :]
 
     def arranged(self, found: NDArray[Any]) -> NDArray[Any]:
-        """What has a value for each sum, (stack, rows, columns), with the axes of the arrays; those of the sum have one
+        """Return values for each sum, (stack, rows, columns), with the axes of the arrays; summed axes have one
         element."""
         sizes = [1 if at in self.over else self.shape[at] for at in self.axes]
         return found.reshape(sizes).transpose(np.argsort(self.axes))

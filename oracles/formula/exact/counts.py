@@ -1,23 +1,24 @@
-"""What a formula counts: places, extents and indices, and what is made of them. Kernels calculate it in integers."""
+"""What a formula has whole numbers for: what it counts, which kernels calculate in integers, and what outputs of
+integers may be, as no kernel rounds by chance to an integer."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from oracles.formula.node import COMPARED
+from oracles.formula.node import COMPARED, TOLD
 from oracles.formula.trace import Kind, Node, Trace, ordered
 
 _WHOLE: tuple[Kind, ...] = ("add", "subtract", "multiply", "negate", "where", "at_most", "less")
-"""What is made so of whole numbers is one; a quotient of two is one where it is an index or `floor` is taken of it: it
+"""These make whole numbers of whole numbers. A quotient counts where it is an index or the argument of `floor`: it
 differs from its neighbours by more than float64 rounds off."""
 _PARTS = 1024.0
 """Numbers such as 0.5, which stands between two places, are exact beside them."""
 
 
 def counted(trace: Trace, integers: Collection[str]) -> frozenset[Node]:
-    """The nodes that every kernel has alike, whole numbers or nearly: those made of places, and those of indices.
-    `integers` are the tensors of integers, whose quotients kernels may have as floats: what `floor` makes of these is
-    one of two numbers, and so is what is made of it, beside places too."""
+    """Return the nodes that every kernel calculates alike in integers, or nearly: those made of places and of indices.
+    `integers` are the tensors of integers. Kernels may form their quotients as floats, so that `floor` gives one of two
+    numbers there, and so does what is made of it."""
     whole, parts, placed, either = set[Node](), set[Node](), set[Node](), set[Node]()
     for node in trace.nodes:
         if not node.args:
@@ -38,3 +39,33 @@ def counted(trace: Trace, integers: Collection[str]) -> frozenset[Node]:
                 placed.add(node)
     indices = ordered(node.args[1] for node in trace.nodes if node.kind == "take")
     return frozenset(node for node in (*placed, *indices) if node.args and (node in whole or node in parts))
+
+
+_ALWAYS: tuple[Kind, ...] = ("position", "extent", *TOLD)
+_AS_ARGUMENTS: tuple[Kind, ...] = ("add", "subtract", "multiply", "negate", "sum", "dot", "max", "point")
+_CHOSEN: tuple[Kind, ...] = ("where",)
+_MADE = ("floor", "round", "sign")
+"""The functions whose values are whole numbers."""
+
+
+def whole(trace: Trace, integers: Collection[str]) -> frozenset[Node]:
+    """Return the nodes whose values are whole numbers, or infinite. `integers` are the tensors of integers."""
+    found = set[Node]()
+    for node in trace.nodes:
+        if _is_whole(node, found, integers):
+            found.add(node)
+    return frozenset(found)
+
+
+def _is_whole(node: Node, known: Collection[Node], integers: Collection[str]) -> bool:
+    if node.kind in _ALWAYS or node.operation in _MADE:
+        return True
+    if node.kind == "tensor":
+        return node.label in integers
+    if node.kind == "constant":
+        return node.value.is_integer() and not node.low
+    if node.kind == "take":
+        return all(arg in known for place, arg in enumerate(node.args) if place != 1)
+    among = node.args[:1] if node.kind == "ranked" else node.args[1:] if node.kind in _CHOSEN else node.args
+    passes = node.kind in (*_AS_ARGUMENTS, *_CHOSEN, "ranked") or node.operation == "abs"
+    return passes and all(arg in known for arg in among)

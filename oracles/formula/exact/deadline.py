@@ -1,4 +1,4 @@
-"""A deadline of what is calculated in mpmath: one element of a long sum may take minutes."""
+"""A deadline for calculations in mpmath: one element of a long sum may take minutes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class LateError(Exception):
     """The deadline has passed."""
 
 
-class _Clock:
-    """What is asked between two calls of mpmath."""
+class _Limit:
+    """A time limit that is checked between calls of mpmath."""
 
     def __init__(self, until: float, tell: Callable[[], None]) -> None:
         self._until, self._tell = until, tell
@@ -33,15 +33,15 @@ class _Clock:
             self._tell()
 
 
-_clock = _Clock(math.inf, lambda: None)
+_clock = _Limit(math.inf, lambda: None)
 
 
 @contextmanager
 def deadline(until: float, tell: Callable[[], None]) -> Iterator[None]:
-    """Raise LateError from what is calculated inside once that time has come, on the clock of time.process_time. Until
-    then `tell` is called once a second."""
+    """Raise LateError inside the block once that time has come, on the clock of time.process_time. Until then `tell` is
+    called once a second."""
     global _clock
-    before, _clock = _clock, _Clock(until, tell)
+    before, _clock = _clock, _Limit(until, tell)
     try:
         yield
     finally:

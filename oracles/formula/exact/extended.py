@@ -1,4 +1,4 @@
-"""The arithmetic of extended double-double: the exact centre of what leaves the range of float64 on the way."""
+"""The arithmetic of extended double-double: exact centres of values that leave the range of float64 on the way."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VANISHING: tuple[Kind, ...] = ("dot", "online", "online_dot", "welford_squares"
 
 
 class Extended:
-    """The arithmetic of these, see `oracles.formula.exact.arithmetic`."""
+    """The arithmetic of extended double-doubles, see `oracles.formula.exact.arithmetic`."""
 
     def lift(self, values: F64) -> ExtendedDouble:
         return ExtendedDouble.of(DoubleDouble(values))
@@ -85,8 +85,7 @@ def wide_values(inputs: Inputs, replaced: Replaced) -> Mapping[Node, Any]:
 
 
 def _leaves_range(node: Node, values: Mapping[Node, Any]) -> bool:
-    """Whether a value is beyond what double-double holds to its last bit. Some are said to be that are not: what is
-    infinite anyway, and zeros."""
+    """Return where a value may be beyond the range of double-double. Infinities and zeros are always included."""
     value = values[node]
     if not isinstance(value, DoubleDouble):
         return False

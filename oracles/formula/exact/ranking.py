@@ -26,7 +26,7 @@ def order_of(values: Values, axis: int, *, last: bool = False) -> Order:
 
 
 def _keys(values: Values) -> list[NDArray[Any]]:
-    """Arrays by which elements are in order, the last of which counts most."""
+    """Return sort keys for `np.lexsort`: the last one counts most."""
     if isinstance(values, ExtendedDouble):
         high = values.fraction.high
         size = np.sign(high) * np.where(np.isinf(high), 2.0**60, values.exponent + 2.0**30)
@@ -72,7 +72,7 @@ def _sorted(arithmetic: Arithmetic, table: Values, axis: int) -> Values:
 
 
 def _between(arithmetic: Arithmetic, table: Near, rank: Values, axis: int) -> Near:
-    """What is not known exactly: no rank has less than it would have if all were as small as they may be."""
+    """Return the bounds of an unknown element: no rank is below what it would be with all at their lower ends."""
     ends = [Near(table.value + side * table.error * (1 + 2.0**-20)) for side in (-1.0, 0.0, 1.0)]
     low, middle, high = (arithmetic.take(_sorted(arithmetic, each, axis), rank, axis).value for each in ends)
     error = np.maximum(high - middle, middle - low) + np.abs(middle) * 2.0**-52

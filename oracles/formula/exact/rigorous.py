@@ -16,11 +16,11 @@ from oracles.formula.exact.contraction import LARGE, SMALL, Axes, contracted, ex
 from oracles.formula.trace import Kind
 
 _U = 2.0**-53 * (1 + 2.0**-20)
-"""The relative error of one operation, and of what its bound is calculated with."""
+"""The relative error of one operation, also of those that calculate its bound."""
 _MANTISSA = (1 << 52) - 1
-"""The bits of a number that are none of a power of two."""
+"""The bits of a number that is no power of two."""
 _SMALL = 2.0**-960
-"""Errors of what is smaller may be subnormal, and off themselves."""
+"""Errors of smaller numbers may be subnormal, and inexact themselves."""
 _LOST = 2.0**-1072
 """What a product or quotient that underflows, and its error, are off by at most."""
 
@@ -55,7 +55,7 @@ class Near:
 
 
 class Rigorous:
-    """The arithmetic of these, see `oracles.formula.exact.arithmetic`."""
+    """The arithmetic of float64 with error bounds, see `oracles.formula.exact.arithmetic`."""
 
     def __init__(self) -> None:
         self._plain = Float64()
@@ -171,7 +171,7 @@ class Rigorous:
 
 
 def _are_ordinary(a: F64, b: F64) -> bool:
-    """Whether no product of these underflows, and no sum of so many overflows."""
+    """Return whether no product of these underflows, and no sum of `count` of them overflows."""
     (least, largest), (other_least, other_largest) = extremes(a), extremes(b)
     return least * other_least >= SMALL and largest * other_largest < LARGE
 
@@ -185,7 +185,7 @@ def _is_rounded(kind: Kind, a: F64, b: F64, found: F64) -> Mask:
 
 
 def _special(found: F64, size: F64, error: F64 | float, *args: Near) -> Near:
-    """A result: what is infinite or NaN because an argument is, is so exactly; of the others so nothing is known."""
+    """Return a result that is exact where an argument is infinite or NaN, and unknown where it became so."""
     largest = float(np.maximum.reduce(size, axis=None, initial=0.0))
     if largest < np.inf:
         return Near(found, error, largest)

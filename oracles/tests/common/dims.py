@@ -8,12 +8,12 @@ import numpy as np
 
 from oracles.formula.contract import Contract
 from oracles.formula.made import grown
-from oracles.formula.simulated.simulation import simulate
 from oracles.formula.trace import Node, Outputs, dot, exp, greatest, point, position, take, total, where
 from oracles.op import Op
 from oracles.operand import OUTER, Operand, Parameter
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
+from oracles.simulated.simulation import simulate
 from oracles.summation import Any as AnyOrder
 from oracles.summation import Lanes, Tiles
 from oracles.truth import Truth

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from oracles.dtypes import form
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Inputs
-from oracles.formula.simulated.simulation import Order, Simulated
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Node, Outputs, erf, exp, greatest, point, total
 from oracles.op import Op
 from oracles.operand import Operand, Parameter
 from oracles.ops import OPS, register
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
+from oracles.simulated.simulation import Order, Simulated
 from oracles.tests.common.formulas import HARD
 from oracles.tests.common.ops import LAYER_NORM, LAYER_NORM_BACKWARD
+from oracles.tiers.problem import FormulaProblem
 from oracles.truth import OutputCheck, Truth
 
 X = Operand("x", "... n")

@@ -13,9 +13,6 @@ from oracles.dtypes import form
 from oracles.enclosure import Enclosure
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Inputs
-from oracles.formula.tiers.conformance import Conformance
-from oracles.formula.tiers.problem import FormulaProblem
-from oracles.formula.tiers.union import Union
 from oracles.formula.trace import Formula, trace
 from oracles.op import Op
 from oracles.operand import OUTER
@@ -23,6 +20,9 @@ from oracles.problem import Problem
 from oracles.summation import Lanes, Pairwise, Sequential
 from oracles.tests.common.adversary import RECIPES, row, store
 from oracles.tests.common.formulas import HARD
+from oracles.tiers.conformance import Conformance
+from oracles.tiers.problem import FormulaProblem
+from oracles.tiers.union import Union
 
 ROWS = 4
 _FIELDS = ("centre", "below", "nan", "unjudged", "unsure", "zero", "zeros")

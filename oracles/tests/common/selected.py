@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from oracles.formula.selection import argmax, argmin, argsort, sort, topk
-from oracles.formula.trace import Node, Outputs, exp, greatest, position, take, total, where
+from oracles.formula.trace import (
+    Node,
+    Outputs,
+    argmax,
+    argmin,
+    argsort,
+    exp,
+    greatest,
+    position,
+    sort,
+    take,
+    topk,
+    total,
+    where,
+)
 from oracles.op import Op
 from oracles.operand import Operand
 

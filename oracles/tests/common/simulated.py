@@ -13,9 +13,9 @@ from oracles.formula.affine.budget import Budget
 from oracles.formula.affine.edges import ends
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Inputs
-from oracles.formula.simulated.simulation import ORDERS, Simulated
 from oracles.formula.trace import Trace
 from oracles.rounding import NAMES, round_to
+from oracles.simulated.simulation import ORDERS, Simulated
 from oracles.tests.common.formulas import problems
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from oracles.elementary.functions import records
 from oracles.formula.contract import Contract
-from oracles.formula.simulated.simulation import simulate
 from oracles.problem import Problem
+from oracles.simulated.simulation import simulate
 from oracles.summation import NumericsError
 from oracles.tests.common.elementary import FUNCTIONS
 from oracles.tests.common.functions import OPS, problems

@@ -10,13 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 from oracles.formula.contract import Contract
-from oracles.formula.neighbours import neighbours
-from oracles.formula.simulated.simulation import simulate
 from oracles.formula.trace import Node, Outputs, dot, rsqrt, total, trace
+from oracles.neighbours import neighbours
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
+from oracles.simulated.simulation import simulate
 from oracles.summation import Any as AnyOrder
 from oracles.summation import Lanes, Sequential
 from oracles.tests.common.dims import problem

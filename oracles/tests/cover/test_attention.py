@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from oracles import Any as AnyOrder
 from oracles import Contract
-from oracles.formula.algorithm import traced
+from oracles.algorithm import traced
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate
-from oracles.formula.gradient import gradient
 from oracles.ops import OPS
 from oracles.ops.attention import ALGORITHMS
 from oracles.problem import Problem
+from oracles.tests.common.gradients import gradient
 from oracles.tests.common.judged import results, simulated
 
 Array = NDArray[Any]

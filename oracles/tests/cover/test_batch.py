@@ -10,12 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 from oracles import Contract, Lanes
-from oracles.formula.tiers.joined import Query, Received
 from oracles.precise import conforms
 from oracles.problem import Problem
 from oracles.tests.common.adversary import RECIPES, probes, store
 from oracles.tests.common.judged import simulated
 from oracles.tests.common.problems import CONTRACTS, contract_of, forward
+from oracles.tiers.joined import Query, Received
 from oracles.truth import OracleDisagreement, OutputCheck, Truth, settle
 
 Asking = tuple[Truth, list[Query]]
@@ -83,7 +83,7 @@ def test_what_a_problem_is_joined_with_makes_no_difference(monkeypatch: pytest.M
     together = [list(map(said, each)) for each in settle(problems)]
     assert together == [list(map(said, settle([each])[0])) for each in problems]
     assert together == [list(map(said, each)) for each in settle(problems[::-1])[::-1]]
-    monkeypatch.setattr("oracles.formula.tiers.joined.JOINED_ELEMENTS", 1)
+    monkeypatch.setattr("oracles.tiers.joined.JOINED_ELEMENTS", 1)
     assert together == [list(map(said, each)) for each in settle(problems)]
 
 

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from oracles.declared import OpError
 from oracles.formula.contract import Contract
 from oracles.formula.trace import Node, Outputs
 from oracles.op import Op
-from oracles.operand import Operand
+from oracles.operand import Operand, OpError
 from oracles.problem import Problem
 from oracles.truth import Truth
 

@@ -14,9 +14,9 @@ import pytest
 from oracles import Any, Blocks, Contract, Lanes, NumericsError, Pairwise, Sequential, Summation, Tiles, VectorLanes
 from oracles.budget import CONFIDENCE, RANDOM_LIMIT, sum_budget
 from oracles.dtypes import form
-from oracles.formula.simulated.orders import total
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
+from oracles.simulated.orders import total
 from oracles.tests.common.judged import kernel, results, returned
 from oracles.truth import Truth
 

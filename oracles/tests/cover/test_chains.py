@@ -10,11 +10,11 @@ import pytest
 from numpy.typing import NDArray
 
 from oracles.formula.contract import Contract
-from oracles.formula.simulated.simulation import simulate
 from oracles.formula.trace import Node, Outputs, avg, dot, exp, total, trace, where
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.problem import Problem
+from oracles.simulated.simulation import simulate
 from oracles.tests.common.dims import problem
 from oracles.tests.common.judged import known, results
 from oracles.tests.common.tiers import disagreements

@@ -10,17 +10,17 @@ import pytest
 
 from oracles import Any, Blocks, Contract, Lanes, Pairwise, Sequential, Steps, Summation, Tiles
 from oracles.dtypes import DtypeError, form
-from oracles.formula.simulated.simulation import ORDERS
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Node, Outputs
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.ops import OPS
 from oracles.problem import Problem, ProblemError
 from oracles.rounding import STORAGE, round_to
+from oracles.simulated.simulation import ORDERS
 from oracles.summation import NumericsError
 from oracles.tests.common.adversary import row, store
 from oracles.tests.common.judged import kernel, problem, results, returned, simulated
+from oracles.tiers.problem import FormulaProblem
 from oracles.truth import Truth
 
 EPS = 2.0**-17

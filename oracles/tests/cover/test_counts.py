@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from oracles.formula.contract import Contract
-from oracles.formula.simulated.simulation import simulate
 from oracles.formula.trace import Node, Outputs, dot, exp, extent, floor, greatest, position, take, total, where
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.problem import Problem
+from oracles.simulated.simulation import simulate
 from oracles.summation import Any
 from oracles.tests.common.judged import known
 from oracles.truth import Truth

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from oracles.declared import OpError
 from oracles.formula.contract import Contract
 from oracles.formula.trace import Node, Outputs, dot
 from oracles.op import Op
-from oracles.operand import Operand
+from oracles.operand import Operand, OpError
 from oracles.problem import Problem, ProblemError
 from oracles.summation import Any as AnyOrder
 from oracles.summation import Lanes, Sequential

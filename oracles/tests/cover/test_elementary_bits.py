@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from oracles.doubledouble import F64, DoubleDouble, Real, head
-from oracles.elementary import bits, elementwise, quadrants, tables
+from oracles.elementary import elementwise, tables
 from oracles.elementary.function import Elementary
 from oracles.elementary.functions import NAMES, function
 from oracles.tests.common.elementary import ARITHMETICS, Arithmetic, applied, arguments, called, every_function
@@ -42,8 +42,8 @@ def test_scaling_rounds_once_whatever_stands_beside() -> None:
     """Also where a result is subnormal: half of the way at a time would round twice."""
     number = np.arange(3000)
     x, exponent = np.ldexp(1 + (number * 7919 % 4096) * 2.0**-12 + 2.0**-52, number % 50 - 1022), -(number % 61)
-    alone = bits.scaled(x, exponent)
-    beside = bits.scaled(np.append(x, 1.0), np.append(exponent, -1060))
+    alone = elementwise.scaled(x, exponent)
+    beside = elementwise.scaled(np.append(x, 1.0), np.append(exponent, -1060))
     assert np.array_equal(alone, beside[:-1])
     assert alone.tolist() == [math.ldexp(*pair) for pair in zip(x.tolist(), exponent.tolist(), strict=True)]
 
@@ -145,9 +145,7 @@ def calculated(tree: ast.AST) -> Iterator[ast.AST]:
             yield from calculated(each)
 
 
-@pytest.mark.parametrize(
-    "module", [bits, elementwise, quadrants, tables, *FILES], ids=lambda module: module.__name__.rpartition(".")[2]
-)
+@pytest.mark.parametrize("module", [elementwise, tables, *FILES], ids=lambda module: module.__name__.rpartition(".")[2])
 def test_nothing_is_called_that_a_processor_has_its_own_of(module: object) -> None:
     tree = ast.parse(inspect.getsource(module))  # type: ignore[arg-type]
     used = {

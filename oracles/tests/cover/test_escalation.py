@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from oracles import Contract, Lanes, escalation
-from oracles.enclosure import Comparison
+from oracles.enclosure import OutputComparison
 from oracles.formula.exact import deadline
-from oracles.formula.tiers.elements import Elements
 from oracles.ops import OPS
 from oracles.precise import Bounds
 from oracles.problem import Problem
 from oracles.tests.common.formulas import HARD
 from oracles.tests.common.judged import problem, simulated
+from oracles.tiers.elements import Elements
 from oracles.truth import Truth
 
 
@@ -105,15 +105,15 @@ def test_one_element_that_takes_too_long_is_broken_off(monkeypatch: pytest.Monke
     truth = Truth(Problem("softmax", {}, {"x": x}, {"y": "f32"}))
     unsure = np.zeros(x.shape, bool)
     unsure[0, :2] = True
-    comparison = Comparison(np.zeros(x.shape, bool), unsure, np.zeros(x.shape))
+    comparison = OutputComparison(np.zeros(x.shape, bool), unsure, np.zeros(x.shape))
 
     def bounds(index: tuple[int, ...]) -> Bounds | None:
         return truth.bounds(Contract(), "y", index, False)
 
-    start = escalation.Step("softmax", "y", 0, 2)
+    start = escalation.PreciseProgress("softmax", "y", 0, 2)
     monkeypatch.setattr(escalation, "MOST_S", 0.1)
     monkeypatch.setattr(deadline, "_TELL_S", 0.0)
-    steps = list[escalation.Step]()
+    steps = list[escalation.PreciseProgress]()
     monkeypatch.setattr(escalation, "watch", steps.append)
     assert escalation.settled(comparison, x.astype(np.float64), bounds, start)[2:] == (0, 2)
     assert len(steps) > 2, "told of meanwhile"

@@ -10,13 +10,13 @@ import pytest
 
 from oracles.formula.contract import COLLECTED, EXPANDED, LERP, STEPS, Contract
 from oracles.formula.expansion import expanded
-from oracles.formula.neighbours import neighbours
-from oracles.formula.simulated.simulation import simulate
 from oracles.formula.trace import Node, Outputs, exp, extent, trace
+from oracles.neighbours import neighbours
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.ops import OPS
 from oracles.problem import Problem
+from oracles.simulated.simulation import simulate
 from oracles.tests.common.dims import problem
 from oracles.tests.common.judged import known
 from oracles.tests.common.tiers import disagreements

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from oracles.formula.algorithm import traced
+from oracles.algorithm import traced
 from oracles.formula.trace import FormulaError, Node, avg, dot, ordered
 from oracles.op import Op
 from oracles.operand import Operand
@@ -87,7 +87,7 @@ def test_where_extents_are_long_and_fixed_float64_tells_them_apart() -> None:
 
 def test_where_a_step_has_many_terms_float64_tells_them_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """A product of small matrices has them: mpmath would take seconds."""
-    monkeypatch.setattr("oracles.formula.algorithm._differing", lambda *_: pytest.fail("in mpmath"))
+    monkeypatch.setattr("oracles.algorithm._differing", lambda *_: pytest.fail("in mpmath"))
 
     def scaled(a: Node, b: Node) -> dict[str, Node]:
         y = 2.0 * dot(a, b, "k")

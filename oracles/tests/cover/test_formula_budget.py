@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from oracles.algorithm import traced as op_traced
 from oracles.dtypes import form
 from oracles.formula.affine import reductions
 from oracles.formula.affine.budget import Budget
-from oracles.formula.algorithm import traced as op_traced
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Inputs
-from oracles.formula.simulated.simulation import Simulated
 from oracles.formula.trace import Node, Outputs, avg, rsqrt, total, trace, where
+from oracles.simulated.simulation import Simulated
 from oracles.summation import Lanes, NumericsError, Pairwise, Sequential, Summation, Tiles, VectorLanes
 from oracles.tests.common.formulas import EPS, FORMULAS, HARD, traced
 from oracles.tests.common.ops import LAYER_NORM, SOFTMAX

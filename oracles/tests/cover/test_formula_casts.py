@@ -7,9 +7,9 @@ import pytest
 
 from oracles.dtypes import form
 from oracles.formula.contract import Contract
-from oracles.formula.simulated.simulation import simulate
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
+from oracles.simulated.simulation import simulate
 from oracles.tests.common.dims import TURN
 from oracles.tests.common.integers import GATHERED
 from oracles.tests.common.judged import known

@@ -10,16 +10,15 @@ import mpmath
 import numpy as np
 import pytest
 
-from oracles.declared import OpError
-from oracles.formula.check import check
+from oracles.check import check
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Double, Float64, Precise
 from oracles.formula.exact.centre import Inputs, evaluate
-from oracles.formula.simulated.simulation import simulate
 from oracles.formula.trace import FormulaError, Node, Outputs, exp, greatest, position, take, total, trace, where
 from oracles.op import Op
-from oracles.operand import Operand
+from oracles.operand import Operand, OpError
 from oracles.problem import Problem
+from oracles.simulated.simulation import simulate
 from oracles.tests.common.judged import known
 from oracles.tests.common.tiers import disagreements
 from oracles.truth import Truth

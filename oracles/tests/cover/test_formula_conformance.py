@@ -6,20 +6,20 @@ import mpmath
 import numpy as np
 import pytest
 
+from oracles.algorithm import traced as op_traced
 from oracles.doubledouble import DoubleDouble
 from oracles.dtypes import form
 from oracles.enclosure import compare, passes
-from oracles.formula.algorithm import traced as op_traced
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Exact, Inputs
-from oracles.formula.simulated.simulation import ORDERS, Simulated
-from oracles.formula.tiers.conformance import Conformance
 from oracles.formula.trace import FormulaError, Node, Outputs, dot, exp, greatest, log, total, trace
 from oracles.precise import conforms, stable
 from oracles.rounding import round_to
+from oracles.simulated.simulation import ORDERS, Simulated
 from oracles.summation import Tiles
 from oracles.tests.common.formulas import EPS, FORMULAS, problems, traced
 from oracles.tests.common.ops import LAYER_NORM, SOFTMAX
+from oracles.tiers.conformance import Conformance
 
 ORDERED = Contract("f32", sums={"n": Tiles(8), "k": Tiles(8), "j": Tiles(4), "d": Tiles(4)})
 

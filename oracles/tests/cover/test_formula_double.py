@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.formula.contract import Contract
-from oracles.formula.simulated.simulation import simulate
 from oracles.formula.trace import Node, Outputs, total
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.ops import OPS
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
+from oracles.simulated.simulation import simulate
 from oracles.summation import Lanes
 from oracles.tests.common.judged import X, known, problem, results, simulated
 from oracles.truth import Truth

@@ -18,10 +18,10 @@ from oracles.formula.contract import Contract
 from oracles.formula.exact import extended
 from oracles.formula.exact.arithmetic import Double, Precise
 from oracles.formula.exact.extended import Extended
-from oracles.formula.simulated.simulation import simulate
 from oracles.formula.trace import Kind
 from oracles.ops import OPS
 from oracles.problem import Problem
+from oracles.simulated.simulation import simulate
 from oracles.tests.common.elementary import FUNCTIONS, every_function
 from oracles.truth import OracleDisagreement, Truth
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from oracles.elementary.functions import function, records
 from oracles.formula.affine.budget import Budget
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate
-from oracles.formula.gradient import gradient
 from oracles.formula.trace import (
     FormulaError,
     Node,
@@ -25,6 +21,7 @@ from oracles.formula.trace import (
     welford_squares,
 )
 from oracles.tests.common.formulas import EPS, traced
+from oracles.tests.common.gradients import SLOPES, gradient
 from oracles.tests.common.simulated import allowed, of_shape
 
 _BY = {
@@ -45,8 +42,7 @@ def test_every_gradient_is_what_differences_say(name: str) -> None:
 
 
 def test_a_wrong_slope_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = replace(function("tanh"), gradient=lambda x, y, g: g * (1.0 - y * y * (1 + 2.0**-40)))
-    monkeypatch.setitem(records(), "tanh", wrong)
+    monkeypatch.setitem(SLOPES, "tanh", lambda y, g: g * (1.0 - y * y * (1 + 2.0**-40)))
     with pytest.raises(FormulaError, match="not what differences of it are"):
         gradient(traced("gelu_tanh"), "y", ["x"])
 

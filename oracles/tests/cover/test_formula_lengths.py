@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from oracles import Contract, Lanes
 from oracles.formula.exact.lengths import Extents, Lengths, rows_of
-from oracles.formula.tiers import joined
-from oracles.formula.tiers.joined import Answer, Asked, Received
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.ops import OPS
 from oracles.problem import Problem
 from oracles.tests.common.dims import GEMM
 from oracles.tests.common.judged import simulated
+from oracles.tiers import joined
+from oracles.tiers.joined import Answer, Asked, Received
+from oracles.tiers.problem import FormulaProblem
 
 NAMES = ("rms_norm", "layer_norm", "softmax", "log_softmax", "softmax_backward", "log_softmax_backward")
 DEPENDENT = ("rms_norm_backward", "fused_add_rms_norm_backward", "layer_norm_backward")

@@ -7,13 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from oracles.declared import OpError
-from oracles.formula.algorithm import is_addend
-from oracles.formula.check import check
+from oracles.algorithm import is_addend
+from oracles.check import check
 from oracles.formula.contract import Contract
 from oracles.formula.trace import Node, Outputs, extent, position, take
 from oracles.op import Op
-from oracles.operand import Operand
+from oracles.operand import Operand, OpError
 from oracles.problem import Problem
 from oracles.tests.common.judged import known
 from oracles.truth import Truth

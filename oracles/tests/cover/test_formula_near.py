@@ -20,11 +20,11 @@ from oracles.formula.exact import rigorous
 from oracles.formula.exact.arithmetic import Precise
 from oracles.formula.exact.centre import elements
 from oracles.formula.exact.rigorous import Near, Rigorous
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Kind
 from oracles.ops import OPS
 from oracles.tests.common.elementary import FUNCTIONS, every_function
 from oracles.tests.common.judged import problem
+from oracles.tiers.problem import FormulaProblem
 
 COUNT = 60
 PAIRS: tuple[Kind, ...] = ("add", "subtract", "multiply", "divide")

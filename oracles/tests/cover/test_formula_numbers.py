@@ -6,11 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from oracles.formula.algorithm import traced
+from oracles.algorithm import traced
 from oracles.formula.contract import Contract
 from oracles.formula.numbers import of_numbers
-from oracles.formula.tiers import joined
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Node, Outputs, greatest, where
 from oracles.op import Op
 from oracles.operand import Operand
@@ -18,6 +16,8 @@ from oracles.ops import OPS
 from oracles.problem import Problem
 from oracles.tests.common.judged import X
 from oracles.tests.common.tiers import disagreements
+from oracles.tiers import joined
+from oracles.tiers.problem import FormulaProblem
 from oracles.truth import Truth
 
 INF = float("inf")

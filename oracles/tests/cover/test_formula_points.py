@@ -20,15 +20,15 @@ from oracles.formula.affine.budget import Budget
 from oracles.formula.affine.narrowing import Narrowed, Spread, narrowed
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Inputs
-from oracles.formula.simulated.simulation import Simulated
-from oracles.formula.tiers.conformance import Conformance
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import point, total, trace
 from oracles.problem import Problem
 from oracles.rounding import STORAGE, round_precise, round_to
+from oracles.simulated.simulation import Simulated
 from oracles.summation import Lanes, NumericsError
 from oracles.tests.common.judged import kernel, known, returned
 from oracles.tests.common.points import ADDED, CONTRACTS, LLAMA, SCALED, problem
+from oracles.tiers.conformance import Conformance
+from oracles.tiers.problem import FormulaProblem
 from oracles.truth import Truth, settle
 
 

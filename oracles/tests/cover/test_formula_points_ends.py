@@ -13,14 +13,14 @@ from oracles.formula.affine.budget import Budget
 from oracles.formula.affine.errors import either
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Inputs
-from oracles.formula.tiers.conformance import Conformance
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Node, Outputs, point, total, trace
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
 from oracles.summation import Sequential
 from oracles.tests.common.judged import kernel, known, returned
 from oracles.tests.common.points import ADDED, SCALED, problem
+from oracles.tiers.conformance import Conformance
+from oracles.tiers.problem import FormulaProblem
 from oracles.truth import Truth
 
 

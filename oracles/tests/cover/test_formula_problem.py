@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from oracles.breakdown import Breakdown
 from oracles.formula.contract import Contract
-from oracles.formula.simulated.simulation import ORDERS
 from oracles.op import Op
 from oracles.problem import Problem, ProblemError
+from oracles.simulated.simulation import ORDERS
 from oracles.summation import Lanes, Summation, Tiles
 from oracles.tests.common.formulas import HARD
 from oracles.tests.common.judged import GELU, SOFTMAX, TOYS, judged, kernel, known, problem, returned

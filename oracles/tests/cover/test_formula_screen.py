@@ -14,8 +14,6 @@ from oracles.doubledouble import F64
 from oracles.enclosure import Enclosure, compare
 from oracles.formula.contract import Contract
 from oracles.formula.exact import rigorous
-from oracles.formula.tiers import centres, grouping, relative, screen
-from oracles.formula.tiers.joined import Received
 from oracles.formula.trace import Node, Outputs
 from oracles.op import Op
 from oracles.operand import Operand
@@ -27,6 +25,8 @@ from oracles.summation import Lanes, Pairwise
 from oracles.tests.common.adversary import probes
 from oracles.tests.common.formulas import HARD
 from oracles.tests.common.judged import kernel, known, problem, returned
+from oracles.tiers import centres, grouping, relative, screen
+from oracles.tiers.joined import Received
 from oracles.truth import OracleDisagreement, OutputCheck, Truth, settle
 
 RMS, ADD, SOFTMAX = OPS["rms_norm"], OPS["fused_add_rms_norm"], OPS["softmax"]

@@ -12,10 +12,10 @@ from oracles.enclosure import compare
 from oracles.formula.affine.budget import Budget
 from oracles.formula.affine.forms import Form
 from oracles.formula.contract import Contract
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.problem import Problem
 from oracles.summation import Lanes
 from oracles.tests.common.judged import kernel, returned
+from oracles.tiers.problem import FormulaProblem
 
 LANES = Contract(sums={"n": Lanes(16, 4, "scalar")})
 _ROWS, _N = 200, 1024

@@ -8,13 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from oracles.declared import OpError
 from oracles.dtypes import form
 from oracles.enclosure import compare
 from oracles.formula.contract import Contract
 from oracles.formula.trace import Node, Outputs, sqrt, tanh, total, where
 from oracles.op import Op
-from oracles.operand import Operand, Parameter
+from oracles.operand import Operand, OpError, Parameter
 from oracles.ops import OPS as KNOWN
 from oracles.precise import conforms
 from oracles.problem import Problem

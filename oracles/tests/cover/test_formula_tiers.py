@@ -13,15 +13,15 @@ from oracles.enclosure import Enclosure
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Exact
-from oracles.formula.exact.ragged import Places
-from oracles.formula.tiers import joined
-from oracles.formula.tiers.conformance import Conformance
-from oracles.formula.tiers.joined import Received
+from oracles.formula.exact.lengths import Places
 from oracles.summation import Lanes
 from oracles.tests.common.formulas import HARD
 from oracles.tests.common.judged import GELU, SOFTMAX, TOYS, kernel, known, problem, returned
 from oracles.tests.common.ops import LAYER_NORM, LAYER_NORM_BACKWARD
 from oracles.tests.common.tiers import formula_tiers_agree
+from oracles.tiers import joined
+from oracles.tiers.conformance import Conformance
+from oracles.tiers.joined import Received
 from oracles.truth import OracleDisagreement, Truth, settle
 
 CONTRACTS = (

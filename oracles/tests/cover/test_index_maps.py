@@ -9,20 +9,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from oracles.declared import OpError
+from oracles.check import check
 from oracles.doubledouble import DoubleDouble
-from oracles.formula.check import check
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Double, Float64, Precise
 from oracles.formula.exact.centre import Exact, Inputs, evaluate
 from oracles.formula.exact.extended import Extended
-from oracles.formula.gradient import gradient
 from oracles.formula.made import completed, short
 from oracles.formula.trace import FormulaError, Node, Outputs, Trace, extent, floor, position, take, total, trace, where
 from oracles.op import Op
-from oracles.operand import Operand
+from oracles.operand import Operand, OpError
 from oracles.problem import Problem
 from oracles.tests.common.dims import problem, unsound
+from oracles.tests.common.gradients import gradient
 from oracles.tests.common.judged import known
 from oracles.tests.common.maps import ALL, APART, MOVED, POOLED, SAME, STRIDED, by_loops
 from oracles.tests.common.tiers import disagreements

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from oracles.declared import OpError
-from oracles.formula.check import check
+from oracles.check import check
 from oracles.formula.contract import Contract
 from oracles.formula.trace import Node, Outputs, exp, floor, greatest, total, where
 from oracles.formula.trace import round as nearest
 from oracles.op import Op
-from oracles.operand import Operand
+from oracles.operand import Operand, OpError
 from oracles.problem import Problem
 from oracles.tests.common.dims import unsound
 from oracles.tests.common.judged import known

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from oracles.declared import OpError
 from oracles.formula.contract import Contract
 from oracles.formula.trace import Node, Outputs, floor, take, where
 from oracles.op import Op
-from oracles.operand import CODES, ENDS, FLAGS, LENGTHS, Operand
+from oracles.operand import CODES, ENDS, FLAGS, LENGTHS, Operand, OpError
 from oracles.problem import Problem
 from oracles.tests.common.integers import ALL, ENTROPY, GATHERED, KEPT, PADDED
 from oracles.tests.common.judged import known

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from oracles.dtypes import DtypeError, form
 from oracles.formula.contract import Contract
-from oracles.formula.neighbours import neighbours
-from oracles.formula.simulated.simulation import simulate
-from oracles.formula.tiers.problem import FormulaProblem
-from oracles.formula.tiers.terms import terms_of
 from oracles.formula.trace import Node, Outputs, avg, dot, exp, greatest, log, point, rsqrt, total
+from oracles.neighbours import neighbours
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.problem import Problem
 from oracles.rounding import STORAGE, round_to
+from oracles.simulated.simulation import simulate
 from oracles.tests.common.judged import known, results
 from oracles.tests.common.tiers import disagreements
+from oracles.tiers.problem import FormulaProblem
+from oracles.tiers.terms import terms_of
 from oracles.truth import Truth
 
 

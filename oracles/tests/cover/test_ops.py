@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Precise
 from oracles.formula.exact.centre import Inputs, evaluate
-from oracles.formula.gradient import gradient
 from oracles.formula.trace import Trace, trace
 from oracles.op import Op
 from oracles.ops import OPS as KNOWN
@@ -25,6 +24,7 @@ from oracles.ops.log_softmax_backward import OP as LOG_SOFTMAX_BACKWARD
 from oracles.ops.softmax import OP as SOFTMAX
 from oracles.ops.softmax_backward import OP as SOFTMAX_BACKWARD
 from oracles.problem import Problem
+from oracles.tests.common.gradients import gradient
 from oracles.truth import Truth
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -8,15 +8,15 @@ from ml_dtypes import bfloat16
 
 from oracles import Contract
 from oracles.enclosure import ALLOWED, REQUIRED
-from oracles.formula.simulated.simulation import Order
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Node, Outputs, exp, log
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
+from oracles.simulated.simulation import Order
 from oracles.tests.common.judged import X, kernel, known, results, returned, simulated
 from oracles.tests.common.tiers import disagreements
+from oracles.tiers.problem import FormulaProblem
 from oracles.truth import OutputCheck, Truth, settle
 
 

@@ -18,12 +18,12 @@ from oracles.formula.exact.arithmetic import Double, Float64, Precise
 from oracles.formula.exact.centre import Exact, Inputs, evaluate
 from oracles.formula.exact.extended import Extended
 from oracles.formula.exact.rigorous import Rigorous
-from oracles.formula.gradient import gradient
-from oracles.formula.simulated.simulation import ORDERS, Simulated
 from oracles.formula.trace import FormulaError, Node, Outputs, Trace, trace
 from oracles.problem import Problem
+from oracles.simulated.simulation import ORDERS, Simulated
 from oracles.summation import Any as AnyOrder
 from oracles.summation import Sequential, Summation
+from oracles.tests.common.gradients import gradient
 from oracles.tests.common.simulated import allowed
 from oracles.truth import Truth
 

@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 
 from oracles import Any as AnyOrder
 from oracles import Blocks, Contract, Pairwise, Sequential, Steps, Within
+from oracles.algorithm import traced
 from oracles.formula.affine.budget import Budget
-from oracles.formula.algorithm import traced
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate
-from oracles.formula.gradient import gradient
-from oracles.formula.simulated.simulation import ORDERS, Simulated
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import FormulaError, Node, exp, greatest, online_dot, trace
 from oracles.ops import OPS
 from oracles.problem import Problem
+from oracles.simulated.simulation import ORDERS, Simulated
+from oracles.tests.common.gradients import gradient
 from oracles.tests.common.judged import kernel, results, returned
 from oracles.tests.common.ops import SOFTMAX
 from oracles.tests.common.simulated import allowed
+from oracles.tiers.problem import FormulaProblem
 from oracles.truth import Truth
 
 Array = NDArray[Any]

@@ -9,21 +9,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from oracles.check import check
 from oracles.enclosure import compare
-from oracles.formula.check import check
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Double, Float64, Precise
 from oracles.formula.exact.centre import Exact, Inputs, evaluate
 from oracles.formula.exact.extended import Extended
 from oracles.formula.exact.rigorous import Rigorous
-from oracles.formula.gradient import gradient
-from oracles.formula.selection import Ties, argmax, sort, topk
-from oracles.formula.trace import FormulaError, Node, Outputs, Trace, position, take, trace
+from oracles.formula.trace import FormulaError, Node, Outputs, Ties, Trace, argmax, position, sort, take, topk, trace
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.precise import conforms
 from oracles.problem import Problem
 from oracles.tests.common.dims import problem, unsound
+from oracles.tests.common.gradients import gradient
 from oracles.tests.common.judged import known
 from oracles.tests.common.selected import ALL, BEST, CHOSEN, ORDERED, ROUTED, SQUARED
 from oracles.truth import Truth

@@ -11,7 +11,6 @@ import pytest
 
 from oracles.doubledouble import head
 from oracles.formula.contract import Contract
-from oracles.formula.gradient import gradient
 from oracles.formula.trace import (
     Along,
     FormulaError,
@@ -37,6 +36,7 @@ from oracles.problem import Problem
 from oracles.summation import Lanes, Sequential, Summation, Tiles
 from oracles.tests.common.contractions import at_once
 from oracles.tests.common.dims import problem, unsound
+from oracles.tests.common.gradients import gradient
 from oracles.tests.common.judged import known
 from oracles.tests.common.tiers import disagreements
 from oracles.truth import Truth, settle

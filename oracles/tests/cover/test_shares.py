@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from oracles.formula.contract import Contract
-from oracles.formula.simulated.simulation import simulate
 from oracles.formula.trace import Node, Outputs, dot, exp, exp2, greatest, online_total, point, total, trace, where
 from oracles.problem import Problem
+from oracles.simulated.simulation import simulate
 from oracles.truth import Truth
 
 _SHARP = {

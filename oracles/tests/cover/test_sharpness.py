@@ -15,9 +15,9 @@ import pytest
 from numpy.typing import NDArray
 
 from oracles import Contract, Lanes
-from oracles.formula.simulated.orders import total
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
+from oracles.simulated.orders import total
 from oracles.tests.common.adversary import store
 from oracles.tests.common.judged import simulated
 from oracles.truth import Truth

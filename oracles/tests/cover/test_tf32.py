@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from oracles.dtypes import CUTS, point_form
 from oracles.formula.contract import Contract
-from oracles.formula.neighbours import neighbours
-from oracles.formula.simulated.simulation import simulate
+from oracles.neighbours import neighbours
 from oracles.ops import OPS
 from oracles.problem import Problem
 from oracles.rounding import round_precise, round_to
+from oracles.simulated.simulation import simulate
 from oracles.summation import Any as AnyOrder
 from oracles.summation import Blocks, NumericsError, Sequential
 from oracles.tests.common.judged import results

@@ -10,7 +10,6 @@ import pytest
 
 from oracles import Contract, escalation
 from oracles.dtypes import form
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.precise import Bounds, stable
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
@@ -18,6 +17,7 @@ from oracles.tests.common.adversary import RECIPES
 from oracles.tests.common.judged import simulated
 from oracles.tests.common.problems import CONTRACTS
 from oracles.tests.common.tiers import BACKWARD, FORWARD, tiers_agree, tiers_agree_on_weights_that_are_not_finite
+from oracles.tiers.problem import FormulaProblem
 from oracles.truth import GaveUp, OracleDisagreement, Truth
 
 
@@ -82,7 +82,7 @@ def test_an_unstable_precise_tier_never_passes(monkeypatch: pytest.MonkeyPatch) 
         lambda *_, **__: {"y": replace(right, unsure=np.ones(y.shape, bool), inner=right.outer[::-1])},
     )
     monkeypatch.setattr(truth, "bounds", lambda *_, **__: None)
-    steps = list[escalation.Step]()
+    steps = list[escalation.PreciseProgress]()
     monkeypatch.setattr(escalation, "watch", steps.append)
     check = truth.check(Contract(), {"y": y})[0]
     assert (check.result, check.escalated, check.late) == ("gave_up", 8, 0)

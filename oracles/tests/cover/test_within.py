@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from oracles import Any as AnyOrder
 from oracles import Contract, NumericsError, Steps, Within
-from oracles.formula.simulated.simulation import simulate
 from oracles.problem import Problem
+from oracles.simulated.simulation import simulate
 from oracles.tests.common.elementary import FUNCTIONS
 from oracles.tests.common.functions import OPS, problems
 from oracles.tests.common.judged import known, results

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from oracles.formula.algorithm import traced
+from oracles.algorithm import traced
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from oracles.formula.simulated.simulation import simulate
+from oracles.simulated.simulation import simulate
 from oracles.tests.common.elementary import FUNCTIONS
 from oracles.tests.common.functions import CONTRACTS, OPS, problems
 from oracles.tests.common.judged import known, results

@@ -20,7 +20,7 @@ import oracles
 from fuzz.core.transport.python.foreign import maker, opened
 from fuzz.core.transport.python.launch import LaunchError
 from fuzz.core.transport.python.module import loaded
-from oracles.declared import AXIS
+from oracles.operand import AXIS
 
 Way = Callable[[Callable[[], Any]], Any]
 """It calls what it is given, and returns what that returned; or raises."""

@@ -29,7 +29,7 @@ from fuzz.extras import cuda
 from fuzz.extras.cuda import CudaBuild, functions, launching
 from fuzz.tasks.beginning.declared import PROTOTYPE
 from fuzz.tests.common.cuda_pack import BREAKS, cuda_kernel
-from oracles.formula.within import Within
+from oracles.formula.contract import Within
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 

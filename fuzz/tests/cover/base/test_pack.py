@@ -14,8 +14,8 @@ from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import NotRun
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.tests.conftest import CHECKOUT, GENERIC
-from oracles.declared import OpError
 from oracles.op import Op
+from oracles.operand import OpError
 from oracles.ops import OPS, register
 
 HEAD = """

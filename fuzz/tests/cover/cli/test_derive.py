@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from fuzz.references.derive import derive
 from fuzz.tests.conftest import Cli
 from oracles.formula.trace import trace
 from oracles.op import Op
-from oracles.reference.derive import derive
 
 _REFS = """
 import torch

@@ -10,8 +10,8 @@ import pytest
 from fuzz.tests.common.own_pack import WRONG, unknown_afterwards, write_pack
 from fuzz.tests.conftest import Cli
 from oracles.formula.contract import Contract
-from oracles.formula.tiers import elements
 from oracles.formula.trace import FormulaError
+from oracles.tiers import elements
 from oracles.truth import OracleDisagreement, Truth
 
 _WORDS = "--pack . --seed 1 --max-cases 40 -j 1 --no-shrink --target c-bent@native:gcc-O2,numpy-bent-numpy@cpu"

@@ -18,7 +18,7 @@ TABLES = {"layers": "fuzz", "core": "fuzz.core", "readings": "oracles.formula"}
 def _layers(inside: str = "fuzz") -> list[str]:
     """The folders of a package in which the linter orders any, the lowest first."""
     settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
-    folders = {path.parent.name for path in (CHECKOUT / inside.replace(".", "/")).glob("*/__init__.py")}
+    folders = {path.parent.name for path in (CHECKOUT / inside.replace(".", "/")).glob("*/__init__.py")} - {"tests"}
     contracts = settings["tool"]["importlinter"]["contracts"]
     layers = [
         each for contract in contracts for row in reversed(contract.get("layers", ())) for each in row.split(" | ")
@@ -29,7 +29,9 @@ def _layers(inside: str = "fuzz") -> list[str]:
     return ordered
 
 
-@pytest.mark.parametrize(("table", "inside"), list(TABLES.items()))
+@pytest.mark.parametrize(
+    ("table", "inside"), [("layers", "fuzz"), ("oracles", "oracles"), ("readings", "oracles.formula")]
+)
 def test_the_folders_of_the_map_are_those_that_the_linter_orders(table: str, inside: str) -> None:
     rows = MAP.partition(f"<!-- {table} -->")[2].partition(f"<!-- /{table} -->")[0]
     assert re.findall(r"^\| `(\w+)` \|", rows, re.MULTILINE) == _layers(inside)

@@ -19,8 +19,8 @@ from fuzz.core.adapters.isa import ISAS
 from fuzz.core.adapters.toolchain import Host
 from fuzz.tasks.demonstration import next_lines, planted_lines
 from fuzz.tests.conftest import CHECKOUT, Cli
+from oracles.algorithm import FORMULA
 from oracles.elementary.functions import NAMES
-from oracles.formula.algorithm import FORMULA
 from oracles.formula.contract import Contract
 from oracles.ops import OPS
 

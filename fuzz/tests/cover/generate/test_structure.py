@@ -13,12 +13,12 @@ from fuzz.core.judge.values import problem_of
 from fuzz.quality.subjects import simulated
 from oracles.enclosure import compare
 from oracles.formula.contract import Contract
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Node, Outputs, dot, total
 from oracles.op import Op
 from oracles.operand import CODES, Operand
 from oracles.summation import Lanes, Sequential
 from oracles.tests.common.judged import known
+from oracles.tiers.problem import FormulaProblem
 
 _K = 1024
 

@@ -23,7 +23,7 @@ print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
 _ABSENT = (
     "dask", "distributed", "sqlalchemy", "torch", "fuzz.extras", "fuzz.campaign.nightly",
-    "fuzz.findings.explainer", "fuzz.tasks.check.replay", "oracles.reference.derive", "oracles.reference.jaxprs",
+    "fuzz.findings.explainer", "fuzz.tasks.check.replay", "fuzz.references.derive", "fuzz.references.jaxprs",
     "fuzz.contracts", "fuzz.report.sarif",
 )  # fmt: skip
 _RECORDS = {"fuzz.explain", "fuzz.explain.explanation", "fuzz.explain.rule", "fuzz.explain.rule.rule"}

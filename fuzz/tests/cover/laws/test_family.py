@@ -23,8 +23,8 @@ from fuzz.core.laws.slices import sliced
 from fuzz.core.laws.symmetry import check_symmetries
 from fuzz.tests.common.examples import EACH_OP, each_op
 from fuzz.tests.common.family import family
+from oracles.check import check as check_formula
 from oracles.dtypes import ITEMSIZE
-from oracles.formula.check import check as check_formula
 from oracles.op import Op
 from oracles.ops import OPS
 

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from fuzz.core.laws.symmetry import check_symmetries
-from oracles.declared import OpError
 from oracles.elementary.function import Elementary
 from oracles.elementary.functions import members
 from oracles.formula.trace import Node, Outputs, elementary
 from oracles.op import Op
-from oracles.operand import Flip, Operand
+from oracles.operand import Flip, Operand, OpError
 
 FUNCTIONS = members()
 every_function = pytest.mark.parametrize("of", FUNCTIONS.values(), ids=FUNCTIONS)

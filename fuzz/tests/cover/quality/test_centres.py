@@ -11,7 +11,7 @@ from fuzz.tests.conftest import Cli
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Exact
 from oracles.ops import OPS
-from oracles.ranks import Window
+from oracles.ranks import RankWindow
 
 OFF = 1.0 + 2.0**-22
 
@@ -35,8 +35,8 @@ def test_an_exact_value_that_is_off_is_noticed(op: str, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("op", ["topk_softmax", "softmax_of_topk"])
 def test_a_place_that_is_off_is_noticed(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    holds = Window.holds
-    monkeypatch.setattr(Window, "holds", lambda self, ranks: holds(self, ranks + 1.0))
+    holds = RankWindow.holds
+    monkeypatch.setattr(RankWindow, "holds", lambda self, ranks: holds(self, ranks + 1.0))
     found = compared(OPS[op], 150, 1).wrong
     assert len([each for each in found if " expert[" in each]) > 10
 

@@ -15,12 +15,12 @@ from fuzz.tests.common.other_ops import write_other_ops
 from fuzz.tests.common.own_dims import write_dims_pack
 from fuzz.tests.common.own_pack import unknown_afterwards
 from oracles.formula.contract import Contract
-from oracles.formula.simulated.simulation import simulate
 from oracles.formula.trace import Node, Outputs, dot, rsqrt, total
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.ops import OPS, register
 from oracles.problem import Problem
+from oracles.simulated.simulation import simulate
 from oracles.summation import Sequential
 from oracles.truth import Truth
 

@@ -16,8 +16,8 @@ from fuzz.quality.oracle import escalations
 from fuzz.quality.subjects import simulated
 from fuzz.tests.conftest import Cli
 from oracles.enclosure import compare
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.ops import OPS
+from oracles.tiers.problem import FormulaProblem
 
 
 @pytest.mark.parametrize("op", ["layer_norm", "softmax", "logsumexp", "cumsum", "linear_recurrence"])

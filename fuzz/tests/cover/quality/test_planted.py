@@ -21,7 +21,7 @@ from fuzz.quality.planted.call import Array, Call
 from fuzz.quality.planted.kernels import FORMULAS, planted
 from fuzz.tests.common.planted_calls import call_of, fails
 from fuzz.tests.conftest import CHECKOUT
-from oracles.declared import AXIS
+from oracles.operand import AXIS
 from oracles.ops import OPS
 
 Fill = Callable[[Array], None]

@@ -19,13 +19,13 @@ from oracles.doubledouble import F64
 from oracles.enclosure import compare
 from oracles.formula.affine.budget import Budget
 from oracles.formula.affine.forms import Form
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Node, Outputs, take, total, where
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.ops import OPS
 from oracles.tests.common.dims import ATTEND, GEMM, PRODUCT, TURN
 from oracles.tests.common.judged import known
+from oracles.tiers.problem import FormulaProblem
 
 _N = 64
 _ROWS = 16

@@ -46,7 +46,7 @@ from fuzz.tests.common.told import NOTHING
 from fuzz.tests.cover.findings.test_codec import FULL
 from oracles import escalation
 from oracles.dtypes import ITEMSIZE, form
-from oracles.escalation import Step
+from oracles.escalation import PreciseProgress
 from oracles.formula.contract import Contract
 from oracles.problem import Problem
 from oracles.truth import Truth
@@ -245,7 +245,7 @@ def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(patience: fl
 def test_an_output_that_takes_the_oracle_long_is_told_of_in_a_log() -> None:
     """A process that searches beside this one is told of once, this one now and then."""
     shown = io.StringIO()
-    steps = [Step("softmax", "y", done, 5000, float(done)) for done in (1, 6, 7)]
+    steps = [PreciseProgress("softmax", "y", done, 5000, float(done)) for done in (1, 6, 7)]
     with Progress(Console(file=shown, width=200), Tally(), None, 50) as progress:
         for step in steps:
             waits = [RemoteWait("the oracle", None, step.seconds, 60.0, step.words, "y of softmax")]

@@ -29,10 +29,9 @@ from fuzz.core.transport.steps import taken
 from fuzz.tests.common.own_op import C_KERNEL, OP, PYTHON_KERNEL, RESULTS, cases, registered
 from fuzz.tests.common.planted import c_program, c_target
 from fuzz.tests.conftest import Cli
-from oracles.declared import OpError
 from oracles.dtypes import DTYPES, ITEMSIZE
 from oracles.op import Op
-from oracles.operand import Operand, Parameter
+from oracles.operand import Operand, OpError, Parameter
 from oracles.ops import OPS
 
 PACK = """

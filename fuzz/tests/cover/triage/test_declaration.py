@@ -17,7 +17,7 @@ from fuzz.explain.trial.trial import Trials
 from fuzz.report.words import contract_words
 from fuzz.tests.common.hunting import PACK, failures, mutant, target_of
 from oracles.formula.contract import Contract
-from oracles.formula.neighbours import declaration, neighbours, pairs
+from oracles.neighbours import declaration, neighbours, pairs
 from oracles.ops import OPS
 from oracles.summation import Lanes, Sequential
 

@@ -13,7 +13,7 @@ from fuzz.report.brief import brief_of
 from fuzz.report.words import contract_words
 from fuzz.tests.cover.findings.test_codec import FULL
 from oracles.formula.contract import Contract
-from oracles.formula.neighbours import Neighbour, neighbours
+from oracles.neighbours import Neighbour, neighbours
 from oracles.ops import OPS
 from oracles.summation import Lanes, Sequential
 

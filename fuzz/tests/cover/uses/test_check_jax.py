@@ -10,10 +10,10 @@ import pytest
 import torch
 
 import fuzz
+from fuzz.references.derive import derive
 from fuzz.tasks.check.function import of_jax, of_numpy
 from fuzz.tasks.check.reference import read
 from fuzz.tests.common.examples import first_cases
-from oracles.reference.derive import derive
 
 jnp = jax.numpy
 

@@ -14,8 +14,9 @@ import pytest
 import torch
 
 import fuzz
-from fuzz import Capabilities, Contract, Op
+from fuzz import Capabilities, Contract
 from fuzz.core.adapters.registry import expand
+from fuzz.references.derive import op_of
 from fuzz.report.events import EVENTS
 from fuzz.tasks.check.plan import GIVEN
 from fuzz.tasks.check.reference import read
@@ -84,7 +85,7 @@ def test_optional_tensors_that_were_never_tried_are_said(
 def test_what_takes_long_to_judge_is_told_of_while_a_check_goes_on(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, step = escalation.watch, escalation.Step("triple", "y", 3, 40, 9.0)
+    before, step = escalation.watch, escalation.PreciseProgress("triple", "y", 3, 40, 9.0)
     monkeypatch.setattr(GIVEN, "console", None)
     monkeypatch.setenv(EVENTS, "1")
 
@@ -249,7 +250,7 @@ def test_a_reference_in_place_of_an_op_is_refused_beside_one() -> None:
 
 def test_an_op_of_a_pack_is_made_of_a_reference() -> None:
     """With what no function says beside it."""
-    op = Op.from_reference(rms_norm, {"x": "... n", "w": "n"}, name="norm", aliases=(("y", "x"),))
+    op = op_of(rms_norm, {"x": "... n", "w": "n"}, name="norm", fields={"aliases": (("y", "x"),)})
     assert (op.name, op.aliases, op.formula.__module__) == ("norm", (("y", "x"),), rms_norm.__module__)
 
 

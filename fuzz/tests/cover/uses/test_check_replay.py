@@ -12,10 +12,10 @@ import torch
 
 import fuzz
 from fuzz.findings.tally import Decided, never_decided, note_open
+from fuzz.references.asked import Shown
 from fuzz.references.replay.cases import compared, judged_in
 from fuzz.references.replay.ranges import Came, Span, spans_of
-from oracles.reference.asked import Shown
-from oracles.reference.replay import Replayed, draws_at_random, replayed, ways_of
+from fuzz.references.rerun import Replayed, draws_at_random, replayed, ways_of
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 

@@ -22,8 +22,8 @@ from fuzz.core.generate.search import Search, batches
 from fuzz.core.judge.judge import EntryJudge
 from fuzz.core.laws.registry import Entry
 from fuzz.findings.tally import coarse
+from fuzz.references.derive import op_of
 from oracles.formula.contract import Contract
-from oracles.op import Op
 from oracles.ops import OPS, register
 from oracles.tests.common.whole import WHOLE
 
@@ -70,7 +70,7 @@ def _kernel(
     folder: Path, op: str, contract: Contract, way: str = "plain", dtypes: tuple[str, ...] = ("f64",)
 ) -> Kernel:
     if op not in OPS:
-        register(Op.from_reference(_halved_norm, {"x": "... n"}, name=op))
+        register(op_of(_halved_norm, {"x": "... n"}, name=op))
     (folder / "mine.py").write_text(f"{_HEAD}@{way}\ndef {op}{_BODIES[op]}\n")
     return PythonKernel("mine", op, folder / "mine.py", "numpy", contract, Capabilities(tuple(dtypes), empty=False))
 

@@ -13,11 +13,11 @@ import pytest
 import torch
 
 import fuzz
+from fuzz.references.derive import derive
 from fuzz.references.examples import square_in
 from fuzz.references.replay.cases import meant_of
 from fuzz.tasks.check.plan import GIVEN, Options
 from fuzz.tests.conftest import Cli
-from oracles.reference.derive import derive
 
 
 @pytest.fixture(autouse=True)

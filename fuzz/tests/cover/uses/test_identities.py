@@ -14,11 +14,11 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from fuzz.references.identities import WEAKER
 from fuzz.tasks.check.reference import read
 from fuzz.tests.common.identities import PAIRS, Pair
 from oracles.formula.contract import Contract
 from oracles.problem import Problem
-from oracles.reference.identities import WEAKER
 from oracles.truth import Truth
 
 

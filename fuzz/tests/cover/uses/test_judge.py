@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 
 from fuzz.core.adapters.pack import load
+from fuzz.references.dims import shapes_text
 from fuzz.tasks.judge.judging import _command
 from fuzz.tasks.judge.own import own_problem, shapes_of
 from fuzz.tasks.judge.replaying import _unless_changed
@@ -24,7 +25,6 @@ from fuzz.tasks.readers.solution import solution_of
 from fuzz.tasks.readers.source import ProblemError, executed
 from fuzz.tests.common.solutions import CHEATS, HONEST, judged
 from fuzz.tests.conftest import CHECKOUT, Cli
-from oracles.reference.dims import shapes_text
 
 PUBLISHED = CHECKOUT / "fuzz" / "docs" / "ruling.schema.json"
 

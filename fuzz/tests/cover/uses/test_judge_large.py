@@ -12,6 +12,7 @@ from rich.console import Console
 
 from fuzz.references.replay.cases import meant_of
 from fuzz.references.replay.oracle import op_of
+from fuzz.references.rerun import FINE, RUNS
 from fuzz.tasks.judge import judging, own
 from fuzz.tasks.judge.judging import read_problem
 from fuzz.tasks.judge.own import affordable, own_problem
@@ -19,7 +20,6 @@ from fuzz.tasks.judge.replay import Replay, menus_of
 from fuzz.tasks.judge.ruling import Asked
 from fuzz.tasks.readers.formats import problems_of
 from fuzz.tasks.readers.problem import UnreadProblemError
-from oracles.reference.replay import FINE, RUNS
 
 _MODEL = """
 import torch

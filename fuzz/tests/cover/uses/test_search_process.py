@@ -10,7 +10,7 @@ from fuzz.campaign.search.search_process import SearchProcess
 from fuzz.campaign.search.turn_runner import Report, Terms, TurnRunner
 from fuzz.campaign.search.wire import Waiting, answer
 from fuzz.core.execute.pool import WorkerPool
-from oracles.escalation import Step
+from oracles.escalation import PreciseProgress
 
 
 class _Knot:
@@ -46,7 +46,10 @@ def test_what_a_batch_leaves_is_freed_although_python_does_not_look() -> None:
 def test_an_output_that_takes_long_to_judge_is_told_of_once_a_second() -> None:
     here, there = Pipe()
     member = SearchProcess(here, [], Terms([]), WorkerPool([]))
-    for step in (Step("softmax", "y", 0, 5000, 0.5), *(Step("softmax", "y", 120, 5000, 12.0),) * 2):
+    for step in (
+        PreciseProgress("softmax", "y", 0, 5000, 0.5),
+        *(PreciseProgress("softmax", "y", 120, 5000, 12.0),) * 2,
+    ):
         member.judging(step)
     said = answer(there.recv_bytes())
     assert isinstance(said, Waiting)

@@ -13,10 +13,10 @@ from fuzz.cli.mcp import tolerance as asked_by_agents
 from fuzz.quality.subjects import simulated
 from fuzz.tests.conftest import Cli
 from oracles.dtypes import FORMATS
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.ops import OPS
 from oracles.rounding import round_to, stored_as
 from oracles.summation import Any
+from oracles.tiers.problem import FormulaProblem
 from oracles.truth import Truth
 
 _ROWS, _N = 4, 96

@@ -12,7 +12,7 @@ from fuzz.core.adapters.registry import expand
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.tasks.check.reference import lenient
-from oracles.formula.algorithm import traced
+from oracles.algorithm import traced
 from oracles.op import Op
 from oracles.ops import OPS
 

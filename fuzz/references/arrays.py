@@ -1,0 +1,246 @@
+"""References in NumPy: their arrays are those of torch's own NumPy, so that both kinds of references are read alike."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial, wraps
+from threading import get_ident
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from fuzz.references.dims import UnreadableError
+
+_OPERATORS = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "power": "pow", "greater": "gt",
+    "greater_equal": "ge", "less": "lt", "less_equal": "le", "equal": "eq", "not_equal": "ne",
+}  # fmt: skip
+"""What NumPy calls the operators of tensors and numbers."""
+_LIBRARIES = "torch", "jax", "numpy"
+_DEEP = 3
+"""Functions that a reference calls are looked at through so many others."""
+
+
+def as_tensors(reference: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a reference that takes and returns tensors: itself, or one in NumPy with its arrays in tensors' place."""
+    if library_of(reference) != "numpy" or not libraries_of(reference):
+        return reference
+
+    @wraps(reference)
+    def taken(*args: Any, **kwargs: Any) -> Any:
+        with _made_by_torch():
+            return _opened(reference(*map(_array, args), **{name: _array(each) for name, each in kwargs.items()}))
+
+    return taken
+
+
+class Array(NDArrayOperatorsMixin):
+    """An array whose elements are those of a tensor; NumPy's functions of it are what torch calculates for them."""
+
+    def __init__(self, own: Any) -> None:
+        self._own = own
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **given: Any) -> Any:
+        if method == "__call__":
+            return _called(ufunc.__name__, inputs, given)
+        if method == "reduce" and (name := {"add": "sum", "maximum": "max", "minimum": "min"}.get(ufunc.__name__)):
+            return _called(name, inputs, {"axis": 0, **given})
+        return NotImplemented
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _called(function.__name__, args, kwargs)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise UnreadableError("it becomes an array of NumPy's own: call NumPy as np.asarray(x), or x.astype")
+
+    def __bool__(self) -> bool:
+        raise UnreadableError("a value decides what it does: a formula has no branches")
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._own, name)
+        if name == "dtype":
+            return np.dtype(found.name)
+        return (lambda *args, **kwargs: _run(found, args, kwargs)) if callable(found) else _closed(found)
+
+    def __getitem__(self, at: Any) -> Any:
+        return _closed(self._own[_given(at)])
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        self._own[_given(at)] = _given(value)
+
+    def __len__(self) -> int:
+        return int(self._own.shape[0])
+
+
+def _called(name: str, args: Any, kwargs: Any) -> Any:
+    """What torch's function of that name returns."""
+    import torch
+    import torch._numpy as tnp
+
+    # Torch's NumPy rounds numbers to the dtype of the arrays, which are constants of the formula; torch does not.
+    if any(isinstance(each, (int, float, np.generic)) for each in args) and any(isinstance(a, Array) for a in args):
+        plain = {"maximum": _at_least, "minimum": _at_most, "where": torch.where, "clip": torch.clamp}
+        own = plain.get(name) or getattr(operator, _OPERATORS.get(name, ""), None)
+        if own is not None and not kwargs:
+            return Array(
+                tnp.asarray(own(*(each.tensor if isinstance(each, tnp.ndarray) else each for each in _given(args))))
+            )
+    found = getattr(tnp, name, None) or getattr(tnp.linalg, name, None)
+    if found is None:
+        raise UnreadableError(f"numpy.{name} has no formula")
+    return _run(found, args, kwargs)
+
+
+def _eye(n: int, m: int | None = None, k: int = 0, dtype: Any = float) -> Any:
+    return (np.arange(n)[:, None] + k == np.arange(n if m is None else m)).astype(dtype)
+
+
+def _identity(n: int, dtype: Any = float) -> Any:
+    return _eye(n, dtype=dtype)
+
+
+def _linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Any = float) -> Any:
+    place = np.arange(num, dtype=dtype)
+    step = (stop - start) / max(num - 1 if endpoint else num, 1)
+    found = np.where(place > 0, place * step, 0.0)  # of one place there is no step
+    return found + start if start else found
+
+
+def _made_by(name: str, *args: Any, **kwargs: Any) -> Any:
+    return _called(name, args, kwargs)
+
+
+def _copied(value: Any, dtype: Any = None, **given: Any) -> Any:
+    if isinstance(value, Array):
+        return value.copy() if dtype is None else value.astype(dtype)
+    return _ARRAY(value, dtype, **given)
+
+
+_ARRAY = np.array
+_MAKERS: Mapping[str, Callable[..., Any]] = {
+    **{name: partial(_made_by, name) for name in ("arange", "empty", "full", "ones", "tri", "zeros")},
+    "eye": _eye, "identity": _identity, "linspace": _linspace, "array": _copied, "asarray": _copied,
+    "ascontiguousarray": _copied,
+}  # fmt: skip
+"""Functions of NumPy that do not ask their arguments whose arrays they make: most are given numbers alone."""
+
+
+@contextmanager
+def _made_by_torch() -> Iterator[None]:
+    """Have what a reference makes of extents made by torch, which is told apart from what it has from elsewhere."""
+    with ExitStack() as patches:
+        for name, ours in _MAKERS.items():
+            patches.enter_context(patch.object(np, name, _or_ours(getattr(np, name), ours, get_ident())))
+        yield
+
+
+def _or_ours(plain: Callable[..., Any], ours: Callable[..., Any], thread: int) -> Callable[..., Any]:
+    """What is plain NumPy to other threads, and to libraries."""
+
+    @wraps(plain)
+    def made(*args: Any, **kwargs: Any) -> Any:
+        caller = str(sys._getframe(1).f_globals.get("__name__")).partition(".")[0]
+        return (plain if caller in _LIBRARIES or get_ident() != thread else ours)(*args, **kwargs)
+
+    return made
+
+
+def library_of(reference: Callable[..., Any]) -> str:
+    """Return what a reference calculates with: "torch", "jax", "numpy", or "" of what needs no library by name."""
+    used = {*_used(reference, _DEEP)}
+    if not used & {*_LIBRARIES}:  # it has methods of arrays alone: those of what its module imports
+        own = getattr(inspect.unwrap(reference), "__globals__", {}) if callable(reference) else {}
+        used = {_library(each) for each in own.values() if isinstance(each, ModuleType)}
+    return next((each for each in _LIBRARIES if each in used), "")
+
+
+def libraries_of(function: Callable[..., Any]) -> frozenset[str]:
+    """Return the libraries whose names a function looks up, or one that it calls."""
+    return frozenset(_used(function, _DEEP)) & {*_LIBRARIES}
+
+
+def _used(reference: Any, deep: int) -> Iterator[str]:
+    """The libraries of the names that a function looks up, and those that it calls."""
+    yield _library(reference)
+    inner = getattr(reference, "__wrapped__", None)  # of what jax.jit made, say
+    if inner is not None and deep:
+        yield from _used(inner, deep - 1)
+    code = getattr(reference, "__code__", None)
+    if code is None:
+        return
+    yield from (each.partition(".")[0] for each in code.co_names if each.startswith("jax."))  # imported inside
+    outer = inspect.getclosurevars(reference)
+    for each in (*outer.globals.values(), *outer.nonlocals.values()):
+        library = _library(each)
+        yield library
+        if deep and library not in ("numpy", "torch", "jax"):
+            yield from _used(each, deep - 1)
+
+
+def _library(value: Any) -> str:
+    module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or ""
+    found = "numpy" if isinstance(value, np.ufunc) else str(module).partition(".")[0]
+    return "jax" if found == "jaxlib" else found
+
+
+def _at_least(a: Any, b: Any) -> Any:
+    return a.clamp(min=b) if hasattr(a, "clamp") else b.clamp(min=a)
+
+
+def _at_most(a: Any, b: Any) -> Any:
+    return a.clamp(max=b) if hasattr(a, "clamp") else b.clamp(max=a)
+
+
+def _run(found: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    return _closed(found(*_given(args), **_given(kwargs)))
+
+
+def _given(value: Any) -> Any:
+    """An argument as torch's NumPy takes it."""
+    import torch._numpy as tnp
+
+    if isinstance(value, Array):
+        return value._own
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_given, value))
+    if isinstance(value, Mapping):
+        return {name: _given(each) for name, each in value.items() if each is not np._NoValue}
+    if isinstance(value, np.ndarray):
+        return tnp.asarray(value.tolist(), dtype=_given(value.dtype))
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        name = np.dtype(value).name
+        return getattr(tnp, "bool_" if name == "bool" else name)
+    return value
+
+
+def _closed(value: Any) -> Any:
+    import torch._numpy as tnp
+
+    if isinstance(value, tnp.ndarray):
+        return Array(value)
+    return type(value)(map(_closed, value)) if isinstance(value, (tuple, list)) else value
+
+
+def _array(value: Any) -> Any:
+    import torch
+    import torch._numpy as tnp
+
+    return Array(tnp.asarray(value)) if isinstance(value, torch.Tensor) else value
+
+
+def _opened(value: Any) -> Any:
+    """What was returned, as tensors."""
+    if isinstance(value, Array):
+        return value._own.tensor
+    if isinstance(value, Mapping):
+        return {name: _opened(each) for name, each in value.items()}
+    return type(value)(map(_opened, value)) if isinstance(value, (tuple, list)) else value

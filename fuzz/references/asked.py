@@ -1,0 +1,263 @@
+"""What is asked of a reference: its tensors, as far as they are said, and examples of them."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, pairwise, product
+from typing import Any
+
+from fuzz.references.arrays import as_tensors, library_of
+from fuzz.references.dims import MisnamedError, UnreadableError, UnsaidError, parsed
+from fuzz.references.relations import related
+from fuzz.references.text import identifier
+from oracles.formula.made import Counts
+from oracles.operand import OUTER
+
+Shapes = Mapping[str, Any] | str
+"""The dimensions of tensors as words, and the values of what is no tensor."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Which integers a tensor has among examples."""
+
+    low: int
+    high: int
+    are_places: bool
+    """Whether they may all be places along a dimension of some example."""
+
+
+Square = tuple[tuple[str, str], ...]
+"""Dimensions that are as long."""
+
+
+@dataclass(frozen=True)
+class AskedReference:
+    """A reference, and what is said of its arguments."""
+
+    reference: Callable[..., Any]
+    dims: Mapping[str, tuple[str, ...]]
+    """The dimensions of each tensor."""
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    """The dtypes of tensors, as far as they are known."""
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    """What other arguments are."""
+    fixed: Mapping[str, int] = field(default_factory=dict)
+    counts: Counts = field(default_factory=dict)
+    """How many places dimensions have that follow from others."""
+    values: Mapping[str, str] | str = "finite"
+    dtype: str = "float32"
+    """The dtype of floats."""
+
+    called: Mapping[str, str] = field(default_factory=dict)
+    """What the reference calls its tensors; "" of one that has no signature: they are given by their places."""
+    library: str = "torch"
+    """What it calculates with: "jax", or tensors of "torch", which arrays of NumPy are made of."""
+    shown: Mapping[str, Shown] = field(default_factory=dict)
+    """Tensors of integers that there are examples of."""
+    square: Square = ()
+
+    @property
+    def others(self) -> Mapping[str, Any]:
+        """All arguments that are no tensors."""
+        known = {**defaults_of(self.reference), **self.constants}
+        return {name: each for name, each in known.items() if name not in self.called.values()}
+
+    def call(self, /, **tensors: Any) -> Any:
+        """Call the reference."""
+        if not all(self.called.values()):
+            return self.reference(*(tensors[name] for name in self.dims), **self.constants)
+        return self.reference(**{self.called[name]: each for name, each in tensors.items()}, **self.constants)
+
+    @property
+    def left_out(self) -> str:
+        """What is said of parameters that may be tensors and are None in each call; "" where there are none."""
+        named = {*self.called.values(), *self.constants}
+        names = [name for name in optional_of(self.reference) if name not in named]
+        if not names:
+            return ""
+        own = [dim for dims in self.dims.values() for dim in dims[-1:] if dim not in (OUTER, *self.counts)]
+        such = f"{names[0]}={(own or ['n'])[0]}"
+        how = f"to have one tried, check again with its dimensions in shapes, such as '{such}'"
+        return f"left out: {', '.join(names)} other than None; {how}"
+
+    @property
+    def name(self) -> str:
+        """What the reference is called."""
+        return name_of(self.reference)
+
+
+def defaults_of(reference: Callable[..., Any]) -> Mapping[str, Any]:
+    """Return the parameters of a function that have a default, with that."""
+    if not _has_signature(reference):
+        return {}
+    parameters = _parameters_of(reference).values()
+    return {each.name: each.default for each in parameters if each.default is not each.empty}
+
+
+_NO_TENSOR, _TENSOR = re.compile(r"\b(int|float|bool|str|dtype|device)\b"), re.compile(r"Tensor|[Aa]rray")
+
+
+def optional_of(function: Callable[..., Any]) -> Sequence[str]:
+    """Return the parameters of a function that are None by default, but for those whose annotation says no tensor."""
+    return [
+        name
+        for name, default in defaults_of(function).items()
+        if default is None and not _is_plain(_parameters_of(function)[name].annotation)
+    ]
+
+
+def _is_plain(annotation: Any) -> bool:
+    words = str(annotation)
+    return _NO_TENSOR.search(words) is not None and _TENSOR.search(words) is None
+
+
+def name_of(reference: Callable[..., Any]) -> str:
+    """Return the name of a function, or of the class of a module."""
+    return str(getattr(reference, "__name__", type(reference).__name__))
+
+
+def titled(reference: Callable[..., Any]) -> str:
+    """Return 'reference rms_norm', and 'reference' alone where that is its name."""
+    name = name_of(reference)
+    return name if name == "reference" else f"reference {name}"
+
+
+def asked_of(
+    reference: Callable[..., Any], shapes: Shapes | None, examples: Sequence[Any] | Mapping[str, Any] | None,
+    dtypes: Mapping[str, str], fixed: Mapping[str, int], values: Mapping[str, str] | str, *, twice: bool = False,
+) -> Iterator[AskedReference]:  # fmt: skip
+    """What may be meant, the most general first; `twice` is of `parsed`."""
+    dims, numbers = (None, {}) if shapes is None else parsed(shapes, twice=twice)
+    dims = dims or None
+    reference = getattr(reference, "_torchdynamo_orig_callable", reference)  # what torch.compile was given
+    library, reference = library_of(reference), as_tensors(reference)
+    named, needed = _parameters(reference, dims)
+    if not named:
+        raise UnreadableError("it has no parameter by name: wrap it, such as lambda x: ref(x)")
+    likes = examples if isinstance(examples, Mapping) else dict(zip(named, examples or (), strict=False))
+    given = {**likes, **numbers}
+    free = {each for some in (dims or {}).values() for each in some} - {*named}
+    extents = {name: each for name, each in given.items() if name in free and type(each) is int}
+    fixed, given = {**fixed, **extents}, {name: each for name, each in given.items() if name not in extents}
+    tensors = {name: each for name, each in given.items() if hasattr(each, "shape") and (dims is None or name in dims)}
+    constants = {name: each for name, each in given.items() if name not in {**tensors, **(dims or {})}}
+    known = {**{name: _dtype(each) for name, each in tensors.items()}, **dtypes}
+    if unknown := [name for name in (*(dims or {}), *given) if name not in named]:
+        raise _misnamed(unknown[0], named)
+    needed = [name for name in needed if name not in constants]
+    if dims is not None:
+        if missing := [name for name in needed if name not in dims]:
+            name = missing[0]
+            how = f"say its dimensions, such as '{name}=b n', or the value of what is no tensor, such as '{name}=1.0'"
+            raise UnreadableError(f"shapes has no {name!r}: {how}")
+        found: Iterable[Mapping[str, tuple[str, ...]]] = [{name: dims[name] for name in named if name in dims}]
+    elif tensors:
+        found = _like(tensors)
+    elif len(needed) == 1:
+        found = ({needed[0]: tuple(text.split())} for text in (f"{OUTER} n", "m n"))
+    else:
+        example = ", ".join(f'"{name}": "b n"' for name in needed)
+        raise UnsaidError(f"say what dimensions its tensors have, such as shapes={{{example}}}, or give example_inputs")
+    by_place, shown = not _has_signature(reference), _shown(tensors)
+    read = ((each, ()) for each in found) if twice or dims is not None else chain(*map(_apart, found))
+    for each, square in read:
+        called = {identifier(name, f"x{at}"): name for at, name in enumerate(each)}
+        if len(called) < len(each):
+            raise UnreadableError(f"two of its tensors, {', '.join(each)}, have one name in small letters")
+        own = {mine: name for name, mine in called.items()}
+        each, counts = related(each)
+        yield AskedReference(
+            reference, {own[name]: some for name, some in each.items()},
+            {own[name]: dtype for name, dtype in known.items() if name in own}, constants, fixed, counts,
+            values if isinstance(values, str) else {own.get(name, name): menu for name, menu in values.items()},
+            called=dict.fromkeys(called, "") if by_place else called, library="jax" if library == "jax" else "torch",
+            shown={own[name]: some for name, some in shown.items() if name in own}, square=square,
+        )  # fmt: skip
+
+
+def _has_signature(reference: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(reference)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _parameters_of(reference: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(getattr(reference, "forward", reference)).parameters  # of a module
+
+
+def _parameters(reference: Callable[..., Any], dims: Collection[str] | None) -> tuple[Sequence[str], Sequence[str]]:
+    """The names of the parameters, and of those that must be given. What has no signature, as functions of torch have
+    none, takes what `shapes` names in that order, or one tensor."""
+    if not _has_signature(reference):
+        names = [*dims] if dims is not None else ["x"]
+        return names, names
+    parameters = _parameters_of(reference).values()
+    named = [each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    return [each.name for each in named], [each.name for each in named if each.default is each.empty]
+
+
+def _misnamed(name: str, named: Sequence[str]) -> MisnamedError:
+    return MisnamedError(f"it has no parameter {name!r}: it has {', '.join(named)}")
+
+
+def _dtype(tensor: Any) -> str:
+    return str(getattr(tensor, "dtype", "")).removeprefix("torch.")
+
+
+def _shown(tensors: Mapping[str, Any]) -> Mapping[str, Shown]:
+    """Which integers there are in examples that hold any."""
+    longest = max((int(size) for each in tensors.values() for size in each.shape), default=0)
+    whole = {name: each for name, each in tensors.items() if "int" in _dtype(each) and math.prod(each.shape)}
+    ends = {name: (int(each.min()), int(each.max())) for name, each in whole.items()}
+    return {name: Shown(low, high, low >= 0 and high < longest) for name, (low, high) in ends.items()}
+
+
+_LETTERS = "nmklhdcstuvw"
+_MOST_APART = 6
+"""The most places of a dimension that one tensor has twice: there are 203 ways to give six names."""
+
+
+def _apart(dims: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[Mapping[str, tuple[str, ...]], Square]]:
+    """The dimensions, where a tensor has one twice with other names for it, the most first, and which are as long."""
+    twice = next((dim for some in dims.values() for dim in some if some.count(dim) > 1), "")
+    places = [(name, at) for name, some in dims.items() for at, dim in enumerate(some) if dim == twice]
+    if not twice or len(places) > _MOST_APART:
+        yield dims, ()
+        return
+    names = [twice, *(each for each in _LETTERS if not any(each in some for some in dims.values()))]
+    for count in range(len(places), 1, -1):
+        for which in product(range(min(count, len(names))), repeat=len(places)):
+            firsts = [*dict.fromkeys(which)]
+            given = dict(zip(places, which, strict=True))
+            if firsts != [*range(count)] or len({(name, each) for (name, _), each in given.items()}) < len(places):
+                continue
+            renamed = {
+                name: tuple(names[given[name, at]] if (name, at) in given else dim for at, dim in enumerate(some))
+                for name, some in dims.items()
+            }
+            square = tuple(pairwise(names[:count]))
+            yield from ((found, (*square, *more)) for found, more in _apart(renamed))
+    yield dims, ()
+
+
+def _like(tensors: Mapping[str, Any]) -> Iterator[Mapping[str, tuple[str, ...]]]:
+    """Dimensions of tensors like these: equal extents are one, the last of the first is n. All that go before the last
+    one in each tensor that has several may be "..." together."""
+    called = dict[int, str]()
+    for tensor in sorted(tensors.values(), key=lambda each: -len(each.shape)):
+        for size in reversed(tensor.shape):
+            called.setdefault(int(size), _LETTERS[len(called) % len(_LETTERS)])
+    plain = {name: tuple(called[int(size)] for size in tensor.shape) for name, tensor in tensors.items()}
+    whole = max(plain.values(), key=len, default=())
+    leading = whole[:-1]
+    apart = all(dims[:-1] == leading or not {*dims} & {*leading} for dims in plain.values())
+    if leading and apart and whole[-1] not in leading:
+        yield {name: (OUTER, *dims[-1:]) if dims[:-1] == leading else dims for name, dims in plain.items()}
+    yield plain

@@ -1,0 +1,94 @@
+"""The gradient of a reference, as a reference: what torch's autograd makes of it, or `jax.vjp`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any
+
+from fuzz.references.arrays import library_of
+from fuzz.references.asked import name_of
+from fuzz.references.names import returned_names
+
+OF, GIVEN = "__gradient_of__", "__gradients_given__"
+"""The attributes of such a function that say of which it is, and how it calls the gradients that it is given."""
+
+
+def backward(reference: Callable[..., Any], by: Sequence[str] = ()) -> Callable[..., Mapping[str, Any]]:
+    """Return a function that takes what `reference` takes and the gradient of what that returns, `dy`, and returns the
+    gradients of its tensors, `dx` for `x`: of all floats that the output depends on, or of those that `by` names.
+
+    Of several outputs each has a gradient, which is called by its name where the reference returns local variables. A
+    class of `torch.autograd.Function` is a reference too: its own backward is what is meant.
+    """
+    forward = _applied(reference)
+    own = inspect.signature(getattr(forward, "forward", forward))
+    given = _given(forward, [*own.parameters])
+    more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in given]
+    signature = inspect.Signature([*own.parameters.values(), *more])
+
+    def by_jax(*args: Any, **kwargs: Any) -> Mapping[str, Any]:
+        from fuzz.references.jaxprs.evaluation import pulled
+
+        taken = dict(signature.bind(*args, **kwargs).arguments)
+        return pulled(forward, taken, [taken.pop(name) for name in given], by)
+
+    def by_torch(*args: Any, **kwargs: Any) -> Mapping[str, Any]:
+        import torch
+
+        taken = dict(signature.bind(*args, **kwargs).arguments)
+        cotangents = [taken.pop(name) for name in given]
+        floats = [name for name, each in taken.items() if isinstance(each, torch.Tensor) and each.is_floating_point()]
+        names = [*(by or floats)]
+        with torch.enable_grad():
+            taken |= {name: taken[name].detach().requires_grad_() for name in names}
+            returned = forward(**taken)
+            returned = [*returned.values()] if isinstance(returned, Mapping) else returned
+            outputs = [*returned] if isinstance(returned, (list, tuple)) else [returned]
+            found = torch.autograd.grad(outputs, [taken[name] for name in names], cotangents, allow_unused=not by)
+        return {f"d{name}": each for name, each in zip(names, found, strict=True) if each is not None}
+
+    gradients = by_jax if library_of(forward) == "jax" else by_torch
+    name = f"{name_of(forward)}_backward"
+    own_names = {"__name__": name, "__qualname__": name, "__doc__": f"Gradients of {name_of(forward)}."}
+    for each, value in {**own_names, "__module__": forward.__module__, OF: forward, GIVEN: given}.items():
+        setattr(gradients, each, value)
+    setattr(gradients, "__signature__", signature)  # noqa: B010 (a function has none to a checker of types)
+    return gradients
+
+
+def _applied(reference: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that calls what was given, which may be a class of `torch.autograd.Function`, or its `apply`."""
+    if library_of(reference) == "jax":
+        return reference
+    import torch
+
+    given = getattr(reference, "__self__", reference)
+    if not (isinstance(given, type) and issubclass(given, torch.autograd.Function)):
+        return reference
+    own: Any = given
+    has_context = own.setup_context is torch.autograd.Function.setup_context
+    parameters = [*inspect.signature(own.forward).parameters.values()][has_context:]
+    signature = inspect.Signature(parameters)
+
+    @wraps(own.forward)
+    def applied(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return own.apply(*bound.args)
+
+    applied.__name__, applied.__module__ = own.__name__, own.__module__
+    setattr(applied, "__signature__", signature)  # noqa: B010
+    return applied
+
+
+def _given(forward: Callable[..., Any], parameters: Sequence[str]) -> Sequence[str]:
+    """What the gradients of outputs are called, so that no other tensor is called so."""
+    names = returned_names(forward)
+    taken, found = {*parameters, *(f"d{name}" for name in parameters)}, list[str]()
+    for at, own in enumerate(names):
+        number = str(at) if len(names) > 1 else ""
+        known = (f"d{own or f'y{number}'}", f"dy{number}", f"dout{number}", f"gradient{number}")
+        found.append(next(name for name in known if name not in {*taken, *found}))
+    return found

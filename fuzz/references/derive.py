@@ -1,0 +1,455 @@
+"""An op from a reference: what its arguments are, its formula, and the line that says what was read."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import chain, islice, product
+from typing import Any
+
+from fuzz.references.asked import AskedReference, Shapes, asked_of, titled
+from fuzz.references.backward import GIVEN, OF
+from fuzz.references.dims import (
+    NO_ELEMENTS,
+    TURNS,
+    Dim,
+    Drawn,
+    FurtherCallsError,
+    MisfitError,
+    UnreadableError,
+    declared_dims,
+    extent,
+    parsed,
+    third,
+)
+from fuzz.references.elementwise import dtype_of
+from fuzz.references.fits import Calls
+from fuzz.references.gates import compared_of, gates_of
+from fuzz.references.guard import Agreement, hold
+from fuzz.references.library import dtypes_of, held, recorded, shortens, specs_of
+from fuzz.references.maps import single, spread
+from fuzz.references.names import returned_names
+from fuzz.references.reading import Reader
+from fuzz.references.recording import Recording, fault
+from fuzz.references.reductions import LIMIT, forget_limits
+from fuzz.references.relations import likely, multiples_of, rounded_of, said_of, turned
+from fuzz.references.rewrites import note
+from fuzz.references.rules import RULES
+from fuzz.references.scope import Value
+from fuzz.references.selection import kept
+from fuzz.references.sizes import Sizes
+from fuzz.references.text import Formula, formula, identifier, written
+from oracles.algorithm import FORMULA
+from oracles.formula.made import Counts, extents_of, follows
+from oracles.formula.trace import FormulaError, ordered, trace
+from oracles.op import Op
+from oracles.operand import CODES, FLAGS, OUTER, Operand, OpError
+
+FINITE, ANY = "finite", "any"
+"""What values are drawn from by default, and where NaN, infinities and overflow shall be judged."""
+
+_TRIED = *(Drawn(least=least) for least in (1, 13, 29)), *(Drawn(times=times) for times in (2, 8, 3)), Drawn(4, 29)
+"""The extents that a reference is traced with, the first that it takes: of some it takes multiples alone, and windows
+must fit in."""
+_PLACES = 2
+"""Tensors of places, or of flags, that nobody says are such."""
+_READ = 3
+"""The most of them that are read, where numbers fit to none."""
+_MORE = 4
+"""A number that follows from d extents is fitted to 2 (d + 4) calls: 2 more than a sum of them, of a product and of a
+whole part takes, and all that the fit must hold in beside."""
+_MOST_ELEMENTS = 1 << 24
+"""A tensor of more is not made: what memory holds of what a reference makes of it, nobody knows."""
+
+
+@dataclass(frozen=True)
+class Derived:
+    """An op that was read from a reference."""
+
+    op: Op
+    formula: Formula
+    said: str
+    """What was read, in one line."""
+    left_out: str
+    """What is said of optional parameters that may be tensors and were not named; "" where there are none."""
+    called: Mapping[str, str]
+    """What the reference calls the inputs, in its own order; "" where it has no names for them."""
+    constants: Mapping[str, Any]
+    """What the reference's other parameters are, by name."""
+    agreement: Agreement
+    shortens: bool
+    """Whether the reference calculates something of f64 in f32."""
+    reference: Callable[..., Any]
+    """It is called with the tensors alone, by their names."""
+    library: str
+    """What it calculates with, "torch" or "jax"."""
+
+    @property
+    def module(self) -> str:
+        """The text of a module that declares the op."""
+        return written(self.op, self.formula, "; ".join(filter(None, (self.said, self.left_out))))
+
+
+def derive(
+    reference: Callable[..., Any],
+    shapes: Shapes | None = None,
+    *,
+    example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
+    dtypes: Mapping[str, str] | None = None,
+    fixed: Mapping[str, int] | None = None,
+    values: Mapping[str, str] | str = FINITE,
+    dtype: str = "float32",
+    name: str = "",
+) -> Derived:
+    """Return the op that a reference says. Raises UnreadableError, whose message names the reference.
+
+    `shapes` names the dimensions of its tensors, such as {"x": "b n", "w": "n"} or "x=b n, w=n"; `...` in front is any
+    number of others. Without it example inputs say what there is, or a lone argument has rows. `dtype` is that of the
+    tensors that it is called with: what it rounds to 16 bits shows where that is one of them.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # such as those of a variance of one element
+        known = {"example_inputs": example_inputs, "dtypes": dtypes, "fixed": fixed}
+        shapes, counts = _with_gradients(reference, shapes, known)
+        meant = asked_of(reference, shapes, example_inputs, dtypes or {}, fixed or {}, values)
+        asked = (replace(each, dtype=dtype, counts={**each.counts, **counts}) for each in meant)
+        return _first(titled(reference), asked, name)
+
+
+def op_of(reference: Callable[..., Any], shapes: Shapes | None = None, *, fields: Mapping[str, Any] | None = None,
+          **options: Any) -> Op:  # fmt: skip
+    """Return the op that a reference says, for a pack. The options are those of `derive`; `fields` are those of the op
+    that no function says, such as {"aliases": (("y", "x"),)}. Raises UnreadableError as `derive`."""
+    return replace(derive(reference, shapes, **options).op, **(fields or {}))
+
+
+def _with_gradients(
+    reference: Callable[..., Any], shapes: Shapes | None, known: Mapping[str, Any]
+) -> tuple[Shapes | None, Counts]:
+    """The dimensions of a gradient's arguments, those of outputs follow from the function whose gradient it is; and of
+    what follows from others how many places it has."""
+    given: Sequence[str] = getattr(reference, GIVEN, ())
+    named, numbers = ({}, {}) if shapes is None else parsed(shapes)
+    if not given or {*given} <= {*named}:
+        return shapes, {}
+    own = {name: " ".join(dims) for name, dims in named.items() if name not in given}
+    found = derive(getattr(reference, OF), {**own, **numbers} or None, **known)
+    made = found.op.made
+    counts = {dim: made[dim] for each in found.op.outputs for dim in each.axes if dim in made}
+    if unsaid := [dim for dim, count in counts.items() if not extents_of(count) or extents_of(count) & made.keys()]:
+        raise UnreadableError(
+            f"gradient of {found.op.name}: its output has {unsaid[0]!r} places, which follow from what no input has: "
+            "give its dimensions in `shapes`, and sizes of windows in `fixed`, so that it has those of an input"
+        )
+    dims = {found.called[each.name]: each.dims for each in found.op.inputs}
+    return {**dims, **dict(zip(given, (each.dims for each in found.op.outputs), strict=True)), **own, **numbers}, counts
+
+
+def _first(title: str, meant: Iterator[AskedReference], name: str) -> Derived:
+    """What can be read of the first that can."""
+    refused: UnreadableError | None = None
+    try:
+        for asked in meant:
+            try:
+                return _derived(asked, name)
+            except UnreadableError as error:
+                refused = error
+            except (OpError, FormulaError) as error:  # of a formula that says nothing an op can be
+                refused = UnreadableError(str(error))
+            except ImportError:
+                raise
+            except Exception as error:  # a bug of ours is one line, too
+                refused = UnreadableError(fault(error, asked.reference))
+        assert refused is not None
+        raise refused
+    except UnreadableError as error:
+        # What a reference raised is worth its frames; ours say less than the message does.
+        raise type(error)(f"{title} cannot be read: {error}") from error.__cause__
+
+
+def _derived(asked: AskedReference, name: str) -> Derived:
+    """What can be read of one of the calls that the reference takes; of others an extent may be another one's by
+    chance."""
+    refused: MisfitError | None = None
+    for tried, drawn, dtypes in islice(_takes(asked), _READ):
+        try:
+            return _read(tried, drawn, dtypes, name)
+        except MisfitError as error:
+            refused = refused or error
+    assert refused is not None
+    raise refused
+
+
+def _read(
+    asked: AskedReference, drawn: Drawn, dtypes: Mapping[str, str], name: str, stated: Collection[str] = (),
+    missing: Mapping[str, int] | None = None, *, further: bool = False,
+) -> Derived:  # fmt: skip
+    """What is read with these extents; where the reference tells some number below 0 from places, with that, if it
+    takes that, and with `further` calls where two do not show how a number follows from extents."""
+    dims = declared_dims(asked.dims, asked.fixed, drawn, asked.counts)
+    recording = _recorded(asked, dims, dtypes)
+    free = {each: dim for each, dim in dims.items() if each not in asked.counts}
+    made = {each: (dims[each], count) for each, count in asked.counts.items()}
+    axes = {each: tuple(map(dims.__getitem__, some)) for each, some in asked.dims.items()}
+    sizes = Sizes(free, made, asked.counts.keys() - {dim for some in asked.dims.values() for dim in some})
+    calls, series = _further(asked, drawn, dtypes, dims, recording) if further else ({}, {})
+    reader = Reader(recording, axes, RULES, sizes, stated=stated, missing=missing or {}, calls=calls, series=series)
+    try:
+        read = reader.read()
+    except FurtherCallsError:
+        return _read(asked, drawn, dtypes, name, stated, missing, further=True)
+    if missing is None and reader.apart:
+        with suppress(OpError, FormulaError):
+            return _read(asked, drawn, dtypes, name, stated, reader.apart, further=further)
+    note(reader.lines)
+    if asked.values != ANY:
+        forget_limits(reader.lines)
+    kinds = [dtype_of(each) for each in read]
+    outputs = [_of_dims(reader, replace(reader.unrounded(each), dtype="torch.float32")) for each in read]
+    names = output_names(asked, recording.names, len(outputs))
+    own = inspect.getdoc(asked.reference) or ""
+    summary = own.split("\n")[0].replace("\\", "").replace('"', "'").strip()
+    shown = formula(
+        identifier(name or asked.name, "reference"), [*asked.dims], reader.lines,
+        dict(zip(names, map(reader.expression, outputs), strict=True)), summary,
+    )  # fmt: skip
+    operands = _inputs(asked, dtypes, reader)
+    returned = tuple(
+        Operand(each, _dims_of(value), dtype=kind) for each, value, kind in zip(names, outputs, kinds, strict=True)
+    )
+    file = f"<formula of {asked.name}, {getattr(asked.reference, '__module__', '')}>"
+    function, algorithms = shown.run(file, str(getattr(asked.reference, "__module__", "")))
+    limits = {local: (FORMULA, LIMIT) for local, ways in algorithms.items() if LIMIT in ways}
+    op = Op(function, operands, returned, fixed=dict(asked.fixed), algorithms=algorithms, open_ways=limits)
+    floats = [name for name in asked.dims if name not in asked.dtypes and "float" in dtypes[name]]
+    whole = compared_of(op) if floats else {}
+    if sure := {name: "int64" for name in floats if whole.get(name)}:
+        with suppress(OpError, FormulaError, UnreadableError):
+            return _read(replace(asked, dtypes={**asked.dtypes, **sure}), drawn, {**dtypes, **sure}, name, stated,
+                         missing, further=further)  # fmt: skip
+    if unsaid := asked.counts.keys() - op.made.keys():
+        if not unsaid <= {*stated}:
+            return _read(asked, drawn, dtypes, name, {*stated, *unsaid}, missing, further=further)
+        op = replace(op, multiples=multiples_of({each: asked.counts[each] for each in unsaid}))
+    if unknown := follows(op.made, op.made) - {dim for each in op.operands for dim in each.axes}:
+        raise MisfitError(f"how long {min(unknown)} is, which it makes on the way, follows from no tensor's dimensions")
+    extents = [{each.name: each.sizes[which] for each in free.values()} for which in (0, 1)]
+    try:
+        agreement = hold(op, held(asked), [*extents, third(free, asked.fixed, drawn)])
+    except UnreadableError:
+        if further or not reader.guessed:
+            raise
+        return _read(asked, drawn, dtypes, name, stated, missing, further=True)
+    if agreement.specials and asked.values == ANY:
+        raise UnreadableError(f"where {agreement.specials} goes in it returns something else than the formula")
+    said = _said(asked, op, reader, agreement)
+    if open_ones := [each for each in floats if each in whole]:
+        names = " and ".join(open_ones)
+        said += f"; {names} drawn as floats, though only compared: give example_inputs if it is of integers"
+    gates = gates_of(op)
+    inputs = tuple(_drawn(asked, op, each, agreement, gates) for each in op.inputs)
+    return Derived(
+        replace(op, inputs=inputs, least=agreement.least, summary=said, square=asked.square),
+        shown,
+        said,
+        asked.left_out,
+        asked.called,
+        asked.others,
+        agreement,
+        shortens(asked, specs_of(asked, dims, _doubled(dtypes), 0)),
+        asked.call,
+        asked.library,
+    )
+
+
+def _recorded(asked: AskedReference, dims: Mapping[str, Dim], dtypes: Mapping[str, str]) -> Recording:
+    return recorded(asked, [specs_of(asked, dims, dtypes, which) for which in (0, 1)])
+
+
+def _further(
+    asked: AskedReference, drawn: Drawn, dtypes: Mapping[str, str], dims: Mapping[str, Dim], recording: Recording
+) -> tuple[Calls, Mapping[tuple[float, float], Sequence[float]]]:
+    """The extents that are free in as many calls as the reference takes, and the numbers of the recording in them."""
+    free = [name for name, dim in dims.items() if dim.sizes[0] != dim.sizes[1] and name not in asked.counts]
+    found, others = {name: [*dims[name].sizes] for name in free}, list[Recording]()
+    for turn in range(min(TURNS, len(free) + _MORE)):
+        with suppress(UnreadableError):
+            turned = declared_dims(asked.dims, asked.fixed, drawn, asked.counts, turn)
+            again = _recorded(asked, turned, dtypes)
+            if [step.op for step in again.steps] == [step.op for step in recording.steps]:
+                others.append(again)
+                for name in free:
+                    found[name] += turned[name].sizes
+    return found, recording.beside(others)
+
+
+def _doubled(dtypes: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: "float64" if "float" in dtype else dtype for name, dtype in dtypes.items()}
+
+
+def taken(asked: AskedReference) -> tuple[AskedReference, Drawn, Mapping[str, str]]:
+    """Return what the reference takes first, see `_takes`. Raises UnreadableError where it takes nothing."""
+    return next(_takes(asked))
+
+
+def _takes(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, Mapping[str, str]]]:
+    """What the reference takes: with the dtype that is asked or else f32, and with any extents, or long ones, or
+    multiples of some, or where one is half of another one; the dtypes of its tensors."""
+    refusal: UnreadableError | None = None
+    found = False
+    for tried, drawn, most in _tries(asked):
+        if found and tried.counts != asked.counts:
+            return
+        try:
+            dims = declared_dims(tried.dims, tried.fixed, drawn, tried.counts)
+            if refusal is not None and any(_elements(some, dims) > _MOST_ELEMENTS for some in tried.dims.values()):
+                continue
+            dtypes = dtypes_of(tried, dims, most)
+        except UnreadableError as error:
+            refusal = refusal or error
+        else:
+            integers = [name for name, dtype in dtypes.items() if "float" not in dtype]
+            counts = turned(tried.dims, tried.counts, integers) if integers else tried.counts
+            if counts.keys() != tried.counts.keys():  # it was not known which are of integers
+                yield from _takes(replace(asked, counts=counts, dtypes=dtypes))
+                return
+            found = True
+            yield tried, drawn, dtypes
+    if not found:
+        assert refusal is not None
+        raise refusal
+
+
+def _tries(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, int]]:
+    """What may be meant, and how many tensors of places and flags there may be: the likeliest first."""
+    plain = [replace(asked, dtype=dtype) for dtype in dict.fromkeys((asked.dtype, "float32"))]
+    others = [] if asked.counts else [replace(asked, counts=each) for each in likely(asked.dims, asked.fixed)]
+    yield from product(plain, _TRIED, (0,))
+    yield from product(plain, _TRIED[:1], (_PLACES,))
+    yield from product(others, _TRIED[:3], (0,))
+    yield from product(plain, _TRIED[1:], (_PLACES,))
+    yield from product(others, _TRIED[:1], (_PLACES,))
+
+
+def _elements(some: Sequence[str], dims: Mapping[str, Dim]) -> int:
+    return max(extent(dims[each] for each in some))
+
+
+def _drawn(asked: AskedReference, op: Op, operand: Operand, agreement: Agreement, gates: Mapping[str, str]) -> Operand:
+    """An input with what its values are drawn from: what is asked, or what gives numbers."""
+    if operand.integers:
+        return operand
+    found = asked.values if isinstance(asked.values, str) else asked.values.get(operand.name, FINITE)
+    if found == FINITE and operand.name in agreement.positive:
+        return replace(operand, values="not_negative" if operand.name in agreement.zero else "positive")
+    if found == FINITE and operand.name in gates:
+        return replace(operand, values=gates[operand.name])
+    one = len(operand.axes) == 1 and operand.name != op.main and not isinstance(asked.values, Mapping)
+    return replace(operand, values={FINITE: "finite_factor", ANY: "factor"}.get(found, found) if one else found)
+
+
+def _said(asked: AskedReference, op: Op, reader: Reader, agreement: Agreement) -> str:
+    inputs = [op.operand(name) for name in asked.dims]
+    shapes = [", ".join(f"{each.name}[{', '.join(each.axes)}]" for each in some) for some in (inputs, op.outputs)]
+    count = f"{reader.operations} operation{'s' * (reader.operations != 1)}"
+    same = f"same value as the reference in float64 at {agreement.sets} sets of extents"
+    where = f", where {said_of(asked.counts)}" if asked.counts else ""
+    where += f", {' = '.join(dict.fromkeys(chain(*asked.square)))} as in the examples" if asked.square else ""
+    parts = [f"{titled(asked.reference)}: {shapes[0]} -> {shapes[1]}{where}, {count}, {same}"]
+    if agreement.positive and asked.values != ANY:
+        above = [each for each in agreement.positive if each not in agreement.zero]
+        some = (above, "positive: else there is no number"), (agreement.zero, "without negative numbers: they give NaN")
+        parts += [f"{' and '.join(names)} drawn {how}" for names, how in some if names]
+    for dim, parts_of in rounded_of(op.made).items():
+        own = next(each for each in "hdknm" if each not in op.named)
+        rest = f"{dim} // {parts_of} leaves a rest of some {dim}"
+        parts.append(f"{rest}: write {parts_of}{own} for {dim} in shapes if no kernel need take these")
+    for name, number in reader.unnamed.items():
+        if name not in reader.missing:
+            parts.append(f"{name} never {number}: name ignore_index={number} in the reference if kernels must know it")
+    if agreement.least:
+        fewer = " and ".join(f"{dims.replace(' ', ' * ')} < {size}" for dims, size in agreement.least.items())
+        parts.append(f"{fewer} left out: the reference raises there, or returns another shape")
+    if loose := _made_of_places(op):
+        parts.append(f"{' and '.join(loose)} not judged where places may be others: made of them by arithmetic")
+    if agreement.unordered:
+        parts.append("the place of a NaN in an order is not judged: contracts and libraries differ")
+    if agreement.specials:
+        parts.append(f"of an input with {agreement.specials} the reference itself returns something else")
+    return "; ".join(parts)
+
+
+def _made_of_places(op: Op) -> Sequence[str]:
+    """Outputs of integers that are no places themselves, but made of some."""
+    graph = trace(op.formula, {each.name: each.axes for each in op.inputs})
+    places = {name: any(each.kind == "place" for each in ordered([node])) for name, node in graph.outputs.items()}
+    return [
+        each.name
+        for each in op.outputs
+        if each.integers and places[each.name] and graph.outputs[each.name].kind != "place"
+    ]
+
+
+def _dims_of(value: Value) -> str:
+    return " ".join(axis[0].name for axis in value.axes)
+
+
+def _of_dims(reader: Reader, value: Value) -> Value:
+    """An output with one dimension along each axis. A number has no more than these."""
+    for at in range(value.rank):
+        if len(value.axes[at]) != 1:
+            value = kept(reader, value, at) or single(reader, value, at)[0]
+    if any(dim.sizes == (0, 0) for axis in value.axes for dim in axis):
+        raise UnreadableError(NO_ELEMENTS)
+    if value.expression is not None and not any(isinstance(each, ast.Name) for each in ast.walk(value.expression)):
+        if not value.rank:
+            raise UnreadableError(f"returns {ast.unparse(value.expression)}, which no input has to do with")
+        for dim in (dim for axis in value.axes for dim in axis):
+            value = spread(reader, value, dim)
+    return value
+
+
+def output_names(asked: AskedReference, keys: Sequence[str], count: int) -> Sequence[str]:
+    """Return those of the reference, where no tensor is called so; else y, or out."""
+    known = keys or returned_names(asked.reference)
+    known = known if len(known) == count else [""] * count
+    found = list[str]()
+    for at, each in enumerate(known):
+        number = str(at) if count > 1 else ""
+        names = (identifier(each, f"y{number}"), f"y{number}", f"out{number}", f"result{number}")
+        found.append(next(name for name in names if name not in {*asked.dims, *found}))
+    return found
+
+
+def _inputs(asked: AskedReference, dtypes: Mapping[str, str], reader: Reader) -> tuple[Operand, ...]:
+    """The operands, the one with the most dimensions first: the shapes of a case follow from it."""
+    found = list[Operand]()
+    for name, some in asked.dims.items():
+        dims, dtype = " ".join(some), dtypes[name]
+        if dtype == "bool":
+            found.append(Operand(name, dims, dtype="bool", values=FLAGS))
+        elif dtype in ("int8", "uint8") and name not in reader.indices:
+            found.append(Operand(name, dims, dtype=dtype, values=CODES))
+        elif "int" in dtype:
+            index = reader.indices.get(name) or _any_index(asked, dtypes, reader, name)
+            found.append(Operand(name, dims, dtype=dtype, index=index, missing=reader.missing.get(name)))
+        else:
+            found.append(Operand(name, dims))
+    return tuple(sorted(found, key=lambda each: (bool(each.integers), -len(each.axes))))
+
+
+def _any_index(asked: AskedReference, dtypes: Mapping[str, str], reader: Reader, name: str) -> str:
+    """A dimension that says which numbers an input of integers has that is compared with others and nothing else."""
+    floats = [dims for each, dims in asked.dims.items() if "float" in dtypes[each]]
+    others = [dim for dim in max(floats, key=len, default=()) if dim not in (*asked.dims[name], OUTER)]
+    if name in reader.calculated or not others:
+        does = f"{reader.calculated[name]} calculates with {name!r}" if name in reader.calculated else name
+        raise UnreadableError(
+            f"{does}, which is of {dtypes[name]} and says no places: of integers only int8 and uint8 are numbers in"
+            " formulas"
+        )
+    return others[-1]

@@ -1,0 +1,385 @@
+"""What torch's elementwise operations are, a row each with the names of torch's arguments, and casts.
+
+Casts to shorter floats are no part of a value; all others are meant.
+
+NaN goes through a maximum as through torch's: `f.where(a < b, b, a)` is a where either is none.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from fuzz.references.dims import UnreadableError
+from fuzz.references.lines import called, template
+from fuzz.references.maps import place_along
+from fuzz.references.reading import Reader
+from fuzz.references.recording import Two
+from fuzz.references.scope import COMPARING, Number, Rule, Value
+from oracles.dtypes import COMPUTED, DTYPES, FORMATS, SPELLED
+
+FUNCTIONS: Mapping[str, str] = {
+    **{name: f"f.{name}(self)" for name in (
+        "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "erf", "atan",
+        "sign", "floor", "round",
+    )},
+    "abs": "abs(self)", "neg": "-self", "reciprocal": "1.0 / self", "square": "self * self",
+    "log10": "f.log(self) / f.log(10.0)", "erfc": "1.0 - f.erf(self)", "tan": "f.sin(self) / f.cos(self)",
+    "sgn": "f.sign(self)", "logit": "f.log(self / (1.0 - self))",
+    "relu": "f.where(self < 0.0, 0.0, self)", "silu": "self * f.sigmoid(self)",
+    "mish": "self * f.tanh(f.softplus(self))",
+    "hardtanh": "f.where(self < min_val, min_val, f.where(max_val < self, max_val, self))",
+    # Documented as x / 6 + 1/2 and calculated as (x + 3) / 6: times 6 and by 6 is room for the roundings of both.
+    "hardsigmoid": "f.where(self < -3.0, 0.0, f.where(self > 3.0, 1.0, self / 6.0 + 0.5)) * 6.0 / 6.0",
+    "hardswish": "self * f.where(self < -3.0, 0.0, f.where(self > 3.0, 1.0, self / 6.0 + 0.5)) * 6.0 / 6.0",
+    "leaky_relu": "f.where(self > 0.0, self, self * negative_slope)",
+    "threshold": "f.where(self <= threshold, value, self)",
+    "clamp_min": "f.where(self < min, min, self)", "clamp_max": "f.where(max < self, max, self)",
+    "add": "self + alpha * other", "sub": "self - alpha * other", "rsub": "other - alpha * self",
+    "mul": "self * other", "div.Tensor": "self / other", "div.Scalar": "self / other",
+    "maximum": "f.where(self < other, other, self)", "minimum": "f.where(other < self, other, self)",
+    "addcmul": "self + value * tensor1 * tensor2",
+    "addcdiv": "self + value * tensor1 / tensor2",
+    "floor_divide": "f.floor(self / other)",
+    "logaddexp": "f.where(self < other, other, self) + f.log1p(f.exp(-abs(self - other)))",
+}  # fmt: skip
+COMPARISONS: Mapping[str, str] = dict(
+    zip(COMPARING, (f"self {sign} other" for sign in ("<", "<=", ">", ">=", "==", "!=")), strict=True)
+)
+_HINTS = {"exp": "e", "add": "t", "sub": "t", "mul": "t", "div": "t", "neg": "t", "rsqrt": "scale", "sqrt": "root"}
+HALVES = "torch.float16", "torch.bfloat16"
+_MOST_FACTORS = 4
+"""A power of so many factors is a product of them."""
+
+RULES: dict[str, Rule] = {}
+
+
+def _row(name: str, text: str) -> Rule:
+    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    hint = _HINTS.get(name.partition(".")[0], name.partition(".")[0].strip("_"))
+
+    def rule(reader: Reader, **given: Any) -> Value:
+        return reader.each(text, hint, **{each: given[each] for each in given if each in used})
+
+    return rule
+
+
+def _comparison(name: str, text: str) -> Rule:
+    def rule(reader: Reader, self: Value, other: Value | Number) -> Value:
+        flag = self.condition is not None and not isinstance(other, Value) and name in ("eq", "ne")
+        if flag and other in (0, 1):  # whether a flag is set, or not
+            assert self.condition is not None
+            return self if (other == 1) == (name == "eq") else opposite(reader, self)
+        _note_places(reader, self, other)
+        return reader.compared(text, self=self, other=other)
+
+    return rule
+
+
+def _note_places(reader: Reader, value: Value, other: Value | Number) -> None:
+    """What a comparison of an input of integers says of it: that a number is no place, or along what its places are."""
+    for one, two in ((value, other), (other, value)):
+        if not isinstance(one, Value) or not one.places:
+            continue
+        if isinstance(two, Value):
+            if (dim := place_along(reader, two.expression)) is not None:
+                reader.indices.setdefault(one.places, dim.name)
+        elif isinstance(two, (int, float)) and two < (reader.step.op in ("lt", "ge")) and not _is_of_loss(reader, one):
+            reader.apart.setdefault(one.places, int(two) if two < 0 else -1)
+
+
+def _is_of_loss(reader: Reader, labels: Value) -> bool:
+    """Whether a loss that smooths labels looks for the one that it leaves out by itself, rather than the reference."""
+    losses = (each.at for each in reader.recording.steps if each.op.startswith("nll_loss"))
+    return reader.step.op == "eq" and labels.places in reader.unnamed and reader.step.at in losses
+
+
+RULES |= {name: _row(name, text) for name, text in FUNCTIONS.items()}
+RULES |= {name: _comparison(name, text) for name, text in COMPARISONS.items()}
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register a rule for operations of torch."""
+
+    def register(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+@rule("gelu")
+def _gelu(reader: Reader, self: Value, approximate: str) -> Value:
+    if approximate == "none":
+        return reader.each("0.5 * x * (1.0 + f.erf(x * 0.5**0.5))", "gelu", x=self)
+    inner = reader.each("0.7978845608028654 * (x + 0.044715 * x * x * x)", "inner", x=self)
+    return reader.each("0.5 * x * (1.0 + f.tanh(inner))", "gelu", x=self, inner=inner)
+
+
+@rule("div.Tensor_mode", "div.Scalar_mode")
+def _divided(reader: Reader, self: Value, other: Value | Number, rounding_mode: str | None) -> Value:
+    found = reader.each("a / b", "t", a=self, b=other)
+    if rounding_mode is None:
+        return found
+    return _row("floor", "f.floor(self)")(reader, self=found) if rounding_mode == "floor" else _truncated(reader, found)  # type: ignore[no-any-return]
+
+
+@rule("trunc", "fix")
+def _truncated(reader: Reader, self: Value) -> Value:
+    return reader.each("f.where(x < 0.0, -f.floor(-x), f.floor(x))", "whole", x=self)
+
+
+@rule("remainder")
+def _remainder(reader: Reader, self: Value | Number, other: Value | Number) -> Value:
+    dim = next((each for each in reader.sizes if isinstance(other, Two) and each.sizes == other.pair), None)
+    if isinstance(self, Value) and self.places and dim and reader.indices.setdefault(self.places, dim.name) == dim.name:
+        return self  # places along a dimension are less than its extent
+    return reader.each("a - b * f.floor(a / b)", "rest", a=self, b=other)
+
+
+@rule("fmod")
+def _fmod(reader: Reader, self: Value, other: Value | Number) -> Value:
+    """It has the sign of what is divided."""
+    whole = _truncated(reader, reader.each("a / b", "t", a=self, b=other))
+    return reader.each("a - b * whole", "rest", a=self, b=other, whole=whole)
+
+
+@rule("hypot")
+def hypot(reader: Reader, self: Value, other: Value) -> Value:
+    """Return the root of a sum of squares, which neither overflows nor vanishes before that does."""
+    given = {
+        name: reader.each("abs(a)", "size", a=each) for name, each in zip("ab", reader.met(self, other), strict=True)
+    }
+    large = reader.each("f.where(a < b, b, a)", "large", **given)
+    ratio = reader.each("f.where(a == b, 1.0, f.where(a < b, a, b) / large)", "ratio", **given, large=large)
+    text = "f.where((a == float('inf')) | (b == float('inf')), float('inf'), large * f.sqrt(1.0 + ratio * ratio))"
+    return reader.each(text, "size", **given, large=large, ratio=ratio)
+
+
+LERP = {"from_start": "a + t * (b - a)", "from_end": "b - (b - a) * (1.0 - t)", "shares": "(1.0 - t) * a + t * b"}
+"""Ways to a blend."""
+
+
+@rule("lerp")
+def _lerp(reader: Reader, self: Value, end: Value | Number, weight: Value | Number) -> Value:
+    """Torch starts from whichever end is nearer, and the name says no way: kernels take any, or both shares."""
+    given = {"a": self, "b": end, "t": weight}
+    return reader.ways(reader.each(LERP["from_start"], "lerp", **given), LERP, **given)
+
+
+@rule("celu")
+def _celu(reader: Reader, self: Value, alpha: Number = 1.0) -> Value:
+    return reader.each("f.where(x > 0.0, x, alpha * f.expm1(x / alpha))", "celu", x=self, alpha=alpha)
+
+
+@rule("_prelu_kernel")
+def _prelu(reader: Reader, self: Value, weight: Value) -> Value:
+    return reader.each("f.where(x > 0.0, x, slope * x)", "prelu", x=self, slope=weight)
+
+
+@rule("soft_margin_loss")
+def _soft_margin(reader: Reader, self: Value, target: Value, reduction: int) -> Value:
+    return _reduced(reader, reader.each("f.softplus(-b * a)", "loss", a=self, b=target), reduction)
+
+
+@rule("log_sigmoid_forward")
+def _log_sigmoid(reader: Reader, self: Value) -> tuple[Value, None]:
+    return reader.each("-f.softplus(-x)", "log_sigmoid", x=self), None
+
+
+@rule("xlogy")
+def _xlogy(reader: Reader, self: Value | Number, other: Value | Number) -> Value:
+    return reader.each("f.where(a == 0.0, 0.0, a * f.log(b))", "entropy", a=self, b=other)
+
+
+@rule("elu")
+def _elu(reader: Reader, self: Value, alpha: Number, scale: Number, input_scale: Number) -> Value:
+    text = "scale * f.where(x > 0.0, x, alpha * f.expm1(input_scale * x))"
+    return reader.each(text, "elu", x=self, alpha=alpha, scale=scale, input_scale=input_scale)
+
+
+@rule("softplus")
+def _softplus(reader: Reader, self: Value, beta: Number, threshold: Number) -> Value:
+    """Above its threshold torch returns x itself, which is the same number in f32."""
+    return reader.each("f.softplus(beta * x) / beta", "softplus", x=self, beta=beta)
+
+
+@rule("clamp")
+def _clamp(reader: Reader, self: Value, min: Any, max: Any) -> Value:  # noqa: A002 (torch's own names)
+    found = self if min is None else reader.each("f.where(x < low, low, x)", "clamped", x=self, low=min)
+    return found if max is None else reader.each("f.where(high < x, high, x)", "clamped", x=found, high=max)
+
+
+@rule("pow")
+def power(reader: Reader, self: Value | Number, exponent: Value | Number) -> Value:
+    """Return a power."""
+    if isinstance(exponent, Value):
+        if isinstance(self, Value):
+            return reader.each("f.exp(b * f.log(a))", "power", a=self, b=exponent)
+        return reader.each("f.exp(b * f.log(a))", "power", a=self, b=exponent)
+    assert isinstance(self, Value)
+    known = {0.5: "f.sqrt(x)", -0.5: "f.rsqrt(x)", -1: "1.0 / x", 1: "x", 0: "1.0"}
+    if exponent in known:
+        return reader.each(known[exponent], "power", x=self)
+    if isinstance(exponent, int) and 2 <= exponent <= _MOST_FACTORS:
+        return reader.each(" * ".join("x" * exponent), "square" if exponent == 2 else "power", x=self)
+    return reader.each("f.pow(x, exponent)", "power", x=self, exponent=exponent)
+
+
+@rule("where")
+def where(reader: Reader, condition: Value, self: Value | Number, other: Value | Number) -> Value:
+    """Return one or another, where a condition is met or not."""
+    condition, self, other = reader.met(condition, self, other)
+    values = [each for each in (condition, self, other) if isinstance(each, Value)]
+    axes = reader.aligned(values)
+    parts = {"mask": reader.mask(condition), "a": reader.expression(self), "b": reader.expression(other)}
+    made = reader.lines.add(template("f.where(mask, a, b)", parts), "chosen")
+    return Value(made, axes, frozenset().union(*(each.has for each in values)), reader.step.dtype)
+
+
+@rule("masked_fill")
+def _masked_fill(reader: Reader, self: Value, mask: Value, value: Value | Number) -> Value:
+    found: Value = where(reader, mask, value, self)
+    return found
+
+
+@rule("logical_and", "bitwise_and", "logical_or", "bitwise_or", "logical_xor", "bitwise_xor")
+def _both(reader: Reader, self: Value, other: Value) -> Value:
+    name = reader.step.op.partition("_")[2]
+    if not (isinstance(self, Value) and isinstance(other, Value)):
+        raise UnreadableError("joins the bits of a tensor and of a number")
+    self, other = reader.met(self, other)
+    text = {"and": "a & b", "or": "a | b", "xor": "(a & ~b) | (~a & b)"}[name]
+    parts = {"a": reader.mask(self), "b": reader.mask(other)}
+    made = reader.lines.add(template(text, parts), "mask")
+    return Value(None, reader.aligned([self, other]), self.has | other.has, "torch.bool", condition=made)
+
+
+@rule("logical_not", "bitwise_not")
+def _not(reader: Reader, self: Value) -> Value:
+    return opposite(reader, self)
+
+
+def opposite(reader: Reader, value: Value) -> Value:
+    """Return when a value is not set."""
+    mask = reader.mask(value)
+    made = reader.lines.add(template("~mask", {"mask": mask}), "mask")
+    return replace(value, expression=None, dtype="torch.bool", condition=made)
+
+
+@rule("clone", "alias", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "_conj")
+def _same(reader: Reader, self: Value, **_: object) -> Value:
+    return self
+
+
+@rule("copy")
+def _copy(reader: Reader, self: Value, src: Value, **_: object) -> Value:
+    return replace(src, axes=self.axes, dtype=self.dtype)
+
+
+@rule("copy_")
+def _written(reader: Reader, self: Value, **_: object) -> Value:
+    name = self.expression.id if isinstance(self.expression, ast.Name) else "an argument"
+    raise UnreadableError(f"writes {name!r}: a formula returns its outputs, and changes no input")
+
+
+@rule("mse_loss", "huber_loss", "smooth_l1_loss")
+def _loss(reader: Reader, self: Value, target: Value, reduction: int, **given: Any) -> Value:
+    away = reader.each("a - b", "away", a=self, b=target)
+    size = reader.each("abs(a)", "size", a=away) if given else away
+    [bound] = given.values() or [None]
+    if bound is None:
+        found = reader.each("a * a", "loss", a=away)
+    else:
+        huber = reader.step.op == "huber_loss"
+        text = (
+            "f.where(a < d, 0.5 * a * a, d * (a - 0.5 * d))"
+            if huber
+            else "f.where(a < d, 0.5 * a * a / d, a - 0.5 * d)"
+        )
+        found = reader.each(text, "loss", a=size, d=bound)
+    return _reduced(reader, found, reduction)
+
+
+def _reduced(reader: Reader, loss: Value, reduction: int) -> Value:
+    """A loss as torch reduces it: not, to the mean, or to the sum."""
+    return reader.reduced("avg" if reduction == 1 else "total", "loss", loss, None, False) if reduction else loss
+
+
+_ROUNDED = ("floor", "round", "sign", "argmax", "argmin", "argsort", "position", "extent")
+_KEPT = ("total", "greatest", "take", "where", "point")
+"""What these make of whole numbers is one."""
+
+
+@rule("_to_copy", "to")
+def _cast(reader: Reader, self: Value, dtype: str | None, **_: object) -> Value:
+    return rounded_to(reader, self, self.dtype if dtype is None else dtype)
+
+
+def rounded_to(reader: Reader, self: Value, to: str) -> Value:
+    """Return a value in another dtype."""
+    if "float8" in self.dtype and to != self.dtype:
+        raise UnreadableError(f"goes on from {self.dtype.removeprefix('torch.')}: formulas round to that at their end")
+    if to == "torch.bool":
+        return Value(None, self.axes, self.has, to, condition=reader.mask(self))
+    if "int" in to:
+        return replace(self if self.places else whole(reader, self), dtype=to)
+    if self.places:
+        return replace(self, expression=reader.expression(self), dtype=to, places="")
+    line = reader.lines.line(self.expression) if self.expression is not None else None
+    if line is None or to not in HALVES or self.dtype in HALVES:
+        return replace(self, dtype=to)
+    line.rounded = True
+    return replace(reader.line("f.point(x)", "rounded", self, x=self), dtype=to)
+
+
+@rule("trunc", "fix")
+def whole(reader: Reader, self: Value) -> Value:
+    """Return the whole number towards zero."""
+    expression = reader.expression(self)
+    if is_whole(reader, expression):
+        return replace(self, expression=expression, condition=None)
+    return reader.line("f.where(x < 0.0, -f.floor(-x), f.floor(x))", "whole", self, x=self)
+
+
+@rule("ceil")
+def _ceil(reader: Reader, self: Value) -> Value:
+    return reader.each("-f.floor(-x)", "ceil", x=self)
+
+
+@rule("round.decimals")
+def _decimals(reader: Reader, self: Value, **_: Any) -> Value:
+    raise UnreadableError("rounds to decimals: write torch.round(x * 10) / 10")
+
+
+def is_whole(reader: Reader, expression: ast.expr) -> bool:
+    """Whether an expression of the formula is a whole number for certain."""
+    if isinstance(expression, ast.Name):
+        line = reader.lines.line(expression)
+        return line is not None and is_whole(reader, line.expression)
+    if isinstance(expression, ast.Constant):
+        return isinstance(expression.value, (int, float)) and float(expression.value).is_integer()
+    if isinstance(expression, ast.UnaryOp):
+        return isinstance(expression.op, ast.USub) and is_whole(reader, expression.operand)
+    if isinstance(expression, ast.BinOp) and isinstance(expression.op, (ast.Add, ast.Sub, ast.Mult)):
+        return is_whole(reader, expression.left) and is_whole(reader, expression.right)
+    if isinstance(expression, ast.Subscript):  # the places beside the elements of some rank
+        return isinstance(expression.slice, ast.Constant) and expression.slice.value == 1
+    if not isinstance(expression, ast.Call):
+        return False
+    name, args = called(expression), expression.args
+    if name == "where":
+        return all(is_whole(reader, each) for each in args[1:])
+    return name in _ROUNDED or (name in _KEPT and is_whole(reader, args[0]))
+
+
+def dtype_of(value: Value) -> str:
+    """Return the dtype of an output as an operand has it: "" of floats that are as long as the first input."""
+    spelling = value.dtype.removeprefix("torch.")
+    own = SPELLED.get(spelling)
+    if own is None and "float" not in spelling:
+        known = ", ".join(name for name in DTYPES if name not in FORMATS)
+        raise UnreadableError(f"returns {spelling}: outputs of integers are {known}")
+    return "" if own is None or own.name in COMPUTED else own.name

@@ -1,0 +1,167 @@
+"""Identities: other expressions of the same exact value that kernels have in the place of what a reference writes.
+
+Each row of the table is a pattern, in which a letter stands for anything, and the way to it. That the two have the same
+value is checked of each formula for which a way is found, see `oracles.algorithm`. A way that errs by more than
+what the reference writes is `weaker`: a kernel has to declare it, and a failure of one that has it is told by its name.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+
+from fuzz.references.lines import FormulaLine, Lines, template
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Another way to a value."""
+
+    way: str
+    """What it is called in a contract."""
+    pattern: str
+    text: str
+    weaker: bool
+
+
+_T = "f.where(x + c < 0.0, 0.0, x + c)"
+IDENTITIES = (
+    Identity("by sigmoid", "0.5 * x * (1.0 + f.tanh(u))", "x * f.sigmoid(2.0 * u)", False),
+    Identity("by tanh", "x * f.sigmoid(u)", "x * (0.5 * (1.0 + f.tanh(0.5 * u)))", True),
+    Identity("by tanh", "f.sigmoid(u)", "0.5 * (1.0 + f.tanh(0.5 * u))", True),
+    Identity("2 sigmoid - 1", "f.tanh(u)", "2.0 * f.sigmoid(2.0 * u) - 1.0", True),
+    Identity("by lse", "f.exp(x - m) / f.total(f.exp(x - m), d)",
+             "f.exp(x - (f.log(f.total(f.exp(x - m), d)) + m))", True),
+    Identity("by log1p", "(1.0 - t) * x + c + f.log(f.exp(-c) + f.exp(-x - c))",
+             "f.where(x < 0.0, 0.0, x) - x * t + f.log1p(f.exp(-f.where(x < 0.0, -x, x)))", True),
+    Identity("by slope", f"x * f.where(d < {_T}, d, {_T}) / d",
+             "x * f.where(1.0 < x / d + c / d, 1.0, f.where(x / d + c / d < 0.0, 0.0, x / d + c / d))", True),
+    Identity("by slope", "x * f.where(x + c < 0.0, 0.0, f.where(d < x + c, d, x + c)) / d",
+             "x * f.where(1.0 < x / d + c / d, 1.0, f.where(x / d + c / d < 0.0, 0.0, x / d + c / d))", True),
+    Identity("welford", "f.avg((x - f.avg(x, d)) * (x - f.avg(x, d)), d)",
+             "f.welford_squares(x, d) / f.extent(d)", True),
+    Identity("welford", "f.total((x - f.avg(x, d)) * (x - f.avg(x, d)), d)", "f.welford_squares(x, d)", True),
+    Identity("share", "(m - n) / m", "1.0 - n / m", True),
+    Identity("by exp", "f.expm1(u)", "f.exp(u) - 1.0", True),
+    Identity("by exp", "f.where(x > 0.0, x, f.expm1(u))", "f.where(x > 0.0, x, f.exp(u) - 1.0)", True),
+    Identity("by exp", "f.where(x > 0.0, x, a * f.expm1(u))", "f.where(x > 0.0, x, a * (f.exp(u) - 1.0))", True),
+    Identity("quotient", "f.log(p) - f.log(q)", "f.log(p / q)", True),
+)  # fmt: skip
+WEAKER = frozenset(each.way for each in IDENTITIES if each.weaker)
+
+_Found = Mapping[str, ast.expr]
+"""What the letters of a pattern stand for."""
+_ADDING, _MULTIPLYING = (ast.Add, ast.Sub), (ast.Mult,)
+
+
+def note(lines: Lines, line: FormulaLine) -> None:
+    """Note the ways that the table has to a line."""
+    for each in IDENTITIES:
+        found = next(_Matching(lines, each.way).matches(_parsed(each.pattern), line.expression, {}), None)
+        if found is not None:
+            line.ways.setdefault(each.way, template(each.text, dict(found)))
+
+
+@lru_cache(maxsize=64)
+def _parsed(pattern: str) -> ast.expr:
+    return ast.parse(pattern, mode="eval").body
+
+
+@dataclass(frozen=True)
+class _Matching:
+    """Patterns held against expressions of these lines."""
+
+    lines: Lines
+    way: str
+    """What has this way itself is taken as it is: a product of what has it need not have it too."""
+
+    def matches(self, pattern: ast.expr, of: ast.expr, found: _Found) -> Iterator[_Found]:
+        """Yield what the letters may stand for, beside those that are known."""
+        if isinstance(pattern, ast.Name):
+            known = found.get(pattern.id)
+            if known is None:
+                yield {**found, pattern.id: of}
+            elif ast.dump(self._plain(known)) == ast.dump(self._plain(of)):
+                yield found
+            return
+        of = self._plain(of)
+        if isinstance(pattern, ast.BinOp) and isinstance(pattern.op, (*_ADDING, *_MULTIPLYING)):
+            kinds = _ADDING if isinstance(pattern.op, _ADDING) else _MULTIPLYING
+            if isinstance(of, ast.BinOp) and isinstance(of.op, kinds):
+                yield from self._parted(self._parts(pattern, kinds), self._parts(of, kinds), found)
+            return
+        if type(pattern) is not type(of):
+            return
+        if isinstance(pattern, ast.Constant) and isinstance(of, ast.Constant):
+            if pattern.value == of.value:
+                yield found
+            return
+        yield from self._each(_operands(pattern), _operands(of), found)
+
+    def _each(self, patterns: Sequence[object], of: Sequence[object], found: _Found) -> Iterator[_Found]:
+        """The same of operands in their order, and of what is no expression, such as the name of a function."""
+        if not patterns or len(patterns) != len(of):
+            if len(patterns) == len(of):
+                yield found
+            return
+        first, other = patterns[0], of[0]
+        if isinstance(first, ast.expr) and isinstance(other, ast.expr):
+            for each in self.matches(first, other, found):
+                yield from self._each(patterns[1:], of[1:], each)
+        elif first == other:
+            yield from self._each(patterns[1:], of[1:], found)
+
+    def _parted(
+        self, patterns: Sequence[tuple[bool, ast.expr]], of: Sequence[tuple[bool, ast.expr]], found: _Found
+    ) -> Iterator[_Found]:
+        """The same of terms or factors in any order: what is no letter first, and the last letter takes the rest."""
+        if len(of) < len(patterns):
+            return
+        if not patterns:
+            if not of:
+                yield found
+            return
+        (less, first), *others = sorted(patterns, key=lambda each: isinstance(each[1], ast.Name))
+        if not others and len(of) > 1:
+            if isinstance(first, ast.Name) and not less and not any(each for each, _ in of):
+                yield from self.matches(first, reduce(_product, (each for _, each in of)), found)
+            return
+        for place, (is_less, each) in enumerate(of):
+            if is_less == less:
+                for more in self.matches(first, each, found):
+                    yield from self._parted(others, [*of[:place], *of[place + 1 :]], more)
+
+    def _parts(
+        self, of: ast.expr, kinds: tuple[type[ast.operator], ...], less: bool = False
+    ) -> Sequence[tuple[bool, ast.expr]]:
+        """The terms, or factors, and whether they are taken off."""
+        plain = self._plain(of)
+        if isinstance(plain, ast.BinOp) and isinstance(plain.op, kinds):
+            second = less ^ isinstance(plain.op, ast.Sub)
+            return [*self._parts(plain.left, kinds, less), *self._parts(plain.right, kinds, second)]
+        if kinds is _ADDING and isinstance(plain, ast.UnaryOp) and isinstance(plain.op, ast.USub):
+            return self._parts(plain.operand, kinds, not less)
+        return [(less, of)]
+
+    def _plain(self, of: ast.expr) -> ast.expr:
+        line = self.lines.line(of)
+        return of if line is None or self.way in line.ways else line.expression
+
+
+def _operands(of: ast.expr) -> Sequence[object]:
+    """What an expression is made of, in order: operators by their kind."""
+    if isinstance(of, ast.BinOp):
+        return type(of.op), of.left, of.right
+    if isinstance(of, ast.UnaryOp):
+        return type(of.op), of.operand
+    if isinstance(of, ast.Compare):
+        return tuple(map(type, of.ops)), of.left, *of.comparators
+    if isinstance(of, ast.Call):
+        return ast.unparse(of.func), *of.args
+    return ()
+
+
+def _product(a: ast.expr, b: ast.expr) -> ast.expr:
+    return ast.BinOp(a, ast.Mult(), b)

@@ -1,0 +1,234 @@
+"""What JAX's elementwise primitives are: the expressions of torch's operations of the same meaning, and casts."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from fuzz.references.dims import Dim, UnreadableError, extent
+from fuzz.references.elementwise import COMPARISONS, FUNCTIONS, opposite, power, rounded_to, where, whole
+from fuzz.references.elementwise import rule as of_any
+from fuzz.references.lines import called, is_number, of_dims, template
+from fuzz.references.maps import place_along
+from fuzz.references.reading import Reader
+from fuzz.references.recording import Two
+from fuzz.references.scope import Number, Rule, Value
+
+_ONE = ("exp", "exp2", "expm1", "log", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "erf", "erfc", "atan",
+        "sign", "floor", "abs", "neg", "square")  # fmt: skip
+_HINTS = {"exp": "e", "add": "t", "sub": "t", "mul": "t", "div": "t", "neg": "t", "rsqrt": "scale", "sqrt": "root"}
+_TEXTS: Mapping[str, str] = {
+    **{name: FUNCTIONS[name] for name in _ONE},
+    "logistic": FUNCTIONS["sigmoid"], "ceil": "-f.floor(-self)",
+    "add": "self + other", "add_any": "self + other", "sub": "self - other", "mul": "self * other",
+    "max": FUNCTIONS["maximum"], "min": FUNCTIONS["minimum"], "floor_divide": "f.floor(self / other)",
+    "remainder": "self - other * f.floor(self / other)",
+}  # fmt: skip
+
+
+def primitive(*names: str) -> Callable[[Rule], Rule]:
+    """Register a rule for primitives of JAX."""
+    return of_any(*(f"lax.{name}" for name in names))
+
+
+def _row(name: str, text: str) -> None:
+    @primitive(name)
+    def rule(reader: Reader, args: Any, **_: object) -> Any:
+        if (same := _unchanged(name, args)) is not None:
+            return same
+        return reader.each(text, _HINTS.get(name, name), **dict(zip(("self", "other"), args, strict=False)))
+
+
+def _unchanged(name: str, args: Any) -> Value | None:
+    """The operand that a number leaves as it is: in a sum with 0, say, or a maximum with minus infinity."""
+    neutral = {"add": 0, "sub": 0, "mul": 1, "max": -float("inf"), "min": float("inf")}.get(name)
+    if neutral is None:
+        return None
+    first, second = args
+    if isinstance(first, Value) and _is(second, neutral):
+        return first
+    return second if name != "sub" and isinstance(second, Value) and _is(first, neutral) else None
+
+
+def _is(value: Any, number: float) -> bool:
+    if isinstance(value, Value):
+        return not value.rank and value.expression is not None and is_number(value.expression, number)
+    return isinstance(value, (int, float)) and value == number
+
+
+for _name, _text in _TEXTS.items():
+    _row(_name, _text)
+
+
+def _comparison(name: str, text: str) -> None:
+    @primitive(name)
+    def rule(reader: Reader, args: Any, **_: object) -> Value:
+        first, second = args
+        for one, other in ((first, second), (second, first)):
+            if isinstance(one, Value) and one.places and isinstance(other, Value) and name in ("eq", "ne"):
+                return _at_places(reader, one, other, equal=name == "eq")
+        return reader.compared(text, self=first, other=second)
+
+
+for _name, _text in COMPARISONS.items():
+    _comparison(_name, _text)
+
+
+def _at_places(reader: Reader, index: Value, place: Value, *, equal: bool) -> Value:
+    """Whether an input of integers says a place, of those along a dimension."""
+    dim = along(reader, place)
+    if dim is not None:
+        reader.indices.setdefault(index.places, dim.name)
+    index, place = reader.met(replace(index, places=""), place)
+    made = reader.compared("self == other", self=index, other=place)
+    return made if equal else opposite(reader, made)
+
+
+def along(reader: Reader, value: Value) -> Dim | None:
+    """Return the dimension that a value is the place along; None of others."""
+    return place_along(reader, value.expression)
+
+
+@primitive("div")
+def _div(reader: Reader, args: Sequence[Any], **_: object) -> Value:
+    """A sum over the number of its terms is a mean; integers are cut."""
+    first, second = args
+    if "int" in reader.step.dtype:
+        found: Value = whole(reader, reader.each("self / other", "t", self=first, other=second))
+        return found
+    mean = _mean(reader, first, second) if isinstance(first, Value) and not isinstance(second, Value) else None
+    return reader.each("self / other", "t", self=first, other=second) if mean is None else mean
+
+
+def _mean(reader: Reader, total: Value, count: Number) -> Value | None:
+    """A sum over so many as the number of its terms; None of another one."""
+    line = reader.lines.line(total.expression) if total.expression is not None else None
+    if line is None or not isinstance(line.expression, ast.Call) or called(line.expression) != "total":
+        return None
+    terms, over = line.expression.args
+    values = [getattr(each, "value", None) for each in ast.walk(over)]
+    dims = [each for each in values if isinstance(each, Dim)]
+    if extent(dims) != ((count.first, count.second) if isinstance(count, Two) else (count, count)):
+        return None
+    parts = {"x": terms, "dims": of_dims(dims)}
+    return replace(total, expression=reader.lines.add(template("f.avg(x, dims)", parts), "mean"))
+
+
+@primitive("rem")
+def _rem(reader: Reader, args: Sequence[Any], **_: object) -> Value:
+    cut = whole(reader, reader.each("self / other", "t", self=args[0], other=args[1]))
+    return reader.each("self - other * cut", "rest", self=args[0], other=args[1], cut=cut)
+
+
+@primitive("integer_pow")
+def _integer_pow(reader: Reader, args: Sequence[Any], y: int) -> Value:
+    found: Value = power(reader, args[0], abs(y) if y < -1 else y)
+    return reader.each("1.0 / x", "power", x=found) if y < -1 else found
+
+
+@primitive("pow")
+def _pow(reader: Reader, args: Sequence[Any], **_: object) -> Value:
+    base, exponent = args
+    if not isinstance(base, Value):
+        return reader.each("f.exp(b * f.log(a))", "power", a=base, b=exponent)
+    found: Value = power(reader, base, exponent)
+    return found
+
+
+@primitive("is_finite")
+def _is_finite(reader: Reader, args: Sequence[Any], **_: object) -> Value:
+    return reader.compared("abs(x) < float('inf')", x=args[0])
+
+
+@primitive("round")
+def _round(reader: Reader, args: Sequence[Any], rounding_method: Any) -> Value:
+    if int(rounding_method) == 1:  # to the even one of two
+        return reader.each("f.round(x)", "round", x=args[0])
+    return reader.each("f.sign(x) * f.floor(abs(x) + 0.5)", "round", x=args[0])
+
+
+@primitive("clamp")
+def _clamp(reader: Reader, args: Sequence[Any], **_: object) -> Value:
+    low, x, high = args
+    found = reader.each("f.where(x < low, low, x)", "clamped", x=x, low=low)
+    return reader.each("f.where(high < x, high, x)", "clamped", x=found, high=high)
+
+
+@primitive("copy", "copy_p", "stop_gradient", "optimization_barrier", "reduce_precision", "real", "name")
+def _same(reader: Reader, args: Sequence[Any], **_: object) -> Any:
+    return args[0] if len(args) == 1 else args
+
+
+@primitive("convert_element_type")
+def _convert(reader: Reader, args: Sequence[Any], **_: object) -> Value | Number:
+    found: Value = rounded_to(reader, args[0], reader.step.dtype)
+    return found
+
+
+def truth(value: Any) -> bool | None:
+    """Return what a condition is everywhere; None of one that differs."""
+    if isinstance(value, Value):
+        there = value.expression
+        return bool(there.value) if isinstance(there, ast.Constant) else None
+    return bool(value)
+
+
+def both(reader: Reader, text: str, first: Value, second: Value) -> Value:
+    """Return a condition on two conditions."""
+    first, second = reader.met(first, second)
+    parts = {"a": reader.mask(first), "b": reader.mask(second)}
+    made = reader.lines.add(template(text, parts), "mask")
+    return Value(None, reader.aligned([first, second]), first.has | second.has, "torch.bool", condition=made)
+
+
+def _spread(reader: Reader, value: Value, like: Any) -> Value:
+    """A condition with the axes that another one has, too."""
+    if not isinstance(like, Value) or like.axes == value.axes:
+        return value
+    first, second = reader.met(value, like)
+    assert isinstance(first, Value)
+    return replace(first, axes=reader.aligned([first, second]))
+
+
+@primitive("and", "or", "xor", "not")
+def _logic(reader: Reader, args: Sequence[Any], **_: object) -> Any:
+    name = reader.step.op.partition(".")[2]
+    if reader.step.dtype != "torch.bool":
+        raise UnreadableError("calculates with bits of integers")
+    if name == "not":
+        return opposite(reader, args[0])
+    for one, other in (args, args[::-1]):
+        known = truth(one)
+        if known is not None and name != "xor" and isinstance(other, Value):
+            return _spread(reader, one if known == (name == "or") else other, one)
+    text = {"and": "a & b", "or": "a | b", "xor": "(a & ~b) | (~a & b)"}[name]
+    return both(reader, text, *args)
+
+
+@primitive("select_n")
+def _select(reader: Reader, args: Sequence[Any], **_: object) -> Any:
+    which, *cases = args
+    if len(cases) > 2:
+        raise UnreadableError("chooses among more than two")
+    if (known := truth(which)) is not None:
+        return cases[int(known)]
+    no, yes = cases
+    if reader.step.dtype != "torch.bool":
+        found: Value = where(reader, which, yes, no)
+        return found
+    answers = truth(no), truth(yes)
+    if answers == (False, True):
+        return _spread(reader, which, no)
+    if answers == (True, False):
+        return _spread(reader, opposite(reader, which), no)
+    if answers[0] is False:
+        return both(reader, "a & b", which, yes)
+    if answers[1] is True:
+        return both(reader, "a | b", which, no)
+    if answers[1] is False:
+        return both(reader, "~a & b", which, no)
+    if answers[0] is True:
+        return both(reader, "~a | b", which, yes)
+    return both(reader, "a | b", both(reader, "a & b", which, yes), both(reader, "~a & b", which, no))

@@ -1,0 +1,168 @@
+"""A reference in JAX run in float64: its casts to shorter floats are left out, and nobody's settings are changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzz.references.jaxprs.tracing import Equation, TracedNumber, TracedProgram, opened, program, traced
+
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+"""It is run once or twice with each set of extents: most time goes into compiling it."""
+_SCATTERS = {
+    "scatter": "scatter", "scatter-add": "scatter_add", "scatter-mul": "scatter_mul", "scatter-min": "scatter_min",
+    "scatter-max": "scatter_max", "scatter-sub": "scatter_sub",
+}  # fmt: skip
+Specs = Mapping[str, tuple[tuple[int, ...], str]]
+
+
+class Widened:
+    """A reference that takes and returns floats as float64; it is traced with floats of a dtype."""
+
+    def __init__(self, call: Callable[..., Any], dtype: str) -> None:
+        self._call, self._dtype = call, dtype
+        self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}
+
+    def takes(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Raise what it raises for arrays of these shapes."""
+        shaped(self._call, specs_of(arrays, self._dtype))
+
+    def __call__(self, arrays: Mapping[str, NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        """Return its outputs."""
+        import jax
+
+        specs = specs_of(arrays, self._dtype)
+        key = tuple(specs.items())
+        if key not in self._compiled:
+            self._compiled[key] = jax.jit(partial(run, program(self._call, specs)), compiler_options=QUICK)
+        with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
+            found = self._compiled[key](*arrays.values())
+            return [np.asarray(each) for each in found]
+
+
+def specs_of(arrays: Mapping[str, NDArray[Any]], dtype: str) -> Specs:
+    """Return the shapes and dtypes of arrays, that of floats being another one."""
+    return {name: (each.shape, dtype if each.dtype.kind == "f" else each.dtype.name) for name, each in arrays.items()}
+
+
+def shaped(call: Callable[..., Any], specs: Specs) -> None:
+    """Raise what a function raises for arrays of these shapes."""
+    traced(call, specs)
+
+
+Step = Callable[[Equation, Sequence[Any]], Sequence[Any]]
+"""What comes of an equation and its operands."""
+
+
+def run(made: TracedProgram, *inputs: Any) -> tuple[Any, ...]:
+    """Return the outputs of a program, all floats as float64."""
+    return evaluated(made, _exactly, *inputs)
+
+
+def _exactly(each: Equation, given: Sequence[Any]) -> Sequence[Any]:
+    return found_by(each, given, _exactly)
+
+
+def evaluated(made: TracedProgram, step: Step, *inputs: Any) -> tuple[Any, ...]:
+    """Return the outputs of a program whose equations are evaluated by `step`, all floats as float64."""
+    import jax.numpy as jnp
+
+    kinds = (_wide(made.shapes[at][1]) for at in made.inputs)
+    known = {at: jnp.asarray(each, kind) for at, each, kind in zip(made.inputs, inputs, kinds, strict=True)}
+    known |= {at: jnp.asarray(value, _wide(str(value.dtype))) for at, value in made.constants.items()}
+
+    def of(operand: int | TracedNumber) -> Any:
+        if isinstance(operand, TracedNumber):
+            return jnp.asarray(operand.value, _wide(operand.dtype))
+        return known[operand]
+
+    for each in made.equations:
+        found = step(each, [*map(of, each.given)])
+        known |= dict(zip(each.made, found, strict=True))
+    return tuple(map(of, made.outputs))
+
+
+def _wide(dtype: Any) -> Any:
+    """The dtype in whose place it is: that of a float is float64."""
+    return np.dtype(np.float64) if "float" in str(dtype) else dtype
+
+
+def found_by(
+    each: Equation, given: Sequence[Any], step: Step, turn: Callable[[Any], Step] | None = None
+) -> Sequence[Any]:
+    """Return what an equation makes, whose bodies are evaluated by `step`, in loops by that of each turn's number."""
+    import jax
+
+    turn = turn or (lambda number: step)
+    if each.name == "scan":
+        return _scanned(each, given, turn)
+    if each.name == "while":
+        ends, body = each.bodies
+        first, second = each.params["cond_nconsts"], each.params["cond_nconsts"] + each.params["body_nconsts"]
+
+        def again(carry: Any) -> Any:
+            return evaluated(ends, turn(carry[0]), *given[:first], *carry[1])[0]
+
+        def turned(carry: Any) -> Any:
+            return carry[0] + 1, evaluated(body, turn(carry[0]), *given[first:second], *carry[1])
+
+        _, last = jax.lax.while_loop(again, turned, (jax.numpy.int64(0), tuple(given[second:])))
+        return tuple(last)
+    if each.name == "cond":
+        branches = [partial(evaluated, body, step) for body in each.bodies]
+        return tuple(jax.lax.switch(given[0], branches, *given[1:]))
+    if each.name == "custom_linear_solve":
+        lengths = each.params["const_lengths"]
+        first = lengths.matvec + lengths.vecmat
+        right = given[sum(lengths) :]
+        return evaluated(opened(each.params["jaxprs"].solve), step, *given[first : first + lengths.solve], *right)
+    if each.bodies:
+        return run(each.bodies[0], *given)
+    if each.name in ("reduce_precision", "copy", "optimization_barrier"):
+        return given
+    if (scatter := _SCATTERS.get(each.name)) is not None:  # its parameter is a program of floats of another dtype
+        names = ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode")
+        return (getattr(jax.lax, scatter)(*given, **{name: each.params[name] for name in names}),)
+    params = {name: _wide(value) if "dtype" in name or "type" in name else value for name, value in each.params.items()}
+    found = each.primitive.bind(*given, **params)
+    return found if each.primitive.multiple_results else (found,)
+
+
+def _scanned(each: Equation, given: Sequence[Any], turn: Callable[[Any], Step]) -> Sequence[Any]:
+    import jax
+
+    [body] = each.bodies
+    consts, carried = each.constants_and_carried
+    first, rest = tuple(given[consts : consts + carried]), tuple(given[consts + carried :])
+
+    def turned(carry: Any, own: Any) -> Any:
+        number, state = carry
+        found = evaluated(body, turn(number), *given[:consts], *state, *own)
+        return (number + 1, found[:carried]), found[carried:]
+
+    start = jax.numpy.int64(0), first
+    (_, last), stacked = jax.lax.scan(turned, start, rest, each.params["length"], each.params["reverse"])
+    return (*last, *stacked)
+
+
+def pulled(
+    forward: Callable[..., Any], taken: Mapping[str, Any], cotangents: Sequence[Any], by: Sequence[str]
+) -> Mapping[str, Any]:
+    """Return the gradients of what a function takes, or of those that `by` names, from those of what it returns."""
+    import jax
+    import jax.numpy as jnp
+
+    floats = [name for name, each in taken.items() if jnp.issubdtype(jnp.result_type(each), jnp.floating)]
+    names = [*(by or [name for name in floats if hasattr(taken[name], "shape")])]
+
+    def outputs(*given: Any) -> tuple[Any, ...]:
+        returned = forward(**{**taken, **dict(zip(names, given, strict=True))})
+        returned = tuple(returned.values()) if isinstance(returned, Mapping) else returned
+        return tuple(returned) if isinstance(returned, (list, tuple)) else (returned,)
+
+    _, pull = jax.vjp(outputs, *(taken[name] for name in names))
+    return {f"d{name}": each for name, each in zip(names, pull(tuple(cotangents)), strict=True)}

@@ -1,0 +1,227 @@
+"""What JAX takes and writes at places that are calculated, and what its loops take of their turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from fuzz.references.dims import ONE, Axis, Dim, Pair, UnreadableError
+from fuzz.references.elementwise import where
+from fuzz.references.jaxprs.elementwise import along, both, primitive
+from fuzz.references.jaxprs.moves import PlaceColumns, extent_at, own_axes
+from fuzz.references.lines import is_number, template
+from fuzz.references.maps import linear, single, taken_at, with_axis
+from fuzz.references.pieces import at_start, part
+from fuzz.references.reading import Reader
+from fuzz.references.recurrences import made_before
+from fuzz.references.scatter import is_place
+from fuzz.references.scope import Value
+
+
+@primitive("turns")
+def _turns(reader: Reader, length: Pair) -> Value:
+    """The number of turns of a loop so far."""
+    [axis] = own_axes(reader, [length])
+    if not axis:
+        raise UnreadableError("turns once: write what it does without the loop")
+    reader.turns = axis[0] if reader.turns is None else reader.turns
+    if reader.turns.sizes != axis[0].sizes:
+        raise UnreadableError("has loops of different lengths: formulas have recurrences along one dimension")
+    return Value(reader.place(reader.turns), (), frozenset((reader.turns,)), "torch.int32")
+
+
+@primitive("before")
+def _before(reader: Reader, args: Sequence[Any]) -> Value:
+    """What the turn before made: in the first one what it begins with."""
+    made, start, turns = cast(Sequence[Value], args)
+    dim = along(reader, turns)
+    assert dim is not None
+    return made_before(reader, made, start, dim)
+
+
+@primitive("while")
+def _while(reader: Reader, **_: object) -> Value:
+    raise UnreadableError("turns as often as a value says: a formula has loops over a dimension")
+
+
+@primitive("cond")
+def _cond(reader: Reader, **_: object) -> Value:
+    raise UnreadableError("does what a value says: write jnp.where")
+
+
+@primitive("dynamic_slice")
+def _dynamic_slice(reader: Reader, args: Sequence[Any], **_: object) -> Value:
+    shape, found, starts = reader.shape(), cast(Value, args[0]), args[1:]
+    for at, start in enumerate(starts):
+        whole = extent_at(found, at)
+        if whole == shape[at]:
+            continue
+        if not isinstance(start, Value):
+            first = at_start(start, whole)
+            last = first[0] + shape[at][0], first[1] + shape[at][1]
+            found = part(reader, found, at, first, last, 1, shape[at])
+        elif shape[at] == ONE:
+            found = picked(reader, found, at, start)
+        else:
+            raise UnreadableError("takes a part whose place is calculated: a formula has one element of such")
+    return found
+
+
+def picked(reader: Reader, value: Value, at: int, index: Value) -> Value:
+    """Return a value with the elements at a place, or places, along an axis, which has one element then."""
+    value, dim = single(reader, value, at)
+    if along(reader, index) == dim:
+        return with_axis(value, at, ())
+    if index.places:
+        known = reader.indices.setdefault(index.places, dim.name)
+        if known != dim.name:
+            raise UnreadableError(f"takes {index.places!r} for places along {dim.name!r}, and along {known!r}")
+    places = index.expression if index.places else reader.expression(index)
+    assert places is not None
+    return with_axis(taken_at(reader, value, dim, places, index.has), at, ())
+
+
+@primitive("dynamic_update_slice")
+def _dynamic_update_slice(reader: Reader, args: Sequence[Any], **_: object) -> Value:
+    (whole, update), starts = cast(Sequence[Value], args[:2]), args[2:]
+    inside: Value | None = None
+    for at, start in enumerate(starts):
+        size, own = extent_at(whole, at), extent_at(update, at)
+        if size == own:
+            continue
+        if isinstance(start, Value):
+            raise UnreadableError("writes to a place that is calculated: a formula returns its outputs")
+        first = at_start(start, size)
+        whole, dim = single(reader, whole, at)
+        if first[0] != first[1] or own[0] != own[1]:
+            raise UnreadableError("writes to a place that follows from extents: concatenate the parts")
+        index = linear(reader, {dim: 1.0}, -float(first[0]))
+        update = with_axis(taken_at(reader, *single(reader, update, at), index, (dim,), 0.0), at, (dim,))
+        text = f"(place >= {first[0]}.0) & (place < {first[0] + own[0]}.0)"
+        made = reader.lines.add(template(text, {"place": reader.place(dim)}), "mask")
+        axes = tuple((dim,) if place == at else () for place in range(whole.rank))
+        mask = Value(None, axes, frozenset((dim,)), "torch.bool", condition=made)
+        inside = mask if inside is None else both(reader, "a & b", inside, mask)
+    if inside is None:
+        return update
+    parts = {"mask": reader.mask(inside), "a": reader.expression(update), "b": reader.expression(whole)}
+    made = reader.lines.add(template("f.where(mask, a, b)", parts), "written")
+    return Value(made, whole.axes, whole.has | update.has | inside.has, whole.dtype)
+
+
+def _columns(indices: Any, count: int) -> Sequence[Value]:
+    """The places along each dimension, without the axis on which they lie side by side."""
+    found = [*indices] if isinstance(indices, PlaceColumns) else [indices]
+    if len(found) != count or any(each.axes[-1] for each in found):
+        raise UnreadableError("takes places from a table of them: write each dimension's by itself")
+    return [replace(each, axes=each.axes[:-1]) for each in found]
+
+
+@primitive("gather")
+def _gather(
+    reader: Reader, args: Sequence[Any], dimension_numbers: Any, slice_sizes: Sequence[Any], **_: object
+) -> Value:
+    table, numbers = cast(Value, args[0]), dimension_numbers
+    columns = _columns(args[1], len(numbers.start_index_map))
+    gone = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
+    if any(at not in gone for at in numbers.start_index_map):
+        raise UnreadableError("takes parts from places on: a formula takes elements")
+    _same_batch(table, columns, numbers.operand_batching_dims, numbers.start_indices_batching_dims)
+    batch = _axes(columns)
+    for at, index in zip(numbers.start_index_map, columns, strict=True):
+        table = picked(reader, table, at, index)
+    rest = iter([axis for at, axis in enumerate(table.axes) if at not in gone])
+    places = iter(batch)
+    rank = len(reader.shape())
+    axes = tuple(next(rest) if at in numbers.offset_dims else next(places) for at in range(rank))
+    return replace(table, axes=axes)
+
+
+def _axes(columns: Sequence[Value]) -> Sequence[Axis]:
+    """Those that all places have together."""
+    return [next((axis for axis in axes if axis), ()) for axes in zip(*(each.axes for each in columns), strict=True)]
+
+
+def _same_batch(table: Value, columns: Sequence[Value], own: Sequence[int], theirs: Sequence[int]) -> None:
+    for at, other in zip(own, theirs, strict=True):
+        if any(each.axes[other] and each.axes[other] != table.axes[at] for each in columns):
+            raise UnreadableError("takes along one dimension places that have others than the table")
+
+
+@primitive("scatter-add", "scatter_add")
+def _scatter_add(reader: Reader, args: Sequence[Any], dimension_numbers: Any, **_: object) -> Value:
+    """Each element has the sum of all that go to its place beside what is there."""
+    table, indices, source = args
+    numbers = dimension_numbers
+    columns = _columns(indices, len(numbers.scatter_dims_to_operand_dims))
+    gone = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
+    if any(at not in gone for at in numbers.scatter_dims_to_operand_dims):
+        raise UnreadableError("adds parts from places on: a formula adds elements")
+    _same_batch(table, columns, numbers.operand_batching_dims, numbers.scatter_indices_batching_dims)
+    batch = _axes(columns)
+    if not isinstance(source, Value):
+        raise UnreadableError("adds a number to places: add an array of it")
+    rest = iter([axis for at, axis in enumerate(table.axes) if at not in gone])
+    places, window = iter(batch), numbers.update_window_dims
+    axes = tuple(next(rest) if at in window else next(places) for at in range(source.rank))
+    source = replace(source, axes=axes)
+    mask = [*_at_places(reader, table, columns, numbers.scatter_dims_to_operand_dims)]
+    kept = {dim for axis in table.axes for dim in axis}
+    over = [dim for axis in batch for dim in axis if dim not in kept]
+    found = source
+    for each in mask:
+        made = reader.lines.add(
+            template("f.where(m, x, 0.0)", {"m": reader.mask(each), "x": reader.expression(found)}), "hits"
+        )
+        found = Value(made, (), found.has | each.has, source.dtype)
+    terms = replace(found, axes=(tuple(over),))
+    sums = reader.reduced("total", "sums", terms, None, False) if over else terms
+    sums = replace(sums, axes=table.axes)
+    is_empty = table.expression is not None and is_number(table.expression, 0.0)
+    return sums if is_empty and _fills(sums) else reader.each("x + sums", "added", x=table, sums=sums)
+
+
+def _fills(value: Value) -> bool:
+    return {dim for axis in value.axes for dim in axis} <= value.has
+
+
+@primitive("scatter")
+def _scatter(reader: Reader, args: Sequence[Any], dimension_numbers: Any, **_: object) -> Value:
+    """What is written at places that are numbers: others may be the same ones."""
+    table, indices, source = args
+    numbers = dimension_numbers
+    columns = _columns(indices, len(numbers.scatter_dims_to_operand_dims))
+    if any(each.has or each.expression is None for each in columns):
+        raise UnreadableError("writes to places that may be the same: sums, by .at[...].add, have a formula")
+    rest = iter(source.axes if isinstance(source, Value) else ())
+    gone = numbers.inserted_window_dims
+    mask: Value | None = None
+    for at, index in zip(numbers.scatter_dims_to_operand_dims, columns, strict=True):
+        table, dim = single(reader, table, at)
+        condition = reader.lines.add(template("a == b", {"a": reader.place(dim), "b": index.expression}), "mask")  # type: ignore[dict-item]
+        axes = tuple((dim,) if place == at else () for place in range(table.rank))
+        own = Value(None, axes, frozenset((dim,)), "torch.bool", condition=condition)
+        mask = own if mask is None else both(reader, "a & b", mask, own)
+    if not isinstance(source, Value) or mask is None:
+        raise UnreadableError("writes a number: write an array of it")
+    source = replace(source, axes=tuple(() if at in gone else next(rest) for at in range(table.rank)))
+    found: Value = where(reader, mask, source, table)
+    return replace(found, axes=table.axes)
+
+
+def _at_places(reader: Reader, table: Value, columns: Sequence[Value], dims: Sequence[int]) -> Iterator[Value]:
+    """Whether each place of the table is the one that is meant."""
+    for at, index in zip(dims, columns, strict=True):
+        [dim] = table.axes[at] or (None,)
+        if dim is None:
+            raise UnreadableError("adds to what is no dimension")
+        if along(reader, index) == dim:
+            continue
+        yield Value(None, (), frozenset((dim, *index.has)), "torch.bool", condition=_is_there(reader, index, dim))
+
+
+def _is_there(reader: Reader, index: Value, dim: Dim) -> Any:
+    if index.places:
+        return is_place(reader, index, dim)
+    return template("place == index", {"place": reader.place(dim), "index": reader.expression(index)})

@@ -1,0 +1,339 @@
+"""Two programs of a reference, of two sets of extents, in lockstep: the steps that a formula is read from.
+
+Numbers that follow from numbers and from extents are calculated here, and so is what is known of places: none is
+negative, so that what JAX does for those that are vanishes.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fuzz.references.dims import Pair, UnreadableError
+from fuzz.references.jaxprs.tracing import Equation, TracedNumber, TracedProgram, program
+from fuzz.references.recording import Recording, Step, Two, Use
+from fuzz.references.scope import TURNS
+
+LOOPS = "A loop over a dimension is read if it is jax.lax.scan or fori_loop"
+
+
+def difference(one: Equation, other: Equation) -> str:
+    """Return what differs between the programs of two sets of extents."""
+    where = f" ({one.places[0]})" if one.places else ""
+    return f"with other extents it does something else: lax.{one.name} or lax.{other.name}{where}. {LOOPS}"
+
+
+@dataclass
+class LoopTurn:
+    """One turn of a loop, in both programs."""
+
+    first: TracedProgram
+    second: TracedProgram
+    ends: Mapping[int, int | TracedNumber]
+    """What it makes for the next one, of each that it has of the one before."""
+    done: set[int] = field(default_factory=set)
+    """The ends that are known."""
+
+    def second_end(self, number: int) -> TracedNumber:
+        """Return an end that is a number, in the second program."""
+        found = self.second.outputs[[*self.ends].index(number)]
+        assert isinstance(found, TracedNumber)
+        return found
+
+    def before(self, number: int) -> set[int]:
+        """What the end of one is made of, of all that there is of the turn before."""
+        found = {self.ends[number]}
+        for each in reversed(self.first.equations):
+            if {*each.made} & found - self.done:
+                found |= {*each.given}
+        return {each for each in self.ends if each in found}
+
+    def made_for(self, end: int | TracedNumber) -> Iterator[tuple[Equation, Equation]]:
+        """The equations that an end is made by."""
+        wanted = {end}
+        for each in reversed(self.first.equations):
+            if {*each.made} & wanted - self.done:
+                wanted |= {*each.given}
+        yield from self._of(lambda each: bool({*each.made} & wanted - self.done))
+
+    def rest(self) -> Iterator[tuple[Equation, Equation]]:
+        """All others; and those again that are made of what the turn before made, which is known now."""
+        yield from self._of(lambda each: not {*each.made} & self.done)
+
+    def _of(self, wanted: Callable[[Equation], bool]) -> Iterator[tuple[Equation, Equation]]:
+        for mine, theirs in zip(self.first.equations, self.second.equations, strict=True):
+            if mine.name != theirs.name:
+                raise UnreadableError(difference(mine, theirs))
+            if wanted(mine):
+                yield mine, theirs
+
+
+Known = Use | Two | float | int | bool
+_TWO = ("add", "sub", "mul", "div", "max", "min", "lt", "le", "gt", "ge", "eq", "ne", "pow")
+_NUMBERS: Mapping[str, Callable[..., Any]] = {
+    **{name: getattr(operator, {"div": "truediv"}.get(name, name)) for name in _TWO if name not in ("max", "min")},
+    "max": max, "min": min, "neg": operator.neg, "sqrt": math.sqrt, "rsqrt": lambda a: 1.0 / math.sqrt(a), "abs": abs,
+    "floor": math.floor, "ceil": math.ceil, "square": lambda a: a * a, "exp": math.exp, "log": math.log,
+    "copy": lambda a: a, "stop_gradient": lambda a: a, "select_n": lambda which, *cases: cases[int(which)],
+    "clamp": lambda low, a, high: min(max(low, a), high), "not": lambda a: not a, "is_finite": math.isfinite,
+    "sign": lambda a: float((a > 0) - (a < 0)), "and": lambda a, b: a and b, "or": lambda a, b: a or b,
+}  # fmt: skip
+"""What is made of numbers alone."""
+_SAME = ("reshape", "broadcast_in_dim", "squeeze", "transpose", "copy", "slice", "rev", "convert_element_type", "split")
+"""What these make of places that are none before the first is none either."""
+_NOT_NEGATIVE = ("iota", "argmax", "argmin")
+_PER_CALL = ("sharding", "out_sharding", "precision", "debug_info", "linear", "unroll", "out_avals")
+"""Parameters that say nothing of values."""
+
+
+def record(
+    call: Callable[..., Any], names: Sequence[str], specs: Sequence[Mapping[str, tuple[tuple[int, ...], str]]]
+) -> Recording:
+    """Return what a reference does with arrays of two sets of extents. Raises UnreadableError."""
+    first, second = (program(call, {name: each[name] for name in names}) for each in specs)
+    recorder = _Recorder()
+    for one, other in zip(first.inputs, second.inputs, strict=True):
+        recorder.given(one, *(made.shapes[at] for made, at in ((first, one), (second, other))))
+    found = [*recorder.read(first, second)]
+    outputs = [recorder.as_step(each, "float32") for each in found]
+    return Recording(recorder.steps, outputs, first.names)
+
+
+@dataclass
+class _Recorder:
+    def __post_init__(self) -> None:
+        self.steps = list[Step]()
+        self._known = dict[int, Known]()
+        self._places = set[int]()
+        """What is never negative."""
+        self._always = dict[int, bool]()
+        """Conditions that are known everywhere."""
+
+    def given(self, number: int, first: tuple[tuple[int, ...], str], second: tuple[tuple[int, ...], str]) -> None:
+        """Note an input."""
+        shape = tuple(zip(first[0], second[0], strict=True))
+        self._known[number] = self._step("input", {}, [shape], first[1], ())
+        if "int" in first[1]:
+            self._places.add(number)
+
+    def read(self, first: TracedProgram, second: TracedProgram) -> Iterator[Known]:
+        """Record all equations, and return the outputs."""
+        for number in first.constants:
+            shape, dtype = first.shapes[number]
+            self._known[number] = self._step("constant", {"value": None}, [tuple(zip(shape, shape))], dtype, ())  # noqa: B905
+        pairs = zip(first.equations, second.equations, strict=False)
+        for one, other in pairs:
+            if one.name != other.name or len(one.given) != len(other.given):
+                raise UnreadableError(difference(one, other))
+            self._equation(one, other)
+        if len(first.equations) != len(second.equations):
+            counts = f"{len(first.equations)} primitives or {len(second.equations)}"
+            raise UnreadableError(f"with other extents it does something else: {counts}. {LOOPS}")
+        for mine, theirs in zip(first.outputs, second.outputs, strict=True):
+            yield self._operand(mine, theirs)
+
+    def _operand(self, mine: int | TracedNumber, theirs: int | TracedNumber) -> Known:
+        if isinstance(mine, int):
+            return self._known[mine]
+        assert isinstance(theirs, TracedNumber)
+        return _either(mine.value, theirs.value)
+
+    def _step(
+        self, op: str, given: Mapping[str, Any], shapes: Sequence[tuple[Pair, ...]], dtype: str, at: Sequence[Any]
+    ) -> Use:
+        self.steps.append(Step(op, "", given, shapes, f"torch.{dtype}", at))
+        return Use(len(self.steps) - 1)
+
+    def as_step(self, known: Known, dtype: str, at: Sequence[Any] = ()) -> Use:
+        """Return the step of a number, or of what is one already."""
+        if isinstance(known, Use):
+            return known
+        return self._step("constant", {"value": known}, [()], dtype, at)
+
+    def _equation(self, one: Equation, other: Equation) -> None:
+        given = [self._operand(a, b) for a, b in zip(one.given, other.given, strict=True)]
+        if one.name == "scan":
+            self._scan(one, other, given)
+            return
+        if self._follows(one, given):
+            return
+        shapes = [tuple(zip(*pair, strict=True)) for pair in zip(one.shapes, other.shapes, strict=True)]
+        params = {name: _merged(each, other.params[name]) for name, each in one.params.items() if name not in _PER_CALL}
+        plain = {name: each for name, each in params.items() if "jaxpr" not in name and not callable(each)}
+        plain = {} if one.bodies else plain
+        dtype = one.dtypes[0] if one.dtypes else ""
+        use = self._step(f"lax.{one.name}", {"args": given, **plain}, shapes, dtype, one.places)
+        for item, number in enumerate(one.made):
+            self._known[number] = use if len(one.made) == 1 else Use(use.step, item)
+
+    def _follows(self, one: Equation, given: Sequence[Known]) -> bool:
+        """Whether what an equation makes is known: a number, or what is there already."""
+        made, numbers = one.made[0] if one.made else 0, {each for each in one.given if isinstance(each, int)}
+        if one.name in _NOT_NEGATIVE or (one.name in _SAME and numbers <= self._places) or self._all_places(one, given):
+            self._places |= {*one.made}
+        answer = self._compared(one, given)
+        if answer is not None:
+            self._always[made] = answer
+        if one.name == "select_n" and isinstance(one.given[0], int) and one.given[0] in self._always:
+            chosen = 1 + int(self._always[one.given[0]])
+            self._known[made] = given[chosen]
+            if one.given[chosen] in self._places:
+                self._places.add(made)
+            return isinstance(given[chosen], Use) or one.shapes == ((),)
+        if one.shapes != ((),) or any(isinstance(each, Use) for each in given) or not given:
+            return False
+        if one.name == "convert_element_type":
+            self._known[made] = _as(given[0], one.dtypes[0])
+        elif (function := _NUMBERS.get(one.name)) is not None:
+            self._known[made] = _mapped(function, given)
+        elif one.name == "integer_pow":
+            self._known[made] = _mapped(lambda a: float(a) ** one.params["y"], given)
+        else:
+            return False
+        return True
+
+    def _all_places(self, one: Equation, given: Sequence[Known]) -> bool:
+        """Whether sums, products and the like are of places and of numbers that are not negative."""
+        if one.name not in ("add", "mul", "max", "min") or "int" not in one.dtypes[0]:
+            return False
+        positive = (not isinstance(each, Use) and _first(each) >= 0 for each in given)
+        return all(each in self._places or is_positive for each, is_positive in zip(one.given, positive, strict=True))
+
+    def _compared(self, one: Equation, given: Sequence[Known]) -> bool | None:
+        """What a condition is everywhere: that a place is negative, or that something differs from itself. NaN is what
+        it is without that."""
+        if one.name in (*_SAME, "reduce_or", "reduce_and"):
+            return self._always.get(one.given[0]) if one.given and isinstance(one.given[0], int) else None
+        if one.name == "ne" and one.given[0] == one.given[1]:
+            return False
+        if one.name not in ("lt", "gt"):
+            return None
+        places, number = (0, 1) if one.name == "lt" else (1, 0)
+        zero = not isinstance(given[number], (Use, Two)) and given[number] == 0
+        return False if zero and one.given[places] in self._places else None
+
+    def _scan(self, one: Equation, other: Equation, given: Sequence[Known]) -> None:
+        """A loop: one turn, and markers for what it takes of each place and of the turn before."""
+        consts, carried = one.constants_and_carried
+        reverse, at, [first], [second] = one.params["reverse"], one.places, one.bodies, other.bodies
+        turns = self._step(TURNS, {"length": (one.params["length"], other.params["length"])}, [()], "int32", at)
+        for number, known in zip(first.inputs, given[:consts], strict=False):
+            self._known[number] = known
+        every = slice(consts + carried, None)
+        for number, known, operand in zip(first.inputs[every], given[every], one.given[every], strict=True):
+            self._each(first, second, number, known, operand, at, reverse=reverse)
+        turn = LoopTurn(first, second, dict(zip(first.inputs[consts : consts + carried], first.outputs, strict=False)))
+        waiting = dict(zip(turn.ends, given[consts : consts + carried], strict=True))
+        for number in [*waiting]:
+            if self._counts(turn, number, waiting[number], turns, at) and not reverse:
+                del waiting[number]
+        while waiting:
+            ready = [number for number in waiting if not turn.before(number) & {*waiting} - {number}]
+            if not ready:
+                raise UnreadableError("what a loop's turns take of each other goes round: that has no formula")
+            self._recurrence(turn, ready[0], waiting.pop(ready[0]), turns, at)
+        for mine, theirs in turn.rest():
+            self._equation(mine, theirs)
+        shapes = [tuple(zip(*pair, strict=True)) for pair in zip(one.shapes, other.shapes, strict=True)]
+        for item, (number, shape, dtype) in enumerate(zip(one.made, shapes, one.dtypes, strict=True)):
+            value = self._operand(first.outputs[item], second.outputs[item])
+            if item < carried:
+                made = self._step("last", {"self": value}, [shape], dtype, at) if isinstance(value, Use) else value
+            else:
+                made = self._step("stacked", {"self": self.as_step(value, dtype, at), "dim": 0}, [shape], dtype, at)
+                made = self._reversed(made, shape, dtype, at) if reverse else made
+            self._known[number] = made
+
+    def _reversed(self, known: Use, shape: tuple[Pair, ...], dtype: str, at: Any) -> Use:
+        return self._step("lax.rev", {"args": [known], "dimensions": (0,)}, [shape], dtype, at)
+
+    def _each(
+        self,
+        first: TracedProgram,
+        second: TracedProgram,
+        number: int,
+        known: Known,
+        mine: int | TracedNumber,
+        at: Any,
+        *,
+        reverse: bool,
+    ) -> None:
+        """What a turn has of a table."""
+        (shape, dtype), other = first.shapes[number], second.shapes[number][0]
+        if isinstance(known, Use):
+            whole = self.steps[known.step].shapes[known.item or 0]
+            known = self._reversed(known, whole, dtype, at) if reverse else known
+            known = self._step("each", {"self": known, "dim": 0}, [tuple(zip(shape, other, strict=True))], dtype, at)
+        self._known[number] = known
+        if mine in self._places:
+            self._places.add(number)
+
+    def _counts(self, turn: LoopTurn, number: int, start: Known, turns: Use, at: Any) -> bool:
+        """Whether what a turn has of the one before is the number of turns so far: then it is noted."""
+        shape, dtype = turn.first.shapes[number]
+        made = [each for each in turn.first.equations if each.made == (turn.ends[number],) and each.name == "add"]
+        by_one = [each for each in made for more in each.given if isinstance(more, TracedNumber) and more.value == 1]
+        if shape or "int" not in dtype or isinstance(start, Use) or not any(number in each.given for each in by_one):
+            return False
+        self._known[number] = self._step("lax.add", {"args": [turns, start]}, [()], dtype, at)
+        if _first(start) >= 0:
+            self._places.add(number)
+        return True
+
+    def _recurrence(self, turn: LoopTurn, number: int, start: Known, turns: Use, at: Any) -> None:
+        """What all turns make of something, from what the turns before made, and then what that was."""
+        (shape, dtype), other, end = turn.first.shapes[number], turn.second.shapes[number][0], turn.ends[number]
+        pair = tuple(zip(shape, other, strict=True))
+        if end == number:  # it stays as it was
+            self._known[number] = start
+            return
+        begin = self.as_step(start, dtype, at)
+        carried = self._known[number] = self._step("carried", {"start": begin}, [pair], dtype, at)
+        for mine, theirs in turn.made_for(end):
+            self._equation(mine, theirs)
+        value = self._operand(end, end) if isinstance(end, int) else self._operand(end, turn.second_end(number))
+        given = {"carried": carried, "value": self.as_step(value, dtype, at)}
+        made = self._step("recurrence", given, [pair], dtype, at)
+        if isinstance(end, int):
+            self._known[end] = made
+            turn.done.add(end)
+        self._known[number] = self._step("lax.before", {"args": [made, begin, turns]}, [pair], dtype, at)
+
+
+def _first(known: Known) -> float:
+    return known.first if isinstance(known, Two) else float(known)  # type: ignore[arg-type]
+
+
+def _as(known: Known, dtype: str) -> Known:
+    kind = float if "float" in dtype else bool if dtype == "bool" else int
+    return _mapped(kind, [known])
+
+
+def _mapped(function: Callable[..., Any], given: Sequence[Known]) -> Known:
+    both = (
+        [getattr(each, which) if isinstance(each, Two) else each for each in given] for which in ("first", "second")
+    )
+    try:
+        first, second = (function(*some) for some in both)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        return math.nan
+    return _either(first, second)
+
+
+def _either(a: Any, b: Any) -> Two | float | int | bool:
+    same: float | int | bool = a
+    return same if a == b or (a != a and b != b) else Two(float(a), float(b))
+
+
+def _merged(a: Any, b: Any) -> Any:
+    """A parameter as both calls have it."""
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)) and not hasattr(a, "_fields"):
+        if len(a) != len(b):
+            raise UnreadableError("the number of something follows from extents")
+        return tuple(_merged(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, bool) or not hasattr(a, "__index__") or not hasattr(b, "__index__"):
+        return a
+    return _either(int(a), int(b))

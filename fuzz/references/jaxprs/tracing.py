@@ -1,0 +1,294 @@
+"""A reference in JAX as a program: the equations of its jaxpr in order, those of functions that it calls among them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from fuzz.references.dims import MisnamedError, UnreadableError
+from fuzz.references.tracing import RETURNS_NONE, CodePlace
+
+_CALLS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+"""The parameters of an equation that are what it calls."""
+_OPAQUE = "scan", "while", "cond"
+"""Equations with bodies that are run by rules of their own."""
+WHOLE = "floor_divide", "remainder"
+"""JAX's own functions that are read as they are: their parts are those of integers."""
+CAST = "convert_element_type"
+
+
+@dataclass(frozen=True)
+class TracedNumber:
+    """A number among the operands of an equation."""
+
+    value: float | int | bool
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Equation:
+    """One primitive."""
+
+    name: str
+    given: tuple[int | TracedNumber, ...]
+    """Its operands: what an equation made, by its number."""
+    made: tuple[int, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    """Those of what it makes."""
+    dtypes: tuple[str, ...]
+    params: Mapping[str, Any]
+    places: tuple[CodePlace, ...]
+    primitive: Any
+    bodies: tuple[TracedProgram, ...] = ()
+
+    @property
+    def constants_and_carried(self) -> tuple[int, int]:
+        """The number of constants that a loop takes first, and of values that each turn has of the one before. Raises
+        UnreadableError where JAX does not say them: 0.11 does not."""
+        try:
+            return self.params["num_consts"], self.params["num_carry"]
+        except KeyError as error:
+            raise UnreadableError("has a loop, which can be read of jax<0.11: install that") from error
+
+
+@dataclass(frozen=True)
+class TracedProgram:
+    """A function of arrays."""
+
+    inputs: tuple[int, ...]
+    equations: tuple[Equation, ...]
+    outputs: tuple[int | TracedNumber, ...]
+    constants: Mapping[int, Any] = field(default_factory=dict)
+    """The arrays that it has from elsewhere."""
+    names: tuple[str, ...] = ()
+    """The keys of its outputs, where it returns a mapping."""
+    shapes: Mapping[int, tuple[tuple[int, ...], str]] = field(default_factory=dict)
+    """The shape and the dtype of inputs and constants."""
+
+
+def program(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...], str]]) -> TracedProgram:
+    """Return what a function does with arrays of these shapes and dtypes; its numbers are those that it is written
+    with, as far as the same function of float64 says them. Raises UnreadableError."""
+    import jax
+
+    own = _program(call, specs)
+    try:
+        with jax.enable_x64(True):
+            exact = _program(call, {name: (shape, _widest(dtype)) for name, (shape, dtype) in specs.items()})
+    except UnreadableError:  # such as a loop that begins with zeros of f32
+        exact = own
+    return _with_numbers(own, exact)
+
+
+def opened(closed: Any) -> TracedProgram:
+    """Return a jaxpr as a program."""
+    return _Flattening().program(closed)
+
+
+def _widest(dtype: str) -> str:
+    return "float64" if "float" in dtype else dtype
+
+
+def _program(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...], str]]) -> TracedProgram:
+    closed, keys = traced(call, specs)
+    return replace(_Flattening().program(closed), names=tuple(keys))
+
+
+def traced(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...], str]]) -> tuple[Any, Sequence[str]]:
+    """Return a function's jaxpr of such arrays, and the keys of its outputs. Raises UnreadableError."""
+    import jax
+
+    keys: list[str] = []
+
+    def flat(*arrays: Any) -> tuple[Any, ...]:
+        returned = call(**dict(zip(specs, arrays, strict=True)))
+        if isinstance(returned, Mapping):
+            keys[:] = map(str, returned)
+            returned = tuple(returned.values())
+        if returned is None:
+            raise MisnamedError(RETURNS_NONE)
+        found = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
+        if wrong := [each for each in found if not isinstance(each, (jax.Array, np.ndarray, np.generic, float, int))]:
+            raise UnreadableError(
+                f"it returns {type(wrong[0]).__name__}: a reference calculates with jax.numpy, and returns arrays"
+            )
+        return found
+
+    try:
+        return jax.make_jaxpr(flat)(*(jax.ShapeDtypeStruct(*each) for each in specs.values())), keys
+    except UnreadableError:
+        raise
+    except Exception as error:  # whatever it raises, or JAX, where a value decides
+        raise UnreadableError(_why(error)) from error
+
+
+def _why(error: Exception) -> str:
+    """In one line, with that of the reference where it happened."""
+    import jax
+
+    said = " ".join(str(error).split()) or type(error).__name__
+    trace, place = error.__traceback__, None
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        place = place if is_library(file) else CodePlace(file, trace.tb_lineno)
+        trace = trace.tb_next
+    where = f" ({place})" if place is not None else ""
+    if isinstance(error, jax.errors.TracerArrayConversionError):
+        return f"it gives an array of JAX to NumPy{where}: write jnp for np there"
+    if isinstance(error, jax.errors.ConcretizationTypeError):
+        return f"a value decides what it does, or becomes a number of Python{where}: a formula has neither"
+    return f"{type(error).__name__}{where}: {said[:300]}"
+
+
+def is_library(file: str) -> bool:
+    """Whether a file is none of the user's: one of JAX's, NumPy's or of this folder's."""
+    import jax
+    import jaxlib
+
+    files = (jax.__file__, jaxlib.__file__, np.__file__, __file__, os.__file__)
+    own = tuple(os.path.dirname(each) + os.sep for each in files)  # noqa: PTH120
+    return file.startswith((*own, "<frozen"))
+
+
+class _Flattening:
+    """Numbers what a jaxpr makes, and puts what it calls in the calls' place."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def program(self, closed: Any, places: tuple[CodePlace, ...] = ()) -> TracedProgram:
+        """Return a closed jaxpr's program."""
+        known, jaxpr, shapes = dict[Any, int | TracedNumber](), closed.jaxpr, dict[int, tuple[tuple[int, ...], str]]()
+        constants, inputs = dict[int, Any](), list[int]()
+        for var, value in zip(jaxpr.constvars, closed.consts, strict=True):
+            if np.ndim(value) == 0 and hasattr(value, "dtype"):
+                known[var] = _number(value, var.aval)
+                continue
+            constants[self._new(known, var)] = value
+        for var in jaxpr.invars:
+            inputs.append(self._new(known, var))
+        for var in (*jaxpr.constvars, *jaxpr.invars):
+            number = known[var]
+            if isinstance(number, int):
+                shapes[number] = tuple(var.aval.shape), str(var.aval.dtype)
+        equations = [*self._equations(jaxpr, known, places, constants, shapes)]
+        outputs = tuple(_known(known, each) for each in jaxpr.outvars)
+        return TracedProgram(tuple(inputs), tuple(equations), outputs, constants, shapes=shapes)
+
+    def _new(self, known: dict[Any, int | TracedNumber], var: Any) -> int:
+        self._count += 1
+        known[var] = self._count
+        return self._count
+
+    def _equations(
+        self, jaxpr: Any, known: dict[Any, int | TracedNumber], outer: tuple[CodePlace, ...], constants: dict[int, Any],
+        shapes: dict[int, tuple[tuple[int, ...], str]],
+    ) -> Iterator[Equation]:  # fmt: skip
+        for eqn in jaxpr.eqns:
+            name, places = eqn.primitive.name, (*_places(eqn), *outer)
+            called = next((eqn.params[each] for each in _CALLS if eqn.params.get(each) is not None), None)
+            whole = eqn.params.get("name") in WHOLE and is_library(_file(called))
+            if called is not None and name not in _OPAQUE and not whole and hasattr(_open(called), "eqns"):
+                yield from self._called(eqn, called, known, places, constants, shapes)
+                continue
+            given = tuple(_known(known, each) for each in eqn.invars)
+            made = tuple(self._new(known, var) for var in eqn.outvars)
+            avals = [var.aval for var in eqn.outvars]
+            bodies = tuple(self.program(each, places) for each in _bodies(eqn)) if name in _OPAQUE or whole else ()
+            yield Equation(
+                eqn.params["name"] if whole else name, given, made, tuple(tuple(each.shape) for each in avals),
+                tuple(str(each.dtype) for each in avals), eqn.params, places, eqn.primitive, bodies,
+            )  # fmt: skip
+
+    def _called(
+        self, eqn: Any, called: Any, known: dict[Any, int | TracedNumber], places: tuple[CodePlace, ...],
+        constants: dict[int, Any], shapes: dict[int, tuple[tuple[int, ...], str]],
+    ) -> Iterator[Equation]:  # fmt: skip
+        inner, own = _open(called), dict[Any, int | TracedNumber]()
+        for var, value in zip(inner.constvars, getattr(called, "consts", ()), strict=True):
+            if np.ndim(value) == 0 and hasattr(value, "dtype"):
+                own[var] = _number(value, var.aval)
+                continue
+            number = self._new(own, var)
+            constants[number], shapes[number] = value, (tuple(var.aval.shape), str(var.aval.dtype))
+        own |= {var: _known(known, each) for var, each in zip(inner.invars, eqn.invars, strict=True)}
+        # What JAX's own functions are made of was traced once for all, from wherever it was called first.
+        yield from (
+            replace(each, places=places if is_library(_file(called)) else each.places)
+            for each in self._equations(inner, own, places, constants, shapes)
+        )
+        known |= {var: _known(own, each) for var, each in zip(eqn.outvars, inner.outvars, strict=True)}
+
+
+def _bodies(eqn: Any) -> Sequence[Any]:
+    if eqn.primitive.name == "cond":
+        return tuple(eqn.params["branches"])
+    if eqn.primitive.name == "while":
+        return eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
+    return (next(eqn.params[each] for each in _CALLS if eqn.params.get(each) is not None),)
+
+
+def _open(jaxpr: Any) -> Any:
+    return getattr(jaxpr, "jaxpr", jaxpr)
+
+
+def _file(jaxpr: Any) -> str:
+    """The file of the function that a jaxpr is of."""
+    said = getattr(getattr(_open(jaxpr), "debug_info", None), "func_src_info", None) or ""
+    return str(said).rpartition(" at ")[2].rpartition(":")[0]
+
+
+def _known(known: Mapping[Any, int | TracedNumber], var: Any) -> int | TracedNumber:
+    return _number(var.val, var.aval) if hasattr(var, "val") else known[var]
+
+
+def _number(value: Any, aval: Any) -> TracedNumber:
+    return TracedNumber(np.asarray(value).item(), str(aval.dtype))
+
+
+def _places(eqn: Any) -> Iterator[CodePlace]:
+    trace = getattr(eqn.source_info, "traceback", None)
+    for frame in trace.frames if trace is not None else ():
+        if not is_library(frame.file_name):
+            yield CodePlace(frame.file_name, frame.line_num)
+
+
+def _with_numbers(own: TracedProgram, exact: TracedProgram) -> TracedProgram:
+    """A program with the numbers that it is written with: in f32 it has them rounded."""
+    mine = [each for each in own.equations if each.name != CAST]
+    theirs = [each for each in exact.equations if each.name != CAST]
+    if [each.name for each in mine] != [each.name for each in theirs]:
+        theirs = mine
+    pairs = dict(zip((each.made for each in mine), theirs, strict=True))
+    equations = list[Equation]()
+    for each in own.equations:
+        other = pairs.get(each.made, each)
+        given = tuple(map(_written, each.given, other.given))
+        bodies = tuple(map(_with_numbers, each.bodies, other.bodies))
+        equations.append(replace(each, given=given, bodies=bodies))
+    outputs = own.outputs
+    if len(outputs) == len(exact.outputs):
+        outputs = tuple(map(_written, outputs, exact.outputs))
+    return replace(own, equations=tuple(equations), outputs=outputs)
+
+
+def _written(mine: int | TracedNumber, theirs: int | TracedNumber) -> int | TracedNumber:
+    if not isinstance(mine, TracedNumber) or not isinstance(mine.value, float) or math.isnan(mine.value):
+        return mine
+    kind = np.dtype(mine.dtype) if mine.dtype in ("float16", "float32", "float64") else _half(mine.dtype)
+    if isinstance(theirs, TracedNumber) and theirs.dtype == "float64" and isinstance(theirs.value, float):
+        with np.errstate(all="ignore"):
+            if float(np.asarray(theirs.value).astype(kind)) == mine.value:
+                return replace(mine, value=theirs.value)
+    return replace(mine, value=float(str(np.asarray(mine.value).astype(kind))))
+
+
+def _half(dtype: str) -> Any:
+    import ml_dtypes
+
+    return np.dtype(getattr(ml_dtypes, dtype))

@@ -1,0 +1,119 @@
+"""The library that a reference calculates with: how it is called, recorded and run in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzz.references import recording
+from fuzz.references.asked import AskedReference, defaults_of
+from fuzz.references.dims import Dim, UnreadableError, shapes_text
+from fuzz.references.guard import RunReference, widened
+from fuzz.references.recording import Recording
+from fuzz.references.rules import RULES
+
+Specs = Mapping[str, tuple[tuple[int, ...], str]]
+"""The shape and the dtype of each tensor, as NumPy spells it."""
+
+
+def dtypes_of(asked: AskedReference, dims: Mapping[str, Dim], most: int = 2) -> Mapping[str, str]:
+    """Return the dtypes of all tensors. What nobody says is a float, or else what the reference takes: places or flags,
+    of so many tensors at most."""
+    given = {name: asked.dtypes.get(name, "") for name in asked.dims}
+    known = {name: asked.dtype if not dtype or "float" in dtype else dtype for name, dtype in given.items()}
+    unknown = [name for name, dtype in given.items() if not dtype]
+    refusal: Exception | None = None
+    for some in (some for count in range(min(len(unknown), most) + 1) for some in combinations(unknown, count)):
+        for kinds in product(("int64", "bool"), repeat=len(some)):
+            dtypes = {**known, **dict(zip(some, kinds, strict=True))}
+            try:
+                for which in (0, 1):
+                    tried(asked, specs_of(asked, dims, dtypes, which), which)
+            except Exception as error:  # whatever it raises
+                refusal = refusal or error
+            else:
+                return dtypes
+    if isinstance(refusal, UnreadableError):
+        raise refusal
+    shapes = shapes_text({name: [dims[dim].sizes[0] for dim in some] for name, some in asked.dims.items()})
+    assert refusal is not None
+    raise UnreadableError(f"it takes no {shapes}: {recording.raised(refusal)}{_numbers(asked)}") from refusal
+
+
+def _numbers(asked: AskedReference) -> str:
+    """What arguments were taken as whole numbers, which may be meant as extents."""
+    needed = {name: each for name, each in asked.constants.items() if name not in defaults_of(asked.reference)}
+    taken = {name: each for name, each in needed.items() if type(each) is int and each > 0}
+    if not taken:
+        return ""
+    were = " and ".join(f"{name} was taken as the number {each}" for name, each in taken.items())
+    name, extent = next(iter(taken.items()))
+    dim = "k" if name != "k" else "j"
+    return f"; {were}: for a tensor of {extent} elements write '{name}={dim}, {dim}={extent}'"
+
+
+def specs_of(asked: AskedReference, dims: Mapping[str, Dim], dtypes: Mapping[str, str], which: int) -> Specs:
+    """Return the tensors of one of the two calls."""
+    return {name: (tuple(dims[dim].sizes[which] for dim in some), dtypes[name]) for name, some in asked.dims.items()}
+
+
+def tried(asked: AskedReference, specs: Specs, seed: int = 0) -> None:
+    """Raise what a reference raises for such tensors."""
+    if asked.library == "jax":
+        from fuzz.references.jaxprs.evaluation import shaped
+
+        shaped(asked.call, specs)
+        return
+    try:
+        asked.call(**_tensors(specs, seed))
+    except Exception:
+        if not any("int" in dtype for _, dtype in specs.values()):
+            raise
+        asked.call(**_tensors(specs, seed, least=1))  # a remainder, or a quotient of integers, takes no 0
+
+
+def recorded(asked: AskedReference, calls: Sequence[Specs]) -> Recording:
+    """Return what a reference does with tensors of two sets of extents. Raises UnreadableError."""
+    names = [*asked.dims]
+    if asked.library == "jax":
+        from fuzz.references.jaxprs.recording import record
+
+        return record(asked.call, names, calls)
+    return recording.record(asked.call, names, [_tensors(each, seed) for seed, each in enumerate(calls)], RULES)
+
+
+def shortens(asked: AskedReference, specs: Specs) -> bool:
+    """Whether a reference calculates in f32 some of what is f64."""
+    return asked.library == "torch" and recording.shortens(asked.call, [*asked.dims], _tensors(specs, 0))
+
+
+def held(asked: AskedReference) -> RunReference:
+    """Return a reference as it is run in float64."""
+    if asked.library == "jax":
+        from fuzz.references.jaxprs.evaluation import Widened
+
+        found = Widened(asked.call, asked.dtype)
+        return RunReference(found, found.takes)
+    outputs: Callable[[Mapping[str, NDArray[Any]]], Sequence[NDArray[Any]]] = partial(widened, asked.call)
+    return RunReference(outputs, outputs)
+
+
+def _tensors(specs: Specs, seed: int, least: int = 0) -> Mapping[str, Any]:
+    import torch
+
+    random, found = np.random.default_rng(seed), dict[str, Any]()
+    for name, (shape, dtype) in specs.items():
+        values: NDArray[Any] = random.random(shape)
+        if dtype == "bool":
+            values = values < 0.5
+        elif "int" in dtype:
+            values = random.integers(least, 2, shape)
+        else:
+            values = values / 2.0 + 0.25
+        found[name] = torch.from_numpy(np.asarray(values)).to(getattr(torch, dtype))
+    return found

@@ -1,0 +1,215 @@
+"""Loops over a dimension, found in what they unroll to: one turn stands for all, and markers for what it takes of each.
+
+A Python loop over time is traced as often as it turns, so that graphs of two lengths differ. Here nodes are sorted by
+the last place that they follow from, of those that `select` or `unbind` gives one after the other. Where each place has
+the same nodes, made in the same way of what the places have and of what the turn before made, the nodes of one turn
+stay, between these markers: `each` is what is taken of a place, `count` how many turns were before and some more,
+`carried` what the turn before made of something, `recurrence` that this makes it, `before` what that was a turn ago,
+`stacked` and `joined` are all that the turns made, and `last` is what the last made. A state is read after all others
+that it is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from fuzz.references.dims import UnreadableError
+from fuzz.references.turns import NoLoopError, Turns, name_of, plain, shape_of
+
+
+@dataclass(frozen=True)
+class Marker:
+    """What stands in the place of an operation of torch."""
+
+    name: str
+    parameters: tuple[str, ...]
+    _overloadname: str = ""
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __call__(self) -> None:
+        """It is read, and never run."""
+
+    @property
+    def _schema(self) -> Any:
+        arguments = [SimpleNamespace(name=each, default_value=None) for each in self.parameters]
+        return SimpleNamespace(name=f"loop::{self.name}", arguments=arguments)
+
+
+EACH = Marker("each", ("self", "dim"))
+CARRIED = Marker("carried", ("start",))
+RECURRENCE, BEFORE = Marker("recurrence", ("carried", "value")), Marker("before", ("made", "start"))
+COUNT = Marker("count", ("more",))
+STACKED, JOINED = Marker("stacked", ("self", "dim")), Marker("joined", ("self", "dim"))
+LAST = Marker("last", ("self",))
+MARKERS = ("each", "count", "carried", "recurrence", "before", "stacked", "joined", "last")
+
+
+def rolled(graph: Any) -> Sequence[Any] | None:
+    """Return the nodes of a graph with one turn of its loop; None where it has none that is known."""
+    graph.eliminate_dead_code()
+    nodes = plain(graph)
+    for backwards in (False, True):
+        with suppress(NoLoopError):
+            return _Rolled(Turns(nodes, backwards=backwards)).nodes()
+    return None
+
+
+class _Rolled:
+    """A graph with the nodes of one turn, the second."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._of = turns
+
+    def nodes(self) -> Sequence[Any]:
+        """Return its nodes."""
+        from torch.fx import Graph
+
+        self._new, self._copies = Graph(), dict[Any, Any]()
+        self._carried, self._own = dict[int, Any](), dict[int, Any]()
+        for node in self._of.all:
+            if node.op == "placeholder":
+                self._copy(node)
+        for node in self._of.body[1]:  # what it takes from outside comes first
+            place = self._of.places.get(node)
+            for arg in node.all_input_nodes if place is None else (place.table,):
+                if arg not in self._of.at:
+                    self._copy(arg)
+        for start in self._of.starts.values():
+            self._copy(start)
+        for at, node in enumerate(self._of.body[1]):
+            if self._of.is_taken(node):  # that says which dimension the loop goes through
+                self._made({at}, self._own)
+        waiting = {at for at in self._of.starts if not self._is_written(at)}
+        while waiting:
+            ready = [at for at in sorted(waiting) if not self._made_of({at}, self._own)[1] & waiting - {at}]
+            if not ready:
+                raise UnreadableError("a loop carries what is made of each other: that goes round, and has no formula")
+            self._recurrence(ready[0])
+            waiting.remove(ready[0])
+        after = (arg for node in self._of.all if node not in self._of.at for arg in node.all_input_nodes)
+        self._made({self._of.at[arg][1] for arg in after if arg in self._of.at}, self._own)
+        ends = [node for node in self._of.all if node.op == "output"]
+        for node in ends:
+            self._new.node_copy(node, self._copy)
+        return [*self._new.nodes]
+
+    def _is_written(self, at: int) -> bool:
+        """Whether a node writes into what the turn before wrote into."""
+        node = self._of.body[1][at]
+        return name_of(node) == "select_scatter" and self._of.at.get(node.args[0]) == (0, at)
+
+    def _made_of(self, some: set[int], own: Mapping[int, Any]) -> tuple[set[int], set[int]]:
+        """What nodes are made of, these too, in their turn and in the one before, but for what is known already."""
+        here, before, rest = set[int](), set[int](), [*some]
+        while rest:
+            at = rest.pop()
+            if at not in here and at not in own:
+                here.add(at)
+                args = [self._of.at[arg] for arg in self._of.body[1][at].all_input_nodes if arg in self._of.at]
+                before |= {place for turn, place in args if turn == 0}
+                rest += [place for turn, place in args if turn == 1]
+        return here, before
+
+    def _recurrence(self, at: int) -> None:
+        """What all turns make of something, from what the turns before made."""
+        node, start = self._of.body[1][at], self._copy(self._of.starts[at])
+        carried = self._carried[at] = self._marked(CARRIED, (start,), node)
+        own = dict(self._own)
+        self._made({at}, own)
+        also = {each for each in own if each != at and at not in self._made_of({each}, self._own)[1]}
+        self._own |= {each: own[each] for each in also}
+        self._own[at] = self._marked(RECURRENCE, (carried, own[at]), node)
+        del self._carried[at]  # what it was is known now
+
+    def _made(self, some: set[int], own: dict[int, Any]) -> None:
+        """Note nodes of the turn that stands for all, and those that they are made of."""
+        for each in sorted(self._made_of(some, own)[0]):
+            own[each] = self._turned(each, self._of.body[1][each], own)
+
+    def _turned(self, at: int, node: Any, own: Mapping[int, Any]) -> Any:
+        """One node of the turn that stands for all, of what is known of that."""
+        place = self._of.places.get(node)
+        if place is not None and self._of.is_taken(node):
+            table = self._turned_round(self._copy(place.table), place.dim, place.table, node)
+            return self._marked(EACH, (table, place.dim), node)
+        if self._is_written(at):  # all of it
+            return self._marked(STACKED, (self._here(node.args[1], own), node.args[2]), node)
+        places = range(len(node.args))
+        counts = {each: self._of.counting[at, each] for each in places if (at, each) in self._of.counting}
+        counted = {each: self._marked(COUNT, (more,), node) for each, more in counts.items()}
+        copied = self._new.node_copy(node, lambda arg: self._here(arg, own))
+        copied.args = tuple(counted.get(each, arg) for each, arg in enumerate(copied.args))
+        return copied
+
+    def _here(self, node: Any, own: Mapping[int, Any]) -> Any:
+        """What stands for a node that the second turn takes."""
+        if node not in self._of.at:
+            return self._copy(node)
+        turn, at = self._of.at[node]
+        if turn == 1:
+            return own[at]
+        if at not in self._carried:
+            self._carried[at] = self._marked(BEFORE, (self._own[at], self._copy(self._of.starts[at])), node)
+        return self._carried[at]
+
+    def _copy(self, node: Any) -> Any:
+        """What stands for a node outside of the loop."""
+        if node in self._copies:
+            return self._copies[node]
+        if node in self._of.at and node not in self._of.places:
+            turn, at = self._of.at[node]
+            if turn != self._of.count - 1:
+                raise NoLoopError
+            own = self._own[at]
+            if own.target is STACKED:  # in the order of the places
+                return self._copies.setdefault(node, self._turned_round(own, own.args[1], node, node))
+            return self._copies.setdefault(node, self._marked(LAST, (own,), node))
+        found = self._gathered(node) or self._new.node_copy(node, self._copy)
+        return self._copies.setdefault(node, found)
+
+    def _gathered(self, node: Any) -> Any:
+        """All that the turns made of something, one beside the other."""
+        if name_of(node) not in ("stack", "cat") or len(node.args[0]) != self._of.count:
+            return None
+        places = [self._of.at.get(each) for each in node.args[0]]
+        at = places[0][1] if places[0] is not None else -1
+        turns = [(turn, at) for turn in range(self._of.count)]
+        dim = node.args[1] if len(node.args) > 1 else 0
+        marker = STACKED if name_of(node) == "stack" else JOINED
+        if places == turns:
+            return self._marked(marker, (self._own[at], dim), node)
+        # Of several places for each turn all would be turned round.
+        if places != turns[::-1] or shape_of(node)[dim] != self._of.count:
+            return None
+        return self._flipped(self._marked(marker, (self._own[at], dim), node), dim, node, node)
+
+    def _turned_round(self, found: Any, dim: int, like: Any, at: Any) -> Any:
+        """What the turns take or make in their order, from that of places, or the other way round."""
+        return self._flipped(found, dim, like, at) if self._of.backwards else found
+
+    def _flipped(self, found: Any, dim: int, like: Any, at: Any) -> Any:
+        import torch
+
+        flipped = self._new.create_node("call_function", torch.ops.aten.flip.default, (found, [dim]))
+        flipped.meta = {**like.meta, "at": at.meta.get("at")}  # a line that calls it by no other name
+        return flipped
+
+    def _marked(self, marker: Marker, args: tuple[Any, ...], like: Any) -> Any:
+        found = self._new.create_node("call_function", marker, args, {}, marker.name)
+        found.meta = (
+            dict(like.meta) if marker not in (BEFORE, COUNT) else {**like.meta, "at": None}
+        )  # it is called otherwise
+        return found
+
+
+def word(node: Any) -> str:
+    """What a node does, but for numbers."""
+    said = node.target.name if isinstance(node.target, Marker) else node.target
+    return f"{node.op} {said}" if node.op == "call_function" else str(node.op)

@@ -1,0 +1,239 @@
+"""Index maps: what an operation that moves elements is, as places along dimensions; and one axis as another one."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from fuzz.references.dims import ONE, Axis, Dim, Pair, UnreadableError, extent
+from fuzz.references.lines import called, number, of_dims, template
+from fuzz.references.recording import Two
+from fuzz.references.scope import Scope, Value
+from fuzz.references.sizes import is_less, negated, of
+from oracles.formula.node import Node
+
+
+def taken_at(
+    scope: Scope, value: Value, dim: Dim, index: ast.expr, has: Iterable[Dim], outside: float | None = None
+) -> Value:
+    """Return the elements of a value at these places along a dimension of it, and what stands where there is none.
+    `has` are the dimensions of the index. Its axes are those of the value still."""
+    if dim not in value.has:
+        if outside is None:
+            return value
+        value = spread(scope, value, dim)
+    if outside is None and place_along(scope, value.expression) == dim:
+        return replace(value, expression=index, has=frozenset(has))
+    moved = value.expression if value.places else None  # to move places is not to calculate with them
+    parts = {"x": moved or scope.expression(value), "index": index, "dim": of_dims([dim])}
+    text = "f.take(x, index, dim)" if outside is None else "f.take(x, index, dim, outside)"
+    parts |= {} if outside is None else {"outside": number(outside)}
+    made = scope.lines.add(template(text, parts), "taken")
+    return replace(value, expression=made, condition=None, has=value.has - {dim} | frozenset(has))
+
+
+def place_along(scope: Scope, expression: ast.expr | None) -> Dim | None:
+    """Return the dimension that an expression is the place along; None of others."""
+    line = scope.lines.line(expression) if expression is not None else None
+    expression = line.expression if line is not None else expression
+    if not isinstance(expression, ast.Call) or called(expression) != "position":
+        return None
+    found: object = getattr(expression.args[0], "value", None)
+    return found if isinstance(found, Dim) else None
+
+
+def spread(scope: Scope, value: Value, dim: Dim) -> Value:
+    """Return a value that has a dimension, along which it is the same everywhere."""
+    parts = {"x": scope.expression(value), "place": scope.place(dim)}
+    made = scope.lines.add(template("f.where(place >= 0.0, x, 0.0)", parts), "spread")
+    return replace(value, expression=made, condition=None, has=value.has | {dim})
+
+
+def with_axis(value: Value, at: int, axis: Axis) -> Value:
+    """Return a value whose axis is called otherwise."""
+    axes = [*value.axes]
+    axes[at] = axis
+    return replace(value, axes=tuple(axes))
+
+
+def as_axis(scope: Scope, value: Value, at: int, axis: Axis) -> Value:
+    """Return a value with other dimensions along one axis, which has as many elements."""
+    return _as_axes(scope, value, at, value.axes[at], axis, (axis,))
+
+
+def as_axes(scope: Scope, value: Value, at: int, axes: Sequence[Axis]) -> Value:
+    """Return a value with several axes in the place of one, which has as many elements."""
+    return _as_axes(scope, value, at, value.axes[at], tuple(dim for axis in axes for dim in axis), axes)
+
+
+def _as_axes(scope: Scope, value: Value, at: int, old: Axis, new: Axis, axes: Sequence[Axis]) -> Value:
+    if extent(old) != extent(new):
+        raise UnreadableError(f"has {_words(old)} where {_words(new)} should be, which is not as long")
+    place = at % value.rank
+    found = replace(value, axes=(*value.axes[:place], *axes, *value.axes[place + 1 :]))
+    while old and new and old[0] == new[0]:
+        old, new = old[1:], new[1:]
+    while old and new and old[-1] == new[-1]:
+        old, new = old[:-1], new[:-1]
+    if not {*old} & value.has:
+        return found
+    if {*old} & {*new}:
+        copies = tuple(scope.sizes.new(of(dim), f"{dim.name}_copy") for dim in old)
+        for dim, copy in zip(old, copies, strict=True):
+            found = taken_at(scope, found, dim, scope.place(copy), [copy])
+        old = copies
+    flat = _joined(scope, new)
+    for dim, index in zip(old, _parts(scope, flat, old), strict=True):
+        found = taken_at(scope, found, dim, index, new)
+    return found
+
+
+def copied(scope: Scope, value: Value, at: int, others: Collection[Dim] = ()) -> Value:
+    """Return a value with dimensions of its own along one axis: copies that neither it has nor are among others."""
+    taken = {*others, *(dim for axis in value.axes for dim in axis)}
+    return as_axis(scope, value, at, tuple(scope.copy(dim, taken) for dim in value.axes[at]))
+
+
+def single(scope: Scope, value: Value, at: int) -> tuple[Value, Dim]:
+    """Return a value that has one dimension along an axis, and that."""
+    axis = value.axes[at]
+    if len(axis) > 1:
+        others = {dim for place, each in enumerate(value.axes) if place != at for dim in each}
+        whole = [cut for cut, sizes in scope.cut if len(cut) == 1 and {*cut}.isdisjoint(others)
+                 and extent(cut) == extent(axis)]  # fmt: skip
+        hint = "_".join(dim.name for dim in axis)[:24]
+        value = as_axis(scope, value, at, whole[0] if whole else scope.sizes.axis(of(*axis), hint))
+    elif not axis:
+        dim = scope.sizes.new(of(), "one")
+        value = spread(scope, with_axis(value, at, (dim,)), dim)
+    [dim] = value.axes[at]
+    return value, dim
+
+
+def split(scope: Scope, value: Value, at: int, first: int | Two) -> Value:
+    """Return a value with two axes in the place of one, the first of so many elements."""
+    whole = value.axes[at]
+    one, other = (int(first.first), int(first.second)) if isinstance(first, Two) else (first, first)
+    sizes = extent(whole)
+    if sizes[0] % one or sizes[1] % other:
+        raise UnreadableError(f"cuts {_words(whole)} into {one} parts that are not alike")
+    return as_axes(scope, value, at, parts(scope, whole, [(one, other), (sizes[0] // one, sizes[1] // other)]))
+
+
+def parts(scope: Scope, whole: Axis, sizes: Sequence[Pair]) -> Sequence[Axis]:
+    """Return axes of these extents, into which an axis is cut: the same ones whenever it is cut so."""
+    key = whole, tuple(sizes)
+    if key not in scope.cut:
+        scope.cut[key] = [_part(scope, whole, at, sizes) for at in range(len(sizes))]
+    return scope.cut[key]
+
+
+def _part(scope: Scope, whole: Axis, at: int, sizes: Sequence[Pair]) -> Axis:
+    size, hint = sizes[at], f"{whole[0].name}_part" if whole else "part"
+    if size == ONE:
+        return ()
+    others = [each for place, each in enumerate(sizes) if place != at]
+    if all(each == ONE for each in others):
+        return whole
+    if size[0] == size[1]:
+        return (scope.sizes.new(Node("constant", value=float(size[0])), hint),)
+    known = [dim for dim in scope.sizes if dim.sizes == size]
+    if known:
+        return (known[0],)
+    if any(one != other for one, other in others):
+        raise UnreadableError(
+            f"cuts the dimension {_words(whole)!r} into parts: write the parts as dimensions of their own"
+        )
+    return scope.sizes.axis(of(*whole) / float(math.prod(one for one, _ in others)), hint)
+
+
+def regrouped(scope: Scope, value: Value, shape: Sequence[Pair]) -> Value:
+    """Return a view: the same elements, in the same order, in other axes."""
+    rest, sizes = [dim for axis in value.axes for dim in axis], [*shape]
+    blocks = list[tuple[Axis, list[Pair]]]()
+    while sizes:
+        block, own = list[Dim](), [sizes.pop(0)]
+        while (have := extent(block)) != (want := _product(own)):
+            if rest and have <= want:
+                block.append(rest.pop(0))
+            elif sizes:
+                own.append(sizes.pop(0))
+            else:
+                raise UnreadableError("is a view of another number of elements")
+        blocks.append((tuple(block), own))
+    value = replace(value, axes=tuple(axis for axis, _ in blocks))
+    for at in reversed(range(len(blocks))):
+        axis, own = blocks[at]
+        value = as_axes(scope, value, at, _grouped(axis, own) or parts(scope, axis, own))
+    return value
+
+
+def _product(sizes: Sequence[Pair]) -> Pair:
+    return math.prod(one for one, _ in sizes), math.prod(other for _, other in sizes)
+
+
+def _grouped(axis: Axis, sizes: Sequence[Pair]) -> Sequence[Axis] | None:
+    """The dimensions of an axis, some for each size; None where one would have to be cut."""
+    rest, found = [*axis], list[Axis]()
+    for size in sizes:
+        own = list[Dim]()
+        while extent(own) != size:
+            if not rest:
+                return None
+            own.append(rest.pop(0))
+        found.append(tuple(own))
+    return found
+
+
+def _joined(scope: Scope, axis: Axis) -> ast.expr:
+    """The place along an axis, from the places along its dimensions."""
+    found = scope.place(axis[0]) if axis else number(0.0)
+    for dim in axis[1:]:
+        parts = {"a": found, "n": template("f.extent(dim)", {"dim": of_dims([dim])}), "b": scope.place(dim)}
+        found = template("a * n + b", parts)
+    return scope.lines.add(found, "place") if len(axis) > 1 else found
+
+
+def _parts(scope: Scope, flat: ast.expr, axis: Axis) -> Sequence[ast.expr]:
+    """The places along the dimensions of an axis, from that along it."""
+    found, above = list[ast.expr](), None
+    for at, dim in enumerate(axis):
+        after = axis[at + 1 :]
+        whole = flat
+        if after:
+            text = {"a": flat, "n": template("f.extent(dims)", {"dims": of_dims(after)})}
+            whole = scope.lines.add(template("f.floor(a / n)", text), f"at_{dim.name}")
+        if above is not None:
+            size = template("f.extent(dim)", {"dim": of_dims([dim])})
+            found.append(template("a - n * b", {"a": whole, "n": size, "b": above}))
+        else:
+            found.append(whole)
+        above = whole
+    return found
+
+
+def _words(axis: Axis) -> str:
+    return " ".join(dim.name for dim in axis) or "one element"
+
+
+def linear(scope: Scope, terms: Mapping[Dim, float], more: float | Node = 0.0) -> ast.expr:
+    """Return a sum of places times numbers, and a number or a count."""
+    found: ast.expr | None = None
+    for dim, factor in terms.items():
+        text = "place" if factor == 1 else "factor * place"
+        each = template(text, {"place": scope.place(dim), "factor": number(abs(factor))})
+        if found is None:
+            found = each if factor > 0 else ast.UnaryOp(ast.USub(), each)
+        else:
+            found = template("a + b" if factor > 0 else "a - b", {"a": found, "b": each})
+    count = more if isinstance(more, Node) else Node("constant", value=more)
+    if found is None:
+        return scope.sizes.expression(count)
+    if count.kind == "constant" and not count.value:
+        return found
+    less = count.value < 0 if count.kind == "constant" else is_less(count)
+    return template(
+        "a - b" if less else "a + b", {"a": found, "b": scope.sizes.expression(negated(count) if less else count)}
+    )

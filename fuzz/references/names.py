@@ -1,0 +1,84 @@
+"""What a reference calls what it calculates: the local variables that its statements assign, read from its source."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from fuzz.references.tracing import CodePlace
+
+
+def locals_of(steps: Sequence[Sequence[CodePlace]]) -> Mapping[int, str]:
+    """Return the names of what steps return, by their number, given the lines from which each was called: a statement
+    calls so the last step that it makes."""
+    found: dict[int, str] = {}
+    for at, places in enumerate(steps):
+        following = {(depth, _key(place)) for depth, place in _outside_in(steps[at + 1] if at + 1 < len(steps) else ())}
+        for depth, place in _outside_in(places):
+            statement = _statement(place)
+            if statement is not None and (depth, _key(place)) not in following and (name := _assigned(statement)):
+                found.setdefault(at, name)  # the outermost first: what a caller calls it
+    return found
+
+
+def returned_names(function: Callable[..., Any]) -> Sequence[str]:
+    """Return what a function, or a module, calls what it returns, "" where that has no name."""
+    code = getattr(inspect.unwrap(getattr(function, "forward", function)), "__code__", None)
+    statements = _statements(code.co_filename) if code is not None else ()
+    inside = [
+        each for each in statements
+        if isinstance(each, ast.FunctionDef) and _first_line(each) == code.co_firstlineno
+    ] if code is not None else []  # fmt: skip
+    returns = [*_returns(inside[0])] if inside else []
+    value = returns[-1].value if returns else None
+    parts = value.elts if isinstance(value, (ast.Tuple, ast.List)) else [value]
+    return [each.id if isinstance(each, ast.Name) else "" for each in parts]
+
+
+def _returns(node: ast.AST) -> Iterator[ast.Return]:
+    """The return statements of a function, without those of functions in it."""
+    for each in ast.iter_child_nodes(node):
+        if isinstance(each, ast.Return):
+            yield each
+        elif not isinstance(each, (ast.FunctionDef, ast.ClassDef)):
+            yield from _returns(each)
+
+
+def _outside_in(places: Sequence[CodePlace]) -> Iterator[tuple[int, CodePlace]]:
+    yield from enumerate(reversed(places))
+
+
+def _key(place: CodePlace) -> tuple[str, int]:
+    statement = _statement(place)
+    return place.file, statement.lineno if statement is not None else place.line
+
+
+def _assigned(statement: ast.stmt) -> str:
+    """The one variable that a statement assigns."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    assigns = isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign))
+    return targets[0].id if assigns and len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
+
+
+@lru_cache(maxsize=1024)
+def _statement(place: CodePlace) -> ast.stmt | None:
+    """The smallest statement at that line."""
+    around = [each for each in _statements(place.file) if each.lineno <= place.line <= (each.end_lineno or 0)]
+    return min(around, key=lambda each: (each.end_lineno or 0) - each.lineno, default=None)
+
+
+@lru_cache(maxsize=64)
+def _statements(file: str) -> Sequence[ast.stmt]:
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return ()
+    return [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
+
+
+def _first_line(node: ast.FunctionDef) -> int:
+    return min([node.lineno, *(each.lineno for each in node.decorator_list)])

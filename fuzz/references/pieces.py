@@ -1,0 +1,280 @@
+"""What takes parts of axes, puts them beside each other, or moves elements along them: slices, pads, cat, roll, flip,
+and sums of all elements up to each."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from fuzz.references.dims import Dim, MisfitError, Pair, UnreadableError
+from fuzz.references.elementwise import rule
+from fuzz.references.lines import number, of_dims, template
+from fuzz.references.maps import as_axis, linear, single, spread, taken_at, with_axis
+from fuzz.references.reading import Reader
+from fuzz.references.recording import Two
+from fuzz.references.scope import Number, Value
+from fuzz.references.sizes import MOST_PARTS, added, floored, negated, of
+from oracles.formula.made import plus
+from oracles.formula.node import Node
+
+
+@rule("slice")
+def _slice(reader: Reader, self: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
+    at, shape = reader.axis(self, dim), reader.shape()
+    if shape[at] == pair_along(self, at):
+        return self
+    if not isinstance(step, int):
+        raise UnreadableError("takes steps that follow from extents")
+    whole = pair_along(self, at)
+    first, last = (at_start(each, whole) for each in (start or 0, whole if end is None else end))
+    return part(reader, self, at, first, last, step, shape[at])
+
+
+@rule("split", "split_with_sizes")
+def _split(reader: Reader, self: Value, dim: int = 0, **_: object) -> Sequence[Value]:
+    at, start, found = reader.axis(self, dim), (0, 0), list[Value]()
+    for shape in reader.step.shapes:
+        end = start[0] + shape[at][0], start[1] + shape[at][1]
+        found.append(part(reader, self, at, start, end, 1, shape[at]))
+        start = end
+    return found
+
+
+def part(reader: Reader, value: Value, at: int, first: Pair, last: Pair, step: int, size: Pair) -> Value:
+    """Return every so manieth element from one place to another one, as many as there are."""
+    value, along = single(reader, value, at)
+    begin, stop = place_of(reader, first, along), place_of(reader, last, along)
+    length = stop if begin.kind == "constant" and not begin.value else _difference(stop, begin)
+    count = floored(plus(length, step - 1.0), step)
+    if step > 1 and all(size % step == 0 for size in along.sizes):  # those that it takes are multiples of it
+        count = reader.sizes.plainer(of(along) / float(step), count)
+    if reader.sizes.pair(count) != size:
+        raise MisfitError("takes a part whose length follows from extents in a way that is not known")
+    places = reader.sizes.axis(count, f"{along.name}_part")
+    index = linear(reader, dict.fromkeys(places, float(step)), begin)
+    return with_axis(taken_at(reader, value, along, index, places), at, places)
+
+
+@rule("select")
+def _select(reader: Reader, self: Value, dim: int, index: Any) -> Value:
+    at = reader.axis(self, dim)
+    axes = (*self.axes[:at], *self.axes[at + 1 :])
+    if not self.axes[at]:
+        return replace(self, axes=axes)
+    value, along = single(reader, self, at)
+    start = at_start(index, along.sizes)
+    if isinstance(value.expression, ast.Name) and value.expression.id in reader.stacks and value.dtype != "torch.bool":
+        return replace(reader.stacks[value.expression.id][start[0]], axes=axes)
+    place = place_of(reader, start, along)
+    return replace(taken_at(reader, value, along, _number(reader, place), ()), axes=axes)
+
+
+@rule("unbind")
+def _unbind(reader: Reader, self: Value, dim: int = 0) -> Sequence[Value]:
+    at = reader.axis(self, dim)
+    return [_select(reader, self, at, place) for place in range(len(reader.step.shapes))]
+
+
+def pair_along(value: Value, at: int) -> Pair:
+    """Return the extent of an axis in both calls."""
+    one = other = 1
+    for dim in value.axes[at]:
+        one, other = one * dim.sizes[0], other * dim.sizes[1]
+    return one, other
+
+
+def at_start(given: Any, sizes: Pair) -> Pair:
+    """Return a place along an axis in both calls, counted from its start."""
+    both = (int(given.first), int(given.second)) if isinstance(given, Two) else given
+    first, second = both if isinstance(both, tuple) else (both, both)
+    found = [
+        min(max(place + size if place < 0 else place, 0), size)
+        for place, size in zip((first, second), sizes, strict=True)
+    ]
+    return found[0], found[1]
+
+
+def place_of(reader: Reader, pair: Pair, along: Dim) -> Node:
+    """Return what a place follows from: nothing, the extent of another dimension, or its own axis's, less a number or
+    over one."""
+    if pair[0] == pair[1]:
+        return Node("constant", value=float(pair[0]))
+    if pair == along.sizes:
+        return of(along)
+    less = [size - place for place, size in zip(pair, along.sizes, strict=True)]
+    known = [dim for dim in reader.sizes if dim.sizes == pair]
+    if known:
+        return of(known[0])
+    if less[0] == less[1]:
+        return plus(of(along), -float(less[0]))
+    for parts in range(2, MOST_PARTS + 1 if not reader.calls else 0):
+        shares = of(along) / float(parts), floored(of(along), parts), floored(plus(of(along), parts - 1.0), parts)
+        for share, times in product(shares, range(1, parts)):
+            place = share if times == 1 else share * float(times)
+            if reader.sizes.pair(place) == pair and (share is not shares[0] or _is_whole(along, parts)):
+                reader.guessed = True
+                return place
+    count = reader.count_of(pair)
+    if count is None:
+        raise MisfitError(f"takes from place {pair[0]} here and {pair[1]} with other extents, which is no part of them")
+    return count
+
+
+def _is_whole(along: Dim, parts: int) -> bool:
+    return all(size % parts == 0 for size in along.sizes)
+
+
+def _difference(stop: Node, begin: Node) -> Node:
+    return plus(stop, -begin.value) if begin.kind == "constant" else stop - begin
+
+
+def _number(reader: Reader, place: Node) -> ast.expr:
+    return reader.sizes.expression(place)
+
+
+@rule("constant_pad_nd")
+def _pad(reader: Reader, self: Value, pad: Sequence[Number], value: Number = 0) -> Value:
+    if isinstance(value, Two):
+        raise UnreadableError("pads by a number that follows from extents")
+    for place in range(0, len(pad), 2):
+        if pad[place] == pad[place + 1] == 0:
+            continue
+        before, after = map(reader.amount, pad[place : place + 2])
+        at = self.rank - 1 - place // 2
+        padded, along = single(reader, self, at)
+        places = reader.sizes.axis(added(added(of(along), before), after), f"{along.name}_pad")
+        index = linear(reader, dict.fromkeys(places, 1.0), negated(before))
+        self = with_axis(taken_at(reader, padded, along, index, places, float(value)), at, places)
+    return self
+
+
+@rule("stack")
+def _stack(reader: Reader, tensors: Sequence[Value], dim: int = 0) -> Value:
+    """One of them at each place of a dimension of its own."""
+    if len(tensors) == 1:
+        return _with_unit(tensors[0], dim)
+    one, *rest = reader.met(*(_with_unit(each, dim) for each in tensors))
+    own = reader.sizes.new(Node("constant", value=float(len(tensors))), "stacked")
+    axes = reader.aligned([one, *rest])
+    at = range(len(axes))[dim]
+    place, made, has = reader.place(own), reader.expression(rest[-1]), one.has.union(*(each.has for each in rest))
+    for number_, each in reversed([*enumerate([one, *rest[:-1]])]):
+        parts = {"place": place, "end": number(number_ + 1.0), "a": reader.expression(each), "b": made}
+        made = reader.lines.add(template("f.where(place < end, a, b)", parts), "stacked")
+    reader.stacks[getattr(made, "id", "")] = one, *rest
+    return Value(made, (*axes[:at], (own,), *axes[at + 1 :]), has | {own}, one.dtype)
+
+
+def _with_unit(value: Value, dim: int) -> Value:
+    at = dim % (value.rank + 1)
+    return replace(value, axes=(*value.axes[:at], (), *value.axes[at:]))
+
+
+@rule("cat", "concatenate")
+def joined(reader: Reader, tensors: Sequence[Value], dim: int = 0) -> Value:
+    """Return values beside each other along an axis."""
+    some = [each for each in tensors if each.axes != ((),) or each.rank == len(reader.shape())]
+    at = range(len(reader.shape()))[dim]
+    # A rest that there never is, such as that of halves of what is even, is no dimension of a formula.
+    some = [each for each in some if pair_along(each, at) != (0, 0)] or some
+    pieces, along = list[Value](), list[Dim]()
+    for each in some:
+        piece, own = single(reader, each, at)
+        pieces.append(piece)
+        along.append(own)
+    whole: Node = of(along[0])
+    for own in along[1:]:
+        whole = whole + of(own)
+    places = reader.sizes.axis(whole, f"{along[0].name}_joined")
+    found: Value | None = None
+    start: ast.expr = number(0.0)
+    starts = list[ast.expr]()
+    for own in along:
+        starts.append(start)
+        size = template("f.extent(dim)", {"dim": of_dims([own])})
+        start = template("a + b", {"a": start, "b": size}) if len(starts) > 1 else size
+    place = linear(reader, dict.fromkeys(places, 1.0), 0.0)
+    for piece, own, start in reversed([*zip(pieces, along, starts, strict=True)]):
+        index = template("a - b", {"a": place, "b": start}) if start is not starts[0] else place
+        taken = with_axis(taken_at(reader, piece, own, index, places, 0.0), at, places)
+        if found is None:
+            found = taken
+            continue
+        taken, found = reader.met(taken, found)
+        end = starts[along.index(own) + 1] if along.count(own) == 1 else starts[pieces.index(piece) + 1]
+        parts = {"place": place, "end": end, "a": reader.expression(taken), "b": reader.expression(found)}
+        made = reader.lines.add(template("f.where(place < end, a, b)", parts), "joined")
+        found = Value(made, reader.aligned([taken, found]), taken.has | found.has | {*places}, found.dtype)
+    assert found is not None
+    return found
+
+
+@rule("roll")
+def _roll(reader: Reader, self: Value, shifts: Sequence[int], dims: Sequence[int] = ()) -> Value:
+    if not dims or not all(isinstance(each, int) for each in shifts):
+        raise UnreadableError("rolls all elements, or by what follows from extents: name the dimensions")
+    for shift, each in zip(shifts, dims, strict=True):
+        at = reader.axis(self, each)
+        if not self.axes[at]:
+            continue
+        value, along = single(reader, self, at)
+        place = linear(reader, {along: 1.0}, -float(shift))
+        size = template("f.extent(dim)", {"dim": of_dims([along])})
+        index = template("a - n * f.floor(a / n)", {"a": place, "n": size})
+        self = taken_at(reader, value, along, index, [along])
+    return self
+
+
+@rule("flip")
+def flipped(reader: Reader, self: Value, dims: Sequence[int]) -> Value:
+    """Return a value with its elements in the opposite order along axes."""
+    for at in reader.axes(self, dims):
+        if self.axes[at]:
+            self, along = single(reader, self, at)
+            parts = {"n": template("f.extent(dim)", {"dim": of_dims([along])}), "place": reader.place(along)}
+            self = taken_at(reader, self, along, template("n - 1.0 - place", parts), [along])
+    return self
+
+
+@rule("cumprod")
+def multiplied_up_to(reader: Reader, self: Value, dim: int, **_: object) -> Value:
+    """Return the product of all elements up to each."""
+    at = reader.axis(self, dim)
+    return _multiplied(reader, self, at, "f.cumprod(x, dim)") if self.axes[at] else self
+
+
+@rule("prod")
+def multiplied(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False, **_: object) -> Value:
+    """Return the product along axes."""
+    for at in reversed(reader.axes(self, dim)):
+        gone = self.axes[at]
+        value = _multiplied(reader, self, at, "f.prod(x, dim)") if gone else self
+        axes = (*self.axes[:at], *([()] if keepdim else ()), *self.axes[at + 1 :])
+        self = replace(value, axes=axes, has=value.has.difference(value.axes[at]))
+    return self
+
+
+def _multiplied(reader: Reader, value: Value, at: int, text: str) -> Value:
+    """What products along an axis are, with that axis still."""
+    value, along = single(reader, value, at)
+    value = value if along in value.has else spread(reader, value, along)
+    parts = {"x": reader.expression(value), "dim": of_dims([along])}
+    return replace(value, expression=reader.lines.add(template(text, parts), "product"), condition=None)
+
+
+@rule("cumsum")
+def cumulated(reader: Reader, self: Value, dim: int, **_: object) -> Value:
+    """Return the sum of all elements up to each: in any order of additions, of which kernels have many."""
+    at = reader.axis(self, dim)
+    if not self.axes[at]:
+        return self
+    value, along = single(reader, self, at)
+    up_to = reader.sizes.new(of(along), f"{along.name}_up_to")
+    copy = as_axis(reader, value, at, (up_to,))
+    parts = {"j": reader.place(up_to), "i": reader.place(along), "x": reader.expression(copy)}
+    made = reader.lines.add(template("f.where(j <= i, x, 0.0)", parts), "terms")
+    terms = Value(made, (*value.axes, (up_to,)), copy.has | {along, up_to}, self.dtype)
+    return reader.reduced("total", "sums", terms, -1, False)

@@ -1,0 +1,139 @@
+"""What torch's products of matrices are, and attention by its definition."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from fuzz.references.dims import UnreadableError, extent
+from fuzz.references.elementwise import rule
+from fuzz.references.lines import of_dims, template
+from fuzz.references.maps import as_axis, copied
+from fuzz.references.reading import Reader
+from fuzz.references.recording import Two
+from fuzz.references.reductions import softmax
+from fuzz.references.scope import Number, Value
+
+
+def product(reader: Reader, a: Value, b: Value, hint: str = "product") -> Value:
+    """Return a b along the last axis of a and the last but one of b."""
+    inner, columns = a.axes[-1], b.axes[-1]
+    if extent(b.axes[-2]) != extent(inner):
+        raise UnreadableError("multiplies matrices along two dimensions: give them one name in `shapes`")
+    if {*columns} & (own := {dim for axis in a.axes for dim in axis}):  # a column for each row, say
+        b = copied(reader, b, -1, own)
+    if len(b.axes[-2]) > len(inner) and {*b.axes[-2]}.isdisjoint(dim for axis in a.axes[:-1] for dim in axis):
+        a = as_axis(reader, a, -1, b.axes[-2])
+    b = as_axis(reader, b, -2, a.axes[-1])
+    inner = a.axes[-1]
+    batch = reader.aligned([replace(each, axes=each.axes[:-2]) for each in (a, b)])
+    wide = replace(a, axes=(*a.axes[:-1], (), inner))
+    other = replace(b, axes=(*b.axes[:-2], (), b.axes[-1], inner))
+    found = reader.reduced("dot", hint, wide, -1, False, other)
+    return replace(found, axes=(*batch, a.axes[-2], b.axes[-1]))
+
+
+@rule("mm", "bmm", "matmul")
+def _mm(reader: Reader, self: Value, other: Any = None, **given: Any) -> Value:
+    return product(reader, self, given.get("mat2", other))
+
+
+@rule("addmm", "baddbmm")
+def _addmm(reader: Reader, self: Value, beta: Number, alpha: Number, **given: Any) -> Value:
+    a, b = (given[name] for name in (("mat1", "mat2") if "mat1" in given else ("batch1", "batch2")))
+    return reader.each("alpha * product + beta * x", "t", product=product(reader, a, b), x=self, alpha=alpha, beta=beta)
+
+
+@rule("mv")
+def _mv(reader: Reader, self: Value, vec: Value) -> Value:
+    vec = as_axis(reader, vec, -1, self.axes[-1])
+    return reader.reduced("dot", "product", self, -1, False, replace(vec, axes=((), *vec.axes)))
+
+
+@rule("dot", "vdot")
+def _dot(reader: Reader, self: Value, **given: Any) -> Value:
+    [other] = given.values()
+    other = as_axis(reader, other, -1, self.axes[-1])
+    return reader.reduced("dot", "product", self, -1, False, other)
+
+
+@rule(
+    "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_attention_math", "scaled_dot_product_attention"
+)
+def _attention(
+    reader: Reader, query: Value, key: Value, value: Value, is_causal: bool = False, scale: Any = None,
+    dropout_p: float = 0.0, attn_mask: Any = None, **_: object,
+) -> Any:  # fmt: skip
+    if dropout_p:
+        raise UnreadableError("leaves some out by chance")
+    p = softmax(reader, scored(reader, query, key, is_causal=is_causal, scale=scale, mask=attn_mask), -1)
+    found = product(reader, p, value, "attention")
+    # Its second value is what gradients are calculated with, which have a formula of their own.
+    return (found, reader.each("x", x=query)) if len(reader.step.shapes) > 1 else found
+
+
+def scored(reader: Reader, query: Value, key: Value, *, is_causal: bool, scale: Any, mask: Any) -> Value:
+    """Return the scores of which the softmax is what attention weighs values by."""
+    scores = product(reader, query, replace(key, axes=(*key.axes[:-2], key.axes[-1], key.axes[-2])), "scores")
+    scores = scaled(reader, scores, query, scale)
+    if is_causal:
+        later = reader.mask(below(reader, scores, 0))
+        made = reader.lines.add(template("f.where(mask, x, -float('inf'))", {
+            "mask": later, "x": reader.expression(scores)}), "scores")  # fmt: skip
+        scores = replace(scores, expression=made)
+    if isinstance(mask, Value) and mask.dtype == "torch.bool":
+        made = template("f.where(mask, x, -float('inf'))", {
+            "mask": reader.mask(mask), "x": reader.expression(scores)})  # fmt: skip
+        scores = replace(scores, expression=reader.lines.add(made, "scores"), has=scores.has | mask.has)
+    elif isinstance(mask, Value):
+        scores = reader.each("x + mask", "scores", x=scores, mask=mask)
+    return scores
+
+
+def scaled(reader: Reader, scores: Value, query: Value, scale: Any) -> Value:
+    """Return scores as attention scales them: by what is given, or the root of the number of elements of a query."""
+    if scale is not None:
+        return reader.each("x * scale", "scores", x=scores, scale=scale)
+    [dim] = query.axes[-1]
+    same = dim.sizes[0] == dim.sizes[1]
+    root = math.sqrt(dim.sizes[0]) if same else Two(*(math.sqrt(size) for size in dim.sizes))
+    return reader.each("x / root", "scores", x=scores, root=root)
+
+
+def below(reader: Reader, like: Value, diagonal: Number, *, strictly: bool = False) -> Value:
+    """Return which elements of the last two axes lie below a diagonal, numbered from the main one, or on it unless
+    `strictly` below."""
+    row, column = like.axes[-2:]
+    if len(row) != 1 or len(column) != 1:
+        raise UnreadableError("takes a triangle of what has no two dimensions")
+    parts = {"j": of_dims(column), "i": of_dims(row)}
+    if isinstance(diagonal, Two):
+        made = template(f"f.position(j) {'<' if strictly else '<='} f.position(i) + d", {
+            **parts, "d": reader.number(diagonal)})  # fmt: skip
+    else:
+        by = diagonal - strictly
+        text = "f.position(j) <= f.position(i) + d" if by else "f.position(j) <= f.position(i)"
+        made = template(text, {**parts, "d": reader.number(by)})
+    has = frozenset((row[0], column[0]))
+    return Value(None, (row, column), has, "torch.bool", condition=reader.lines.add(made, "mask"))
+
+
+@rule("tril", "triu")
+def _triangle(reader: Reader, self: Value, diagonal: Number = 0) -> Value:
+    lower = reader.step.op == "tril"
+    if lower:
+        inside = below(reader, self, diagonal)
+    else:  # on the diagonal or above it: not below
+        under = below(reader, self, diagonal, strictly=True)
+        assert under.condition is not None
+        inside = replace(under, condition=reader.lines.add(template("~m", {"m": under.condition}), "mask"))
+    ones = self.expression is not None and not self.has and getattr(self.expression, "value", None) == 1.0
+    if ones or self.dtype == "torch.bool":
+        condition = inside.condition if ones else None
+        if condition is None:
+            condition = reader.lines.add(template("a & b", {"a": reader.mask(self), "b": reader.mask(inside)}), "mask")
+        return Value(None, self.axes, self.has | inside.has, self.dtype, condition=condition)
+    parts = {"mask": reader.mask(inside), "x": reader.expression(self)}
+    made = reader.lines.add(template("f.where(mask, x, 0.0)", parts), "triangle")
+    return replace(self, expression=made, condition=None, has=self.has | inside.has)

@@ -1,0 +1,285 @@
+"""A reference read: each step of it becomes lines of a formula, by the rule of its operation."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fuzz.references.dims import ONE, Axis, Dim, FurtherCallsError, MisfitError, Pair, UnreadableError, extent
+from fuzz.references.lines import number, of_dims, template
+from fuzz.references.maps import as_axis, spread, taken_at, with_axis
+from fuzz.references.names import locals_of
+from fuzz.references.recording import Use, fault
+from fuzz.references.scope import COMPLEX, NOTES, TURNS, Complex, Number, Scope, UnknownStepError, Value
+
+_CHOOSING = "where", "masked_fill", "clamp", "clamp_min", "clamp_max", "mul"
+"""Operations that leave places what they are, or make others of some: a product is one with flags."""
+_CASTS = "_to_copy", "to", "lax.convert_element_type"
+"""Steps that are none of those that are counted: in f32 there are none, whatever else the reference is read in."""
+
+
+@dataclass
+class Reader(Scope):
+    """Reads the steps of a recording."""
+
+    def read(self) -> Sequence[Value]:
+        """Return the outputs. Raises UnreadableError, with the line of the reference."""
+        names = locals_of([step.at for step in self.recording.steps])
+        inputs, needed = iter(self.inputs.items()), self._needed()
+        for at, step in enumerate(self.recording.steps):
+            self.step = step
+            if at not in needed and step.op != "input":
+                self._values.append(None)
+                continue
+            try:
+                found = self._input(*next(inputs)) if step.op == "input" else self._calculated()
+                for each in found if isinstance(found, (list, tuple)) else [found]:
+                    self._check(each)
+            except FurtherCallsError:
+                raise
+            except Exception as error:  # of rules that meet what they were not made for, too
+                where = f" ({step.at[0]})" if step.at else ""
+                said = str(error) if isinstance(error, UnreadableError) else fault(error)
+                kind = UnknownStepError if isinstance(error, UnknownStepError) else UnreadableError
+                raise kind(f"{self.word}{where} {said}") from None
+            self._values.append(found)
+            if at in names and isinstance(found, Value):
+                for part in (found.expression, found.condition):
+                    if part is not None:
+                        self.lines.call(part, names[at])
+        outputs = [self._argument(use) for use in self.recording.outputs]
+        if any(map(_is_complex, outputs)):
+            raise UnreadableError("it returns complex numbers: write torch.view_as_real for them")
+        return outputs
+
+    def _needed(self) -> frozenset[int]:
+        """The steps that outputs are made of, and those that change what is there."""
+        found, steps = set[int](), self.recording.steps
+        changing = (at for at, step in enumerate(steps) if step.op.endswith("_") or step.op == TURNS)
+        waiting = [*self.recording.outputs, *map(Use, changing)]
+        while waiting:
+            at = waiting.pop().step
+            if at not in found:
+                found.add(at)
+                waiting += _uses(steps[at].given.values())
+        return frozenset(found)
+
+    def _input(self, name: str, dims: tuple[Dim, ...]) -> Value:
+        expression = ast.Name(name)
+        dtype = self.step.dtype
+        axes = tuple((dim,) for dim in dims)
+        if dtype == "torch.bool":
+            return Value(expression, axes, frozenset(dims), dtype, condition=expression)
+        # Of 8 bits they are numbers: no dimension of use is so short.
+        is_index = "int" in dtype and "int8" not in dtype
+        found = Value(expression, axes, frozenset(dims), dtype, places=name if is_index else "")
+        for at, dim in enumerate(dims if not found.places else ()):
+            if dim.sizes == ONE:  # it goes with any other
+                found = with_axis(taken_at(self, found, dim, number(0.0), ()), at, ())
+            elif dim.name in self.stated:
+                found = spread(self, found, dim)
+        return found
+
+    def _calculated(self) -> Any:
+        if self.step.op == "constant":
+            return self._constant(self.step.given["value"])
+        given = self.step.given
+        arguments = {name: self._argument(each) for name, each in given.items()}
+        is_complex = any(map(_is_complex, arguments.values()))
+        op = f"{COMPLEX}{self.step.op}" if is_complex else self.step.op
+        rule = self.rules.get(f"{op}.{self.step.overload}") or self.rules.get(op)
+        changed = given.get("self") if rule is None and op.endswith("_") else None
+        if isinstance(changed, Use) and self.recording.steps[changed.step].op not in NOTES:
+            rule = self.rules.get(op[:-1])
+        if rule is None:
+            raise UnknownStepError(f"{'of complex numbers ' * is_complex}has no formula")
+        before = len(self.lines.found)
+        found = rule(self, **arguments)
+        if isinstance(found, Value) and "float" not in self.step.dtype:  # a count of flags is of integers
+            found = replace(found, dtype=self.step.dtype, places=found.places or self._chosen_places(given.values()))
+        self.operations += len(self.lines.found) > before and op not in _CASTS
+        if isinstance(changed, Use):  # in its place
+            self._values[changed.step] = found
+        return found
+
+    def _constant(self, value: Any) -> Value | Complex:
+        if value is None:
+            raise UnreadableError("of several elements that the reference has from elsewhere: make it an argument")
+        if isinstance(value, complex):
+            return Complex(*(Value(self.number(each)) if each else None for each in (value.real, value.imag)))
+        return Value(self.number(value), dtype=self.step.dtype)
+
+    def _chosen_places(self, given: Iterable[Any]) -> str:
+        """The input of integers of which an operation keeps some, with numbers in the place of others; "" of none."""
+        if self.step.op not in _CHOOSING or "int" not in self.step.dtype:
+            return ""
+        values = [each for each in map(self._argument, given) if isinstance(each, Value)]
+        return next((each.places for each in values if each.places), "")
+
+    def _argument(self, given: Any) -> Any:
+        if isinstance(given, Use):
+            found = self._values[given.step]
+            found = found if given.item is None else found[given.item]
+            if found is None:
+                step = self.recording.steps[given.step]
+                raise UnreadableError(f"uses what aten.{step.op} returns beside its values, which has no formula")
+            return found
+        return [self._argument(each) for each in given] if isinstance(given, list) else given
+
+    @staticmethod
+    def _check(value: Any) -> None:
+        dims = [dim for axis in value.axes for dim in axis] if isinstance(value, Value) else []
+        twice = [dim.name for dim in dims if dims.count(dim) > 1]
+        if twice:
+            raise UnreadableError(f"has a tensor with the dimension {twice[0]!r} twice: give it two names in `shapes`")
+
+    def each(self, text: str, hint: str = "t", /, **given: Value | Number) -> Value:
+        """Return an elementwise expression of these."""
+        made, axes, has = self._made(text, hint, given)
+        values = [each for each in given.values() if isinstance(each, Value)]
+        floats = [each.dtype for each in values if "float" in each.dtype and each.rank]
+        return Value(made, axes, has, floats[0] if floats else self.step.dtype)
+
+    def ways(self, value: Value, ways: Mapping[str, str], /, **given: Value | Number) -> Value:
+        """Return a value, of which other expressions of these have the same exact value, by what they are called."""
+        line = self.lines.line(value.expression) if value.expression is not None else None
+        if line is not None:
+            met = zip(given, self.met(*given.values()), strict=True)
+            parts = {name: self.expression(each) for name, each in met}
+            line.ways |= {name: template(text, parts) for name, text in ways.items()}
+        return value
+
+    def compared(self, text: str, /, **given: Value | Number) -> Value:
+        """Return a condition on these, elementwise."""
+        made, axes, has = self._made(text, "mask", given)
+        return Value(None, axes, has, "torch.bool", condition=made)
+
+    def _made(
+        self, text: str, hint: str, given: Mapping[str, Value | Number]
+    ) -> tuple[ast.expr, tuple[Axis, ...], frozenset[Dim]]:
+        given = dict(zip(given, self.met(*given.values()), strict=True))
+        values = [each for each in given.values() if isinstance(each, Value)]
+        axes = self.aligned(values)
+        made = self.lines.add(template(text, {name: self.expression(each) for name, each in given.items()}), hint)
+        return made, axes, frozenset().union(*(each.has for each in values))
+
+    def line(self, text: str, hint: str, like: Value, /, **given: Value | Number) -> Value:
+        """Return an expression with the axes of a value."""
+        return replace(self.each(text, hint, **given), axes=like.axes)
+
+    def met(self, *given: Any) -> Sequence[Any]:
+        """Return values as they are taken together elementwise, with the same dimensions along axes that are equally
+        long; all else as it is."""
+        found = [*given]
+        rank = max((each.rank for each in given if isinstance(each, Value)), default=0)
+        for at in range(-rank, 0):
+            there = [
+                place
+                for place, each in enumerate(found)
+                if isinstance(each, Value) and each.rank >= -at and each.axes[at]
+            ]
+            finest = max((found[place].axes[at] for place in there), key=len, default=())
+            for place in there:
+                own = found[place].axes[at]
+                if own != finest and extent(own) == extent(finest):
+                    found[place] = as_axis(self, found[place], at, finest)
+        return self._apart(found, rank)
+
+    def _apart(self, found: list[Any], rank: int) -> Sequence[Any]:
+        """Values of which none has a dimension where another one has it along another axis: a row for each row, say."""
+        before = set[Dim]()
+        for at in range(-rank, 0):
+            there = {
+                place: found[place].axes[at]
+                for place, each in enumerate(found)
+                if isinstance(each, Value) and each.rank >= -at and each.axes[at]
+            }
+            [axis, *others] = {*there.values()} or {()}
+            if before & {*axis} and not others:
+                copy = tuple(self.copy(dim, before) for dim in axis)
+                for place in there:
+                    found[place] = as_axis(self, found[place], at, copy)
+                axis = copy
+            before |= {*axis}
+        return found
+
+    def aligned(self, values: Sequence[Value]) -> tuple[Axis, ...]:
+        """Return the axes of what is made of values elementwise."""
+        rank, axes = max((each.rank for each in values), default=0), list[Axis]()
+        for at in range(-rank, 0):
+            there = [each.axes[at] for each in values if each.rank >= -at and each.axes[at]]
+            if any(axis != there[0] for axis in there):
+                words = " and ".join(dict.fromkeys("".join(dim.name for dim in axis) for axis in there))
+                raise UnreadableError(f"takes {words} together, which have other extents elsewhere")
+            axes.append(there[0] if there else ())
+        return tuple(axes)
+
+    def dim(self, pair: Pair) -> Axis:
+        """Return the axis of that extent, of what the reference makes by itself."""
+        if pair == ONE:
+            return ()
+        for dim in self.sizes:
+            if dim.sizes == pair:
+                return (dim,)
+        if (count := self.count_of(pair)) is not None:
+            return self.sizes.axis(count, "part")
+        raise MisfitError(
+            f"makes an axis of {pair[0]} elements here and {pair[1]} with other extents: no argument has that one"
+        )
+
+    def axes(self, value: Value, dims: Any) -> list[int]:
+        """Return which axes are meant: those that are numbered from either end, or all."""
+        every = range(value.rank)
+        numbers = [dims] if isinstance(dims, int) else [*(dims or every)]
+        return sorted(every[at] for at in numbers) if value.rank else []
+
+    def axis(self, value: Value, dim: int) -> int:
+        """Return which axis is meant, of what has any."""
+        if not value.rank:
+            raise UnreadableError("goes along an axis of a number, which has none: leave that out")
+        return self.axes(value, dim)[0]
+
+    def reduced(self, how: str, hint: str, value: Value, dims: Any, keep: bool, *others: Value) -> Value:
+        """Return what a reduction of a value along axes is: the sum, with another value that of products."""
+        places = self.axes(value, dims)
+        gone = [dim for at in places for dim in value.axes[at]]
+        if any(dim.sizes == (0, 0) for dim in gone):
+            raise UnreadableError("reduces what has no elements, whatever the extents: leave that out")
+        axes = tuple(() if at in places else axis for at, axis in enumerate(value.axes) if keep or at not in places)
+        values, has = (value, *others), value.has.union(*(each.has for each in others))
+        names = "abcd"[: len(values)]
+        there = [dim for dim in gone if dim in has]
+        found = dict(zip(names, map(self.expression, values), strict=True))
+        if there:
+            text = f"f.{how}({', '.join(names)}, dims)"
+            made = self.lines.add(template(text, {**found, "dims": of_dims(there)}), hint)
+        else:
+            made = self.lines.add(template(" * ".join(names), found), hint)
+        for dim in gone if how in ("total", "dot") else ():
+            if dim not in has:  # it is the same along it, and counts so often
+                made = self.lines.add(template("a * f.extent(dim)", {"a": made, "dim": of_dims([dim])}), hint)
+        return Value(made, axes, has - {*gone}, value.dtype)
+
+    def count(self, value: Value, dims: Any) -> ast.expr:
+        """Return the number of elements along axes."""
+        gone = [dim for at in self.axes(value, dims) for dim in value.axes[at]]
+        return template("f.extent(dims)", {"dims": of_dims(gone)}) if gone else number(1.0)
+
+    def with_count(self, text: str, hint: str, value: Value, count: ast.expr) -> Value:
+        """Return an expression of a value and of a number of elements, `count`."""
+        made = self.lines.add(template(text, {"self": self.expression(value), "count": count}), hint)
+        return replace(value, expression=made, condition=None)
+
+
+def _is_complex(given: Any) -> bool:
+    return any(map(_is_complex, given)) if isinstance(given, list) else isinstance(given, (Complex, complex))
+
+
+def _uses(given: Iterable[Any]) -> Iterator[Use]:
+    for each in given:
+        if isinstance(each, Use):
+            yield each
+        elif isinstance(each, (list, tuple)):
+            yield from _uses(each)

@@ -1,0 +1,261 @@
+"""What a reference does, call by call of torch's own operations, in two calls with other extents.
+
+A graph of one call says nothing of extents: they are numbers in it. So the reference is called twice, and the graphs
+are read in lockstep: what is equal in both is a constant.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from traceback import walk_tb
+from typing import Any
+
+from fuzz.references.dims import MisnamedError, Pair, UnreadableError
+from fuzz.references.loops import rolled, word
+from fuzz.references.tracing import RETURNS_NONE, CodePlace, Traced, ValueDecidesError, own_folders, traced
+from fuzz.references.turns import name_of
+
+Reference = Callable[..., Any]
+_COUNT_FOLLOWS = "it makes more tensors, or takes more numbers, with other extents: how many follows from them"
+
+
+@dataclass(frozen=True)
+class Use:
+    """A tensor among the arguments of a step: what an earlier step returned."""
+
+    step: int
+    item: int | None = None
+    """Which of several tensors."""
+
+
+@dataclass(frozen=True)
+class Two:
+    """A number that differs between the calls."""
+
+    first: float
+    second: float
+
+    @property
+    def pair(self) -> tuple[float, float]:
+        """Both."""
+        return self.first, self.second
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation of torch, of both calls."""
+
+    op: str
+    """The name of the operation, such as "mul"; "input" and "constant" for tensors that none made."""
+    overload: str
+    given: Mapping[str, Any]
+    """All arguments by the names that torch gives them; tensors are `Use`s."""
+    shapes: Sequence[tuple[Pair, ...]]
+    """The shape of each tensor that it returns."""
+    dtype: str
+    """The dtype of the first of them."""
+    at: Sequence[CodePlace]
+    """Where it was called from, the innermost line first."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """All steps of a reference in order, and which of what they return is returned."""
+
+    steps: Sequence[Step]
+    outputs: Sequence[Use]
+    names: Sequence[str]
+    """What the reference calls the outputs, where it returns a mapping or a named tuple."""
+
+    def beside(self, others: Sequence[Recording]) -> Mapping[tuple[float, float], Sequence[float]]:
+        """Return what numbers, or extents, are in all calls, the further ones those of other recordings of the same
+        steps: by what they are in both of the own; nothing of those that are not always the same then."""
+        found = dict[tuple[float, float], Sequence[float] | None]()
+        for pair, *more in zip(*([*_pairs(each)] for each in (self, *others)), strict=True):
+            values = [*pair, *(value for each in more for value in each)]
+            found[pair] = values if found.get(pair, values) == values else None
+        return {pair: values for pair, values in found.items() if values is not None}
+
+
+def record(
+    reference: Reference, names: Sequence[str], calls: Sequence[Mapping[str, Any]], known: Container[str] = ()
+) -> Recording:
+    """Return what the reference does with the tensors of two calls: gradients by their parts, as far as torch says so
+    and the operation is none of the known ones. Raises UnreadableError."""
+    (first, keys), (second, _) = (_traced(reference, names, call, known) for call in calls)
+    nodes = [_nodes(graph.graph.nodes) for graph in (first, second)]
+    if [*map(word, nodes[0])] != [*map(word, nodes[1])]:
+        refused = f"with other extents it does something else: {_difference(nodes)}"
+        turns = [rolled(graph.graph) for graph in (first, second)]
+        nodes = [_nodes(each) for each in turns if each is not None]
+        if len(nodes) < len(turns) or [*map(word, nodes[0])] != [*map(word, nodes[1])]:
+            raise UnreadableError(
+                f"{refused}. A loop is read if its turns take one place after the other, from "
+                "either end, and no two of what they carry are made of each other"
+            )
+    numbered = [{node: at for at, node in enumerate(some)} for some in nodes]
+    pairs = [*zip(*nodes, strict=True)]
+    steps = [_step(a, b, numbered, (first, second)) for a, b in pairs if a.op != "output"]
+    returned = _merged(pairs[-1][0].args[0], pairs[-1][1].args[0], numbered)
+    return Recording(steps, returned, keys)
+
+
+def shortens(reference: Reference, names: Sequence[str], call: Mapping[str, Any]) -> bool:
+    """Whether it makes f32 of something that is f64, given tensors of that. False where it does not take them."""
+    import torch
+
+    try:
+        found, _ = _traced(reference, names, call, ())
+    except UnreadableError:
+        return False
+    casts = [node for node in found.graph.nodes if name_of(node) == "_to_copy"]
+    cast = torch.float64, torch.float32
+    return any((node.args[0].meta["val"].dtype, node.meta["val"].dtype) == cast for node in casts)
+
+
+def _traced(
+    reference: Reference, names: Sequence[str], call: Mapping[str, Any], known: Container[str]
+) -> tuple[Traced, Sequence[str]]:
+    import torch
+
+    keys: list[str] = []
+
+    def flat(*tensors: Any) -> tuple[Any, ...]:
+        returned = reference(**dict(zip(names, tensors, strict=True)))
+        if isinstance(returned, Mapping):
+            keys[:] = map(str, returned)
+            returned = tuple(returned.values())
+        elif isinstance(returned, tuple):  # a named one, or one of torch's
+            keys[:] = getattr(returned, "_fields", getattr(returned, "__match_args__", ()))
+        found = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
+        if returned is None:
+            raise MisnamedError(RETURNS_NONE)
+        if wrong := [each for each in found if not isinstance(each, torch.Tensor)]:
+            raise UnreadableError(
+                f"it returns {type(wrong[0]).__name__}: a reference calculates with torch, and returns tensors"
+            )
+        return found
+
+    try:
+        return traced(flat, [call[name] for name in names], known), keys
+    except UnreadableError:
+        raise
+    except Exception as error:  # whatever it raises, or torch, where a value decides
+        raise UnreadableError(raised(error)) from error
+
+
+def fault(error: Exception, reference: Reference | None = None) -> str:
+    """Return in one line that something of ours raised, and where; of a `reference` its first line."""
+    frames = [*walk_tb(error.__traceback__)]
+    place = CodePlace(frames[-1][0].f_code.co_filename, frames[-1][1])
+    code = getattr(inspect.unwrap(getattr(reference, "forward", reference)), "__code__", None) if reference else None
+    first = f"it{f' ({CodePlace(code.co_filename, code.co_firstlineno)})' if code else ''} " if reference else ""
+    said = f"{type(error).__name__} ({place}): {' '.join(str(error).split())[:120]}"
+    return f"{first}meets a bug of kernelfuzz, which is not yours: {said}"
+
+
+def raised(error: Exception) -> str:
+    """Return in one line what a reference raised, with its own line where that happened."""
+    said = " ".join(str(error).split()) or type(error).__name__
+    frames = ((frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__))
+    places = [CodePlace(*each) for each in frames if not each[0].startswith(own_folders())]
+    where = f" ({places[-1]})" if places else ""
+    if isinstance(error, ValueDecidesError):
+        return f"a value decides what it does, or becomes a number of Python{where}: a formula has neither"
+    return f"{type(error).__name__}{where}: {said[:300]}"
+
+
+def _nodes(nodes: Iterable[Any]) -> Sequence[Any]:
+    return [node for node in nodes if not _is_item(node)]
+
+
+def _is_item(node: Any) -> bool:
+    return bool(node.op == "call_function" and getattr(node.target, "__name__", "") == "getitem")
+
+
+def _difference(nodes: Sequence[Sequence[Any]]) -> str:
+    for a, b in zip(*nodes, strict=False):
+        if word(a) != word(b):
+            return f"{_name(a)} or {_name(b)}{_where(a)}"
+    return f"{len(nodes[0])} operations or {len(nodes[1])}"
+
+
+def _name(node: Any) -> str:
+    return str(node.target) if node.op == "call_function" else "its end"
+
+
+def _where(node: Any) -> str:
+    return next((f" ({place})" for place in _places(node)), "")
+
+
+def _places(node: Any) -> Sequence[CodePlace]:
+    return node.meta.get("at") or ()
+
+
+def _step(a: Any, b: Any, known: Sequence[Mapping[Any, int]], graphs: Sequence[Any]) -> Step:
+    if a.op == "placeholder":
+        return Step("input", "", {}, *_returned(a, b), ())
+    if a.op == "get_attr":
+        tensors = [graph.held[node.target] for graph, node in zip(graphs, (a, b), strict=True)]
+        numbers = [each.item() if each.ndim == 0 else None for each in tensors]
+        value = None if None in numbers else _either(*numbers)
+        return Step("constant", "", {"value": value}, [()], str(tensors[0].dtype), _places(a))
+    schema = a.target._schema
+    given = dict[str, Any]()
+    for at, argument in enumerate(schema.arguments):
+        default = argument.default_value
+        first, second = (
+            node.args[at] if at < len(node.args) else node.kwargs.get(argument.name, default) for node in (a, b)
+        )
+        given[argument.name] = _merged(first, second, known)
+    name = a.target._schema.name.partition("::")[2]
+    return Step(name, a.target._overloadname, given, *_returned(a, b), _places(a))
+
+
+def _returned(a: Any, b: Any) -> tuple[Sequence[tuple[Pair, ...]], str]:
+    """The shapes of what a node returns in both calls, and the dtype of the first."""
+    metas = [each if isinstance(each := node.meta.get("val"), (tuple, list)) else (each,) for node in (a, b)]
+    if len(metas[0]) != len(metas[1]):
+        raise UnreadableError(_COUNT_FOLLOWS)
+    shapes = [
+        tuple(zip(m.shape, n.shape, strict=True)) if hasattr(m, "shape") and len(m.shape) == len(n.shape) else ()
+        for m, n in zip(*metas, strict=True)
+    ]
+    return shapes, str(getattr(metas[0][0], "dtype", ""))
+
+
+def _merged(a: Any, b: Any, known: Sequence[Mapping[Any, int]]) -> Any:
+    """An argument as both calls have it."""
+    if hasattr(a, "op"):
+        return Use(known[0][a.args[0]], a.args[1]) if _is_item(a) else Use(known[0][a])
+    if isinstance(a, (list, tuple)):
+        if not isinstance(b, (list, tuple)) or len(a) != len(b):
+            raise UnreadableError(_COUNT_FOLLOWS)
+        return [_merged(x, y, known) for x, y in zip(a, b, strict=True)]
+    return _either(a, b)
+
+
+def _pairs(recording: Recording) -> Iterator[tuple[float, float]]:
+    """All extents and numbers of a recording in their order, in both calls."""
+    for step in recording.steps:
+        yield from (pair for shape in step.shapes for pair in shape)
+        yield from _numbers([*step.given.values()])
+
+
+def _numbers(given: Any) -> Iterator[tuple[float, float]]:
+    if isinstance(given, (list, tuple)):
+        for each in given:
+            yield from _numbers(each)
+    elif isinstance(given, Two):
+        yield given.pair
+    elif isinstance(given, (int, float)):
+        yield given, given
+
+
+def _either(a: Any, b: Any) -> Any:
+    same = a == b or (a != a and b != b)
+    if same or not isinstance(a, (int, float)) or not isinstance(b, (int, float)):
+        return str(a) if type(a).__module__ == "torch" else a
+    return Two(float(a), float(b))

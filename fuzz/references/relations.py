@@ -1,0 +1,136 @@
+"""Extents of tensors that follow from others: said in `shapes`, "cos=s d/2", or found by what a reference takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
+
+from fuzz.references.dims import UnreadableError
+from oracles.formula.made import Counts, Multiples, extents_of, value_of
+from oracles.formula.node import Node, ordered
+from oracles.operand import OUTER
+
+_RELATIVE = re.compile(r"(\d*)([a-z_][a-z0-9_]*)(?:/(\d+))?([+-]\d+)?")
+"""An extent as `shapes` may have it, such as 2h, d/2 or n+1."""
+_SAID = {"times_2": "twice", "by_2": "half"}
+_SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
+Dims = Mapping[str, tuple[str, ...]]
+
+
+def related(dims: Dims) -> tuple[Dims, Counts]:
+    """Return the dimensions of tensors by names alone, and of what follows from others how many places it has. Raises
+    UnreadableError where the tensor with the most dimensions has one and what it follows from."""
+    counts, names = dict[str, Node](), dict[str, str]()
+    for token in dict.fromkeys(token for some in dims.values() for token in some):
+        found = _RELATIVE.fullmatch(token)
+        if found is None and token != OUTER:
+            raise UnreadableError(
+                f"shapes: {token!r} is no name of a dimension, nor one such as 2h, d/2, n+1 or 2h-1: a factor, a name, "
+                "a divisor and what is added, in that order"
+            )
+        if found is not None and found[2] != token:
+            times, base, by, more = found.groups()
+            names[token] = _name(base, times, by, more)
+            counts[names[token]] = _count(base, int(times or 1), int(by or 1), int(more or 0))
+    if not names:
+        return dims, counts
+    named = {name: tuple(names.get(token, token) for token in some) for name, some in dims.items()}
+    return named, turned(named, counts)
+
+
+def turned(dims: Dims, counts: Counts, integers: Container[str] = ()) -> Counts:
+    """Return the same relations, but for those that say a dimension of the tensor that has the most, of those of floats
+    if there are any, nor from one that no tensor has: others follow from these."""
+    main = dims[max(dims, key=lambda name: (name not in integers, len(dims[name])))]
+    found = dict(counts)
+    there = {dim for some in dims.values() for dim in some}
+    for name in sorted(counts, key=lambda name: name not in main):
+        base, *others = extents_of(counts[name])
+        if others:  # of the windows of a gradient
+            continue
+        if name in main and (base in main or base in found):
+            raise UnreadableError(f"shapes: {name} follows from {base}, and both are of one tensor: give it two")
+        if name in main or not {base} & {*there, *found}:
+            found[base] = _inverse(found.pop(name), name)
+    return found
+
+
+def likely(dims: Dims, fixed: Mapping[str, int], sizes: Sequence[Mapping[str, int]] = ()) -> Iterator[Counts]:
+    """Return what may follow from what where a reference takes no extents that have nothing to do with each other: one
+    is half of another one."""
+    free = [dim for dim in dict.fromkeys(dim for some in dims.values() for dim in some) if dim not in fixed]
+    main = max(dims.values(), key=len, default=())
+    for whole in reversed(free):
+        for part in free:
+            if part != whole and not {part, whole} <= {*main}:
+                yield turned(dims, {part: _count(whole, 1, 2, 0)})
+
+
+def said_of(counts: Counts) -> str:
+    """Return relations in words."""
+    return " and ".join(f"{name} = {_text(count)}" for name, count in counts.items())
+
+
+def multiples_of(counts: Counts) -> Multiples:
+    """Return of how many elements dimensions have a multiple from which others follow that are used nowhere, and how
+    many they have beside. Raises UnreadableError where that is not all that a relation says."""
+    found = dict[str, int | tuple[int, int]]()
+    for name, count in counts.items():
+        dims = extents_of(count)
+        if len(dims) != 1 or any(each.kind not in (*_SIGNS, "extent", "constant") for each in ordered([count])):
+            raise UnreadableError(
+                f"{name}: nothing that it returns says how long that is: let no other dimension follow from it"
+            )
+        [base] = dims
+        none, one = (value_of(count, {base: size}) for size in (0, 1))  # it is a line
+        size, beside = (one - none).denominator, -none / (one - none)
+        if size > 1:
+            found[base] = size if not beside else (size, int(beside))
+    return found
+
+
+def rounded_of(counts: Counts) -> Mapping[str, int]:
+    """Return the dimensions of which whole parts are taken, such as d // 2, and how many."""
+    found = dict[str, int]()
+    for node in ordered([*counts.values()]):
+        cut = node.args[0] if node.operation == "floor" else node
+        if cut.kind == "divide" and cut is not node and cut.args[0].kind == "extent" and cut.args[1].kind == "constant":
+            [dim] = extents_of(cut)
+            found[dim] = int(cut.args[1].value)
+    return found
+
+
+def _text(count: Node) -> str:
+    if not count.args:
+        return count.label or f"{count.value:g}"
+    if count.kind not in _SIGNS:
+        return f"{count.operation}({_text(count.args[0])})"
+    a, b = (f"({_text(arg)})" if arg.kind in ("add", "subtract") else _text(arg) for arg in count.args)
+    return f"{a} {_SIGNS[count.kind]} {b}"
+
+
+def _name(base: str, times: str, by: str, more: str) -> str:
+    parts = [f"times_{times}"] * bool(times) + [f"by_{by}"] * bool(by)
+    parts += [("plus_" if more[0] == "+" else "less_") + more[1:]] if more else []
+    return "_".join([base, *(_SAID.get(part, part) for part in parts)])
+
+
+def _count(base: str, times: int, by: int, more: int) -> Node:
+    found = Node("extent", label=base)
+    found = found * float(times) if times != 1 else found
+    found = found / float(by) if by != 1 else found
+    return found + float(more) if more > 0 else found - float(-more) if more else found
+
+
+def _inverse(count: Node, name: str) -> Node:
+    """How many places that dimension has from which this one follows."""
+    found, steps = Node("extent", label=name), list[Node]()
+    while count.args:
+        steps.append(count)
+        count = count.args[0]
+    for step in steps:
+        number = step.args[1]
+        found = {
+            "add": found - number, "subtract": found + number, "multiply": found / number, "divide": found * number
+        }[step.kind]  # fmt: skip
+    return found

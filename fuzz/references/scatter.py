@@ -1,0 +1,188 @@
+"""Writes and sums whose place is given: slice_scatter, scatter_add, index_add, index_put, and gradients of gathers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from fuzz.references.dims import Axis, Dim, UnreadableError
+from fuzz.references.elementwise import rule, where
+from fuzz.references.lines import number, of_dims, template
+from fuzz.references.maps import as_axis, linear, single, taken_at, with_axis
+from fuzz.references.pieces import at_start, pair_along, place_of
+from fuzz.references.reading import Reader
+from fuzz.references.scope import Number, Value
+from fuzz.references.sizes import negated
+
+
+def is_place(reader: Reader, index: Value, dim: Dim, along: Dim | None = None) -> ast.expr:
+    """Return whether an index says this place along a dimension, or along another one that stands for it."""
+    if not index.places or not isinstance(index.expression, ast.Name):
+        raise UnreadableError(
+            "puts elements at places that it calculates: a formula puts them at those of an input of integers"
+        )
+    known = reader.indices.setdefault(index.places, dim.name)
+    if known != dim.name:
+        raise UnreadableError(f"takes {index.places!r} for places along {dim.name!r}, which are places along {known!r}")
+    return template("place == index", {"place": reader.place(along or dim), "index": index.expression})
+
+
+def counted_into(reader: Reader, source: Value, index: Value, along: Sequence[int], axis: Axis, at: int) -> Value:
+    """Return the sums of all elements of a source that go to the same place of an axis, which takes the place of
+    those along which they lie. The axes of the index are those of the source that it has dimensions of."""
+    if len(axis) != 1:
+        raise UnreadableError("puts elements along what is no dimension")
+    [dim] = axis
+    taken = {each for own in (*source.axes, *index.axes) for each in own}
+    into = reader.copy(dim, taken) if dim in taken else dim  # an index may lie along what it says places of
+    parts = {"mask": is_place(reader, index, dim, into), "x": reader.expression(source)}
+    made = reader.lines.add(template("f.where(mask, x, 0.0)", parts), "hits")
+    terms = Value(made, source.axes, source.has | index.has | {into}, source.dtype)
+    found = reader.reduced("total", "sums", terms, [*along], False)
+    axes = [*found.axes]
+    axes.insert(at, (into,))
+    return as_axis(reader, Value(found.expression, tuple(axes), found.has, found.dtype), at, axis)
+
+
+@rule("index_add")
+def _index_add(reader: Reader, self: Value, dim: int, index: Value, source: Value, alpha: Number = 1) -> Value:
+    at = reader.axis(self, dim)
+    source = _lying_as(reader, source, index, at)
+    found = counted_into(reader, source, index, [at], self.axes[at], at)
+    return reader.each("self + alpha * sums", "added", self=self, alpha=alpha, sums=found)
+
+
+@rule("scatter_add")
+def _scatter_add(reader: Reader, self: Value, dim: int, index: Value, src: Value) -> Value:
+    at = reader.axis(self, dim)
+    if any(a != b for place, (a, b) in enumerate(zip(self.axes, src.axes, strict=True)) if place != at):
+        raise UnreadableError("puts elements along one dimension that have others than what they go to")
+    if index.axes != src.axes:
+        raise UnreadableError("has fewer places than elements")
+    found = counted_into(reader, src, index, [at], self.axes[at], at)
+    return reader.each("self + sums", "added", self=self, sums=found)
+
+
+@rule("scatter.value")
+def _scatter(reader: Reader, self: Value, dim: int, index: Value, value: Number) -> Value:
+    at = reader.axis(self, dim)
+    if any(mine and mine != theirs for place, (mine, theirs) in enumerate(zip(index.axes, self.axes, strict=True))
+           if place != at):  # fmt: skip
+        raise UnreadableError("puts numbers along one dimension that have others than what they go to")
+    ones = Value(reader.number(1.0), index.axes)
+    hits = reader.compared("a > 0.0", a=counted_into(reader, ones, index, [at], self.axes[at], at))
+    found: Value = where(reader, hits, value, self)
+    return found
+
+
+@rule("index_copy")
+def _index_copy(reader: Reader, self: Value, dim: int, index: Value, source: Value) -> Value:
+    at = reader.axis(self, dim)
+    return _copied_into(reader, self, _lying_as(reader, source, index, at), index, at)
+
+
+@rule("scatter.src")
+def _scatter_of(reader: Reader, self: Value, dim: int, index: Value, src: Value) -> Value:
+    at = reader.axis(self, dim)
+    if index.axes != src.axes:
+        raise UnreadableError("has fewer places than elements")
+    return _copied_into(reader, self, src, index, at)
+
+
+def _copied_into(reader: Reader, self: Value, source: Value, index: Value, at: int) -> Value:
+    """A value with elements of a source in the places that an index says: of several that go to one place any."""
+    source, along = single(reader, source, at)
+    [dim] = self.axes[at] or [along]
+    into = reader.copy(dim, {along, *(each for axis in (*source.axes, *index.axes) for each in axis)})
+    hits = reader.lines.add(template("f.where(m, 1.0, 0.0)", {"m": is_place(reader, index, dim, into)}), "hits")
+    first = {"hits": hits, "dim": of_dims([along])}
+    place = reader.lines.add(template("f.argmax(hits, dim)", first), "place")
+    has = index.has - {along} | {into}
+    axes = (*source.axes[:at], (into,), *source.axes[at + 1 :])
+    copied = replace(taken_at(reader, source, along, place, has), axes=axes)
+    hit = Value(reader.lines.add(template("f.greatest(hits, dim)", first), "hit"), axes, has)
+    copied, hit = (as_axis(reader, each, at, self.axes[at]) for each in (copied, hit))
+    found: Value = where(reader, reader.compared("a > 0.0", a=hit), copied, self)
+    return found
+
+
+@rule("scatter_reduce")
+def _scatter_reduce(
+    reader: Reader, self: Value, dim: int, index: Value, src: Value, reduce: str, include_self: bool = True
+) -> Value:
+    if reduce != "sum" or not include_self:
+        raise UnreadableError(f"reduces by {reduce!r}: sums to what is there have a formula")
+    found: Value = _scatter_add(reader, self, dim, index, src)
+    return found
+
+
+@rule("index_put", "_unsafe_index_put")
+def _index_put(
+    reader: Reader, self: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False, **_: Any
+) -> Value:
+    there = [(at, each) for at, each in enumerate(indices) if each is not None]
+    if len(there) == 1 and there[0][1].dtype == "torch.bool" and not (accumulate or values.rank):
+        at, mask = there[0]
+        found: Value = where(reader, replace(mask, axes=mask.axes + ((),) * (self.rank - at - mask.rank)), values, self)
+        return found
+    if not accumulate or len(there) != 1 or there[0][1].dtype == "torch.bool":
+        raise UnreadableError("puts elements at places that may be the same: sums along one dimension have a formula")
+    [(at, index)] = there
+    values = _lying_as(reader, values, index, at)
+    sums = counted_into(reader, values, index, [*range(at, at + index.rank)], self.axes[at], at)
+    return reader.each("self + sums", "added", self=self, sums=sums)
+
+
+def _lying_as(reader: Reader, source: Value, index: Value, at: int) -> Value:
+    """A source whose axes from one on are those of an index: of one element where it is the same everywhere."""
+    own = source.axes[at : at + index.rank]
+    if any(mine and mine != theirs for mine, theirs in zip(own, index.axes, strict=True)):
+        raise UnreadableError("has other elements than places")
+    return Value(
+        source.expression, (*source.axes[:at], *index.axes, *source.axes[at + index.rank :]), source.has, source.dtype,
+        source.condition, source.places,
+    )  # fmt: skip
+
+
+@rule("slice_scatter")
+def _written(
+    reader: Reader, self: Value, src: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Value:
+    """What is written where a slice has the place of an element, elsewhere what was there."""
+    if not isinstance(step, int):
+        raise UnreadableError("takes steps that follow from extents")
+    at = reader.axis(self, dim)
+    first = at_start(start or 0, pair_along(self, at))
+    if step == 1 and first == (0, 0) and pair_along(src, at) == pair_along(self, at):
+        return replace(src, axes=self.axes)
+    self, along = single(reader, self, at)
+    src, own = single(reader, src, at)
+    begin = place_of(reader, first, along)
+    index = linear(reader, {along: 1.0}, negated(begin))
+    if step > 1:
+        index = reader.lines.add(template("a / step", {"a": index, "step": number(float(step))}), "index")
+    written = with_axis(taken_at(reader, src, own, index, (along,), 0.0), at, (along,))
+    written, self = reader.met(written, self)
+    there = ["(index >= 0.0)"] * (first != (0, 0)) + ["(f.floor(index) >= index)"] * (step > 1)
+    there += ["(index < n)"] * (end is not None and at_start(end, along.sizes) != along.sizes)
+    parts = {"index": index, "n": template("f.extent(dim)", {"dim": of_dims([own])}),
+             "a": reader.expression(written), "b": reader.expression(self)}  # fmt: skip
+    made = reader.lines.add(template(f"f.where({' & '.join(there)}, a, b)", parts), "written")
+    return Value(made, reader.aligned([written, self]), written.has | self.has | {along}, self.dtype)
+
+
+@rule("select_scatter")
+def _placed(reader: Reader, self: Value, src: Value, dim: int, index: Any) -> Value:
+    """What is written at one place along an axis, elsewhere what was there."""
+    at = reader.axis(self, dim)
+    src = replace(src, axes=(*src.axes[:at], (), *src.axes[at:]))
+    if not self.axes[at]:
+        return replace(src, axes=self.axes)
+    self, along = single(reader, self, at)
+    place = reader.sizes.expression(place_of(reader, at_start(index, along.sizes), along))
+    src, self = reader.met(src, self)
+    parts = {"at": reader.place(along), "place": place, "a": reader.expression(src), "b": reader.expression(self)}
+    made = reader.lines.add(template("f.where(at == place, a, b)", parts), "written")
+    return Value(made, reader.aligned([src, self]), src.has | self.has | {along}, self.dtype)

@@ -1,0 +1,204 @@
+"""What a reference has been read into so far: values, lines and dimensions, and how they are written."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fuzz.references.dims import Axis, Dim, FurtherCallsError, MisfitError, Pair, UnreadableError
+from fuzz.references.fits import Calls, counted, fitted, powers
+from fuzz.references.lines import Lines, is_point, number, template
+from fuzz.references.loops import MARKERS
+from fuzz.references.recording import Recording, Step, Two
+from fuzz.references.sizes import Sizes, negated, of
+from oracles.formula.node import Node
+
+NOTES = "input", "constant"
+"""Steps that are no operations."""
+TURNS = "lax.turns"
+"""The step that says how often a loop turns: others are read by it."""
+COMPARING = "lt", "le", "gt", "ge", "eq", "ne"
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor of the reference, as the formula has it."""
+
+    expression: ast.expr | None
+    """A name of a line or of an input, or a number; None of a condition that is no number yet."""
+    axes: tuple[Axis, ...] = ()
+    has: frozenset[Dim] = frozenset()
+    """The dimensions that the expression has: along the others of its axes it is the same everywhere."""
+    dtype: str = "torch.float32"
+    condition: ast.expr | None = None
+    """When it is 1, where it is 1 or 0."""
+    places: str = ""
+    """The name of an input of integers."""
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.axes)
+
+
+@dataclass(frozen=True)
+class Complex:
+    """Complex numbers by their parts; None of one that is 0."""
+
+    real: Value | None
+    imag: Value | None
+
+    @property
+    def parts(self) -> tuple[Value | None, Value | None]:
+        """Both."""
+        return self.real, self.imag
+
+
+COMPLEX = "complex "
+"""What the rules of operations that take complex numbers begin with."""
+Number = float | int | Two
+Rule = Callable[..., Any]
+"""What a rule makes of the arguments of an operation, which it takes by name: a `Value`, or several."""
+
+
+class UnknownStepError(UnreadableError):
+    """An operation that has no formula, whatever the extents."""
+
+
+@dataclass
+class Scope:
+    """What is known while the steps of a recording are read."""
+
+    recording: Recording
+    inputs: Mapping[str, tuple[Dim, ...]]
+    rules: Mapping[str, Rule]
+    sizes: Sizes
+    lines: Lines = field(default_factory=Lines)
+    cut: dict[tuple[Axis, tuple[Pair, ...]], Sequence[Axis]] = field(default_factory=dict)
+    """The axes into which others are cut."""
+    indices: dict[str, str] = field(default_factory=dict)
+    """The dimension along which an input of integers says places."""
+    missing: Mapping[str, int] = field(default_factory=dict)
+    """The numbers below 0 that inputs of integers may have as well, where there is no place."""
+    apart: dict[str, int] = field(default_factory=dict)
+    """Such numbers, as far as the reference itself tells them from places."""
+    unnamed: dict[str, int] = field(default_factory=dict)
+    """Such numbers that an operation would leave out, as far as the reference does not say so."""
+    calculated: dict[str, str] = field(default_factory=dict)
+    """The first operation that takes an input of integers for numbers, in words."""
+    stated: Collection[str] = ()
+    """Dimensions of inputs of which their lines say how many places they have, as no other line does."""
+    calls: Calls = field(default_factory=dict)
+    """The extents of dimensions in further calls too; empty without any."""
+    series: Mapping[tuple[float, float], Sequence[float]] = field(default_factory=dict)
+    """What numbers, and extents, are in all of them, by what they are in the first two."""
+    guessed: bool = False
+    """Whether two calls alone say how some number follows from extents."""
+    turns: Dim | None = None
+    """The dimension that a loop goes through."""
+    starts: dict[str, Value] = field(default_factory=dict)
+    """What it begins with, by how its turns call what the one before made."""
+    stacks: dict[str, Sequence[Value]] = field(default_factory=dict)
+    """What lies beside each other along a dimension of its own, by its line."""
+    operations: int = 0
+    _values: list[Any] = field(default_factory=list)
+    _copies: dict[Dim, list[Dim]] = field(default_factory=dict)
+    step: Step = field(init=False)
+
+    @property
+    def word(self) -> str:
+        """What the present step is called in a message."""
+        if self.step.op in (*NOTES, *MARKERS):
+            return "a loop" if self.step.op in MARKERS else f"a {self.step.op}"
+        return self.step.op if self.step.op.startswith("lax.") else f"aten.{self.step.op}"
+
+    def shape(self, item: int = 0) -> tuple[Pair, ...]:
+        """Return the shape of what the step returns, each extent in both calls."""
+        return self.step.shapes[item]
+
+    def copy(self, dim: Dim, taken: Container[Dim]) -> Dim:
+        """Return another dimension that is always as long, and none of those that are taken."""
+        copies = self._copies.setdefault(dim, [])
+        found = next((each for each in copies if each not in taken), None)
+        if found is None:
+            found = self.sizes.new(of(dim), f"{dim.name}_copy")
+            copies.append(found)
+        return found
+
+    def expression(self, value: Value | Number) -> ast.expr:
+        """Return what stands for a value, or a number, in a template."""
+        if not isinstance(value, Value):
+            return self.number(value)
+        if value.places and self.step.op not in COMPARING:
+            self.calculated.setdefault(value.places, self.word + (f" ({self.step.at[0]})" if self.step.at else ""))
+        if "float8" in value.dtype:
+            raise UnreadableError(
+                f"goes on from {value.dtype.removeprefix('torch.')}: formulas round to that at their end"
+            )
+        if value.expression is not None:
+            return value.expression
+        assert value.condition is not None
+        return self.lines.add(template("f.where(mask, 1.0, 0.0)", {"mask": value.condition}), "flag")
+
+    def mask(self, value: Value) -> ast.expr:
+        """Return when a value is set."""
+        if value.condition is not None:
+            return value.condition
+        return self.lines.add(template("value != 0.0", {"value": self.expression(value)}), "mask")
+
+    def number(self, value: Number) -> ast.expr:
+        """Return a number; of one that differs between the calls, how it follows from extents."""
+        if not isinstance(value, Two):
+            return number(float(value))
+        pair = value.pair
+        found = None if self.calls else next(powers(pair, self.sizes.given.values()), None)
+        self.guessed |= found is not None
+        if found is None and (values := self._in_all(pair)) is not None:
+            found = fitted(values, self.calls)
+        if found is None:
+            raise UnreadableError(
+                f"has the number {value.first:g} here and {value.second:g} with other extents, and how it follows from "
+                "these is not known: sums, products of two, whole parts, roots and logarithms of them are"
+            )
+        return template(found[0], {"a": self.sizes.expression(found[1])})
+
+    def count_of(self, pair: Pair) -> Node | None:
+        """Return what an extent, or a place, follows from; None of one that follows from none in a known way."""
+        found = self.sizes.count(pair)
+        self.guessed |= found is not None
+        if (found is None or self.calls) and (values := self._in_all(pair)) is not None:
+            fit = counted(values, self.calls)
+            found = found if fit is None else fit
+        return found
+
+    def amount(self, given: Number) -> Node:
+        """Return a whole number as a count, also one below 0 that follows from extents: 0 less what does."""
+        if not isinstance(given, Two):
+            return Node("constant", value=float(given))
+        pair = int(given.first), int(given.second)
+        if max(pair) < 0:
+            return negated(self.amount(Two(-given.first, -given.second)))
+        if (count := self.count_of(pair)) is None:
+            raise MisfitError(f"takes {pair[0]} places here and {pair[1]} with other extents, which follow from none")
+        return count
+
+    def _in_all(self, pair: tuple[float, float]) -> Sequence[float] | None:
+        """What a number is in all calls; None where that is not known of it. Asks for further calls where there are
+        none."""
+        if not self.calls:
+            raise FurtherCallsError
+        return self.series.get(pair)
+
+    def unrounded(self, value: Value) -> Value:
+        """Return an output without its last rounding, which is that of its dtype."""
+        line = self.lines.line(value.expression) if value.expression is not None else None
+        if line is None or not is_point(line.expression):
+            return value
+        return replace(value, expression=line.expression.args[0])
+
+    def place(self, dim: Dim) -> ast.expr:
+        """Return what counts along a dimension."""
+        made = self.sizes.place(dim)
+        return self.lines.add(made, dim.name) if dim.name in self.sizes.made else made

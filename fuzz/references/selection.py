@@ -1,0 +1,147 @@
+"""What torch selects by order: places of maxima, the largest elements, rows that are sorted."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import Any
+
+from fuzz.references.dims import Dim, Pair, UnreadableError
+from fuzz.references.elementwise import rule
+from fuzz.references.lines import called, of_dims, template
+from fuzz.references.maps import regrouped, single, spread, with_axis
+from fuzz.references.reading import Reader
+from fuzz.references.recording import Two
+from fuzz.references.reductions import least, most
+from fuzz.references.scope import Value
+from fuzz.references.sizes import of
+from oracles.formula.node import Node
+
+_PLACES = "torch.int64"
+
+
+@rule("argmax", "argmin")
+def _argmax(reader: Reader, self: Value, dim: int | None = None, keepdim: bool = False) -> Value:
+    if dim is None:
+        rank, count = self.rank, _whole(self)
+        found = place_of(reader, regrouped(reader, self, [count]), 0, reader.step.op, keep=False)
+        return replace(found, axes=((),) * rank) if keepdim else found
+    return place_of(reader, self, reader.axis(self, dim) if self.rank else 0, reader.step.op, keepdim)
+
+
+@rule("max", "min")
+def _max(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False, **_: object) -> Any:
+    found = (most if reader.step.op == "max" else least)(reader, self, dim, keepdim)
+    if dim is None or not self.rank:
+        return found
+    return found, place_of(reader, self, reader.axis(self, dim), f"arg{reader.step.op}", keepdim)
+
+
+def _whole(value: Value) -> Pair:
+    one = other = 1
+    for axis in value.axes:
+        for dim in axis:
+            one, other = one * dim.sizes[0], other * dim.sizes[1]
+    return one, other
+
+
+def place_of(reader: Reader, value: Value, at: int, how: str, keep: bool) -> Value:
+    """Return the place of the maximum, or minimum, along an axis: the first, as torch, NumPy and JAX document."""
+    if not value.rank or not value.axes[at]:
+        axes = tuple(axis for place, axis in enumerate(value.axes) if keep or place != at)
+        return Value(reader.number(0.0), axes, dtype=_PLACES)
+    value, dim = _along(reader, value, at)
+    parts = {"x": reader.expression(value), "dim": of_dims([dim])}
+    made = reader.lines.add(template(f'f.{how}(x, dim, "first")', parts), "place")
+    axes = tuple(() if place == at else axis for place, axis in enumerate(value.axes) if keep or place != at)
+    return Value(made, axes, value.has - {dim}, _PLACES)
+
+
+def _along(reader: Reader, value: Value, at: int) -> tuple[Value, Dim]:
+    """A value that has one dimension along an axis, and that."""
+    value, dim = single(reader, value, at)
+    return (value if dim in value.has else spread(reader, value, dim)), dim
+
+
+@rule("topk")
+def _topk(
+    reader: Reader,
+    self: Value,
+    k: int | Two,
+    dim: int = -1,
+    largest: bool = True,
+    sorted: bool = True,  # noqa: A002
+) -> tuple[Value, Value]:
+    if not sorted:
+        raise UnreadableError("returns the largest elements in any order: write sorted=True")
+    return first_ranks(reader, self, k, dim, largest=largest)
+
+
+def first_ranks(
+    reader: Reader, self: Value, k: int | Two, dim: int, *, largest: bool = True, ties: str = "either"
+) -> tuple[Value, Value]:  # fmt: skip
+    """Return the largest elements along an axis in their order, or the smallest, and their places. Which of equal ones
+    comes first is not documented by torch, so that `ties` are either."""
+    at = reader.axis(self, dim)
+    value, along = _along(reader, self, at)
+    count = _count(reader, k)
+    ranks = reader.sizes.new(count, "k")
+    parts = {"x": reader.expression(value), "dim": of_dims([along]), "into": of_dims([ranks])}
+    words, more = str(k), ("" if ties == "either" else f", {ties!r}") + ("" if largest else ", largest=False")
+    if isinstance(k, Two):
+        words, parts["count"] = "count", reader.sizes.expression(count)
+    found = [template(f"f.topk(x, {words}, dim, into{more})[{item}]", parts) for item in (0, 1)]
+    has = value.has - {along} | {ranks}
+    values, places = (reader.lines.add(each, hint) for each, hint in zip(found, ("largest", "places"), strict=True))
+    ranked = with_axis(value, at, (ranks,))
+    return (
+        replace(ranked, expression=values, condition=None, has=has, dtype=reader.step.dtype),
+        replace(ranked, expression=places, condition=None, has=has, dtype=_PLACES),
+    )
+
+
+def _count(reader: Reader, k: int | Two) -> Node:
+    if not isinstance(k, Two):
+        return Node("constant", value=float(k))
+    pair = int(k.first), int(k.second)
+    known = next((each for each in reader.sizes if each.sizes == pair), None)
+    if known is None:
+        raise UnreadableError(f"takes {pair[0]} elements here and {pair[1]} with other extents, which is none of them")
+    return of(known)
+
+
+@rule("sort", "argsort")
+def _sort(reader: Reader, self: Value, dim: int = -1, descending: bool = False, stable: Any = None, **_: object) -> Any:
+    y, places = is_sorted(reader, self, dim, stable=bool(stable), descending=descending)
+    return places if reader.step.op == "argsort" else (y, places)
+
+
+def is_sorted(
+    reader: Reader, value: Value, dim: int, *, stable: bool, descending: bool = False
+) -> tuple[Value, Value]:  # fmt: skip
+    """Return a value sorted along an axis, and the places of its elements before."""
+    if not value.rank or not value.axes[reader.axis(value, dim)]:
+        return value, Value(reader.number(0.0), value.axes, dtype=_PLACES)
+    value, along = _along(reader, value, reader.axis(value, dim))
+    parts = {"x": reader.expression(value), "dim": of_dims([along])}
+    ties, more = (', "first"' if stable else ""), (", descending=True" if descending else "")
+    y, order = (
+        reader.lines.add(template(f"f.sort(x, dim{ties}{more})[{item}]", parts), hint)
+        for item, hint in enumerate(("sorted", "places"))
+    )
+    places = replace(value, expression=order, condition=None, dtype=_PLACES)
+    return replace(value, expression=y, condition=None, dtype=reader.step.dtype), places
+
+
+def kept(reader: Reader, value: Value, at: int) -> Value | None:
+    """Return the place of a maximum, or minimum, with a dimension of its own along an axis of one element; None of what
+    is none."""
+    line = reader.lines.line(value.expression) if value.expression is not None else None
+    if line is None or value.axes[at] or (how := called(line.expression)) not in ("argmax", "argmin"):
+        return None
+    assert isinstance(line.expression, ast.Call)
+    one = reader.sizes.new(of(), "one")
+    parts = dict(zip(("x", "dim", "ties"), line.expression.args, strict=True)) | {"into": of_dims([one])}
+    more = "" if how == "argmax" else ", largest=False"
+    made = reader.lines.add(template(f"f.topk(x, 1, dim, into, ties{more})[1]", parts), "place")
+    return with_axis(replace(value, expression=made, has=value.has | {one}), at, (one,))

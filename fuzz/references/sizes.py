@@ -1,0 +1,146 @@
+"""The dimensions of a reference: those of its tensors, and those that it makes, whose extents follow from others."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, permutations
+
+from fuzz.references.dims import Axis, Dim, Pair
+from fuzz.references.lines import number, of_dims, template
+from oracles.formula.made import completed, plus, value_of
+from oracles.formula.node import Node
+
+MOST_PARTS = 16
+"""A dimension is cut into no more parts."""
+_SIGNS = {"add": "a + b", "subtract": "a - b", "multiply": "a * b", "divide": "a / b"}
+
+
+@dataclass
+class Sizes:
+    """All dimensions so far. Two whose extents are the same whatever others are count as one."""
+
+    given: Mapping[str, Dim]
+    """Those of tensors that follow from no others."""
+    made: dict[str, tuple[Dim, Node]] = field(default_factory=dict)
+    """What follows from others, of tensors or of what the reference makes, and how many places it has."""
+
+    unheld: Collection[str] = ()
+    """Those of them that no tensor has: a formula says their extents by what these follow from."""
+
+    def __iter__(self) -> Iterator[Dim]:
+        yield from self.given.values()
+        yield from (dim for dim, _ in self.made.values())
+
+    def pair(self, count: Node) -> Pair:
+        """Return a count in both calls."""
+        first, second, _ = self._thrice(count)
+        return first, second
+
+    def plainer(self, count: Node, other: Node) -> Node:
+        """Return a count where it is always the same as another one, else the other one."""
+        return count if self._thrice(count) == self._thrice(other) else other
+
+    def axis(self, count: Node, hint: str) -> Axis:
+        """Return the axis of so many elements: of the dimension that has always as many, or of a new one."""
+        thrice = self._thrice(count)
+        if thrice == (1, 1, 1):
+            return ()
+        free = [dim for dim in self if dim.sizes == thrice[:2] and dim.sizes[0] != dim.sizes[1]]
+        known = (dim for dim in free if self._thrice(of(dim)) == thrice)
+        return (next(known, None) or self.new(count, hint),)
+
+    def count(self, pair: Pair) -> Node | None:
+        """Return what an extent may follow from, the likeliest that there is."""
+        if pair[0] == pair[1]:
+            return Node("constant", value=float(pair[0]))
+        given = [*self.given.values()]
+        for dims in (given, [dim for dim in self if dim not in given]):
+            for count in _counts(dims):
+                if self.pair(count) == pair:
+                    return count
+        return None
+
+    def new(self, count: Node, hint: str) -> Dim:
+        """Return a dimension of its own."""
+        taken, name, at = {dim.name for dim in self}, hint, 1
+        while name in taken:
+            at += 1
+            name = f"{hint}{at}"
+        dim = Dim(name, self.pair(count))
+        self.made[name] = dim, count
+        return dim
+
+    def place(self, dim: Dim) -> ast.expr:
+        """Return what counts along a dimension."""
+        if dim.name not in self.made:
+            return template("f.position(dim)", {"dim": of_dims([dim])})
+        count = self.expression(self.made[dim.name][1])
+        return template("f.position(dim, count)", {"dim": of_dims([dim]), "count": count})
+
+    def expression(self, count: Node) -> ast.expr:
+        """Return a count as a formula has it."""
+        if count.kind == "constant":
+            return number(count.value)
+        if count.kind == "extent" and count.label in self.unheld:
+            return self.expression(self.made[count.label][1])
+        if count.kind == "extent":
+            known = {dim.name: dim for dim in self}
+            return template("f.extent(dim)", {"dim": of_dims([known[name] for name in count.over])})
+        args = dict(zip("ab", map(self.expression, count.args), strict=False))
+        return template(_SIGNS.get(count.kind, "f.floor(a)"), args)
+
+    def _thrice(self, count: Node) -> tuple[int, int, int]:
+        """A count in both calls, and with other extents of what is not fixed."""
+        free = [dim for dim in self.given.values() if dim.sizes[0] != dim.sizes[1]]
+        others = {dim.name: dim.sizes[0] for dim in self.given.values()}
+        ranked = sorted(free, key=lambda dim: dim.sizes)  # what is longer is so there too: a part of it fits in
+        others |= {dim.name: 5040 * (dim.sizes[0] + at) for at, dim in enumerate(ranked, 1)}
+        calls = [{dim.name: dim.sizes[which] for dim in self.given.values()} for which in (0, 1)]
+        counts = {name: made for name, (_, made) in self.made.items()}
+        first, second, third = (int(value_of(count, completed(counts, each, least=0))) for each in (*calls, others))
+        return first, second, third
+
+
+def _counts(dims: Sequence[Dim]) -> Iterator[Node]:
+    """What follows from extents, the likeliest first."""
+    parts = range(2, MOST_PARTS + 1)
+    yield from map(of, dims)
+    yield from (of(dim) / float(by) for dim in dims for by in parts if all(size % by == 0 for size in dim.sizes))
+    yield from (of(dim) * float(by) for dim in dims for by in parts)
+    yield from (plus(of(dim), more) for dim in dims for more in (-1.0, 1.0))
+    yield from (floored(plus(of(dim), more), float(by)) for dim in dims for by in parts for more in (0.0, by - 1.0))
+    yield from (plus(of(dim), more) for dim in dims for by in parts for more in (-float(by), float(by)))
+    yield from (of(one) + of(other) for one, other in combinations(dims, 2))
+    yield from (of(one) - of(other) for one, other in permutations(dims, 2))
+    yield from (of(one, other) for one, other in combinations(dims, 2))
+
+
+def of(*dims: Dim) -> Node:
+    """Return the extent of dimensions together."""
+    return Node("extent", label=" ".join(dim.name for dim in dims)) if dims else Node("constant", value=1.0)
+
+
+def added(count: Node, more: Node) -> Node:
+    """Return the sum of two counts, or their difference where the second is 0 less a count."""
+    if more.kind == "constant":
+        return plus(count, more.value)
+    return count - more.args[1] if is_less(more) else count + more
+
+
+def negated(count: Node) -> Node:
+    """Return 0 less a count."""
+    if count.kind == "constant":
+        return Node("constant", value=0.0 - count.value)
+    return count.args[1] if is_less(count) else Node("constant", value=0.0) - count
+
+
+def is_less(count: Node) -> bool:
+    """Whether a count is 0 less another one."""
+    return count.kind == "subtract" and count.args[0].kind == "constant" and not count.args[0].value
+
+
+def floored(count: Node, by: float) -> Node:
+    """Return how often a number goes into a count."""
+    return count if by == 1 else Node("function", (count / by,), label="floor")

@@ -1,0 +1,254 @@
+"""One call of a reference as a graph of torch's own operations, in which nothing is written to.
+
+`make_fx` of torch makes the same graphs. It imports torch's compiler, which takes longer than most checks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+RETURNS_NONE = "it returns None: end it with `return` and what it calculates"
+
+
+class ValueDecidesError(Exception):
+    """A number is asked of what follows from the arguments."""
+
+
+@dataclass(frozen=True)
+class CodePlace:
+    """A line of a file in which code of the user's was at work."""
+
+    file: str
+    line: int
+    keywords: frozenset[str] = frozenset()
+    """The arguments that its function calls others with by name."""
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.file)} line {self.line}"  # noqa: PTH119 (a file may be called <stdin>)
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A graph, and the tensors in it that no operation made."""
+
+    graph: Any
+    held: Mapping[str, Any]
+
+
+def traced(function: Callable[..., Sequence[Any]], tensors: Sequence[Any], known: Container[str]) -> Traced:
+    """Return what a function of tensors does: gradients by their parts, as far as torch says so and the operation is
+    none of the known ones. Raises what the function does, and ValueDecidesError."""
+    import torch
+    from torch.fx.node import map_arg
+
+    # Autograd's own operations are traced first: what functionalises refuses `requires_grad_`.
+    plain, line = _Tracer(), _Tracer({**_backward_by_parts(known), **_made_of_places()})
+
+    def again(*tensors: Any) -> Any:
+        given, values = iter(tensors), dict[Any, Any]()
+        for node in plain.graph.nodes:
+            if node.op == "output":
+                return map_arg(node.args[0], values.__getitem__)
+            if node.op == "call_function":
+                line.at = node.meta["at"]
+                args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
+                values[node] = node.target(*args, **kwargs)
+            else:
+                values[node] = next(given) if node.op == "placeholder" else plain.held[node.target]
+        raise AssertionError("a graph ends in its output")
+
+    with torch.enable_grad():
+        plain.trace(function, tensors)
+        line.trace(torch.func.functionalize(again, remove="mutations"), tensors)
+    line.graph.eliminate_dead_code()
+    return Traced(line.graph, line.held)
+
+
+def own_folders() -> tuple[str, ...]:
+    """The folders whose code is no reference: torch's, NumPy's, JAX's and this one."""
+    names = "torch", "numpy", "jax", "jaxlib", __name__
+    files = (getattr(sys.modules.get(each), "__file__", None) for each in names)
+    return tuple(os.path.dirname(each) + os.sep for each in files if each)  # noqa: PTH120
+
+
+def _backward_by_parts(known: Container[str]) -> Mapping[Any, Callable[..., Any]]:
+    """What torch's operations of gradients are made of."""
+    from torch._decomp import decomposition_table as parts
+
+    names = {op: op._schema.name.partition("::")[2] for op in parts if hasattr(op, "_schema")}
+    return {op: parts[op] for op, name in names.items() if "_backward" in name and name not in known}
+
+
+def _made_of_places() -> Mapping[Any, Callable[..., Any]]:
+    """What torch's operations are made of whose elements follow from where they stand."""
+    import torch
+
+    def eye(n: int, m: int | None = None, dtype: Any = None, **_: Any) -> Any:
+        return (torch.arange(n)[:, None] == torch.arange(n if m is None else m)).to(dtype or torch.get_default_dtype())
+
+    def linspace(start: float, end: float, steps: int, dtype: Any = None, **_: Any) -> Any:
+        place = torch.arange(steps, dtype=dtype or torch.get_default_dtype())
+        found = torch.where(place > 0, place * ((end - start) / max(steps - 1, 1)), 0.0)  # one step has no length
+        return found + start if start else found
+
+    aten = torch.ops.aten
+    return {aten.eye.default: eye, aten.eye.m: eye, aten.linspace.default: linspace}
+
+
+def _graph() -> Any:
+    from torch.fx import Graph
+
+    return Graph()
+
+
+def _by_tensor() -> Any:
+    from torch.utils.weak import WeakTensorKeyDictionary
+
+    return WeakTensorKeyDictionary()
+
+
+@dataclass
+class _Tracer:
+    """Makes the graph of one call."""
+
+    parts: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
+    graph: Any = field(default_factory=_graph)
+    held: dict[str, Any] = field(default_factory=dict)
+    at: Sequence[CodePlace] | None = None
+    """Where the operation is called from; None: where it is."""
+    _nodes: Any = field(default_factory=_by_tensor)
+    """The node of each tensor. None is kept alive: autograd copies gradients that others have, too."""
+    _follow: dict[int, Any] = field(default_factory=dict)
+    """The storages with what follows from the arguments, or is drawn at random."""
+
+    def trace(self, function: Callable[..., Sequence[Any]], tensors: Sequence[Any]) -> None:
+        """Call a function."""
+        self._mode, self._folders = intercepted(self._traced), own_folders()
+        for at, tensor in enumerate(tensors):
+            node = self.graph.create_node("placeholder", f"arg{at}")
+            self._made(node, tensor)
+        self._note(tensors)
+        with self._mode:
+            returned = function(*tensors)
+        self.graph.output(self._given(returned))
+
+    def _traced(self, function: Any, args: Any, kwargs: Any) -> Any:
+        import torch
+
+        if function in self.parts:
+            with self._mode:
+                return self.parts[function](*args, **kwargs)
+        if function.has_kernel_for_dispatch_key("CompositeImplicitAutograd") and not (
+            function.has_kernel_for_dispatch_key("CPU")
+        ):  # autograd takes it apart, but not where something else stands before that
+            with self._mode:
+                return function.decompose(*args, **kwargs)
+        follows = any(each.untyped_storage()._cdata in self._follow for each in tensors_in((args, kwargs)))
+        if torch.Tag.data_dependent_output in function.tags:
+            if follows:
+                raise ValueDecidesError(str(function))
+            return function(*args, **kwargs)
+        if function is torch.ops.aten.lift_fresh.default:  # the constant itself must not be written to
+            function = torch.ops.aten.lift_fresh_copy.default
+        node = self.graph.create_node("call_function", function, self._given(args), self._given(kwargs))
+        found = function(*args, **kwargs)
+        self._made(node, found)
+        if follows or torch.Tag.nondeterministic_seeded in function.tags:
+            self._note((found, args, kwargs) if function._schema.is_mutable else found)
+        return found
+
+    def _note(self, changed: Any) -> None:
+        for each in tensors_in(changed):
+            storage = each.untyped_storage()
+            self._follow[storage._cdata] = storage
+
+    def _made(self, node: Any, found: Any) -> None:
+        """Note what a node returns."""
+        import torch
+
+        several = isinstance(found, (tuple, list))
+        node.meta = {"val": [*map(_shaped, found)] if several else _shaped(found), "at": self._places()}
+        if isinstance(found, torch.Tensor):
+            self._nodes[found] = node
+        for at, each in enumerate(found if several else ()):
+            if isinstance(each, torch.Tensor):
+                item = self.graph.create_node("call_function", _getitem(), (node, at))
+                item.meta = {"val": _shaped(each), "at": node.meta["at"]}
+                self._nodes[each] = item
+
+    def _given(self, value: Any) -> Any:
+        """An argument with nodes in the place of tensors."""
+        import torch
+
+        if isinstance(value, torch.Tensor):
+            if value not in self._nodes:
+                name = f"constant{len(self.held)}"
+                self.held[name] = value
+                node = self.graph.create_node("get_attr", name)
+                node.meta = {"val": _shaped(value), "at": self._places()}
+                self._nodes[value] = node
+            return self._nodes[value]
+        if isinstance(value, Mapping):
+            return {name: self._given(each) for name, each in value.items()}
+        return type(value)(map(self._given, value)) if isinstance(value, (tuple, list)) else value
+
+    def _places(self) -> Sequence[CodePlace]:
+        if self.at is not None:
+            return self.at
+        frame, places = sys._getframe(1), list[CodePlace]()
+        while frame is not None and frame.f_code is not _Tracer.trace.__code__:
+            if not frame.f_code.co_filename.startswith(self._folders):
+                named = (each for each in frame.f_code.co_consts if isinstance(each, tuple))
+                keywords = frozenset(each for names in named for each in names if isinstance(each, str))
+                places.append(CodePlace(frame.f_code.co_filename, frame.f_lineno, keywords))
+            frame = frame.f_back  # type: ignore[assignment]
+        return places
+
+
+def _shaped(value: Any) -> Any:
+    """What is kept of a value in a graph."""
+    return SimpleNamespace(shape=tuple(value.shape), dtype=value.dtype) if hasattr(value, "shape") else value
+
+
+def _getitem() -> Any:
+    from operator import getitem
+
+    return getitem
+
+
+Handler = Callable[[Any, Any, Any], Any]
+"""What becomes of an operation, its arguments and its keywords: it returns what that would."""
+
+
+def intercepted(handler: Handler) -> Any:
+    """Return a context in which `handler` is called for each operation. What it calls itself is not intercepted, unless
+    it enters the context again."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Interception(TorchDispatchMode):  # type: ignore[misc]
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            return False  # else torch imports its compiler, which takes seconds, only to be told that there is none
+
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return handler(function, args, kwargs or {})
+
+    return Interception()
+
+
+def tensors_in(value: Any) -> Iterator[Any]:
+    """Return the tensors in arguments, or in what is returned."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from tensors_in([*value.values()])
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from tensors_in(each)

@@ -1,0 +1,286 @@
+"""What torch's convolutions and pools are: windows, whose places follow from where they lie and from places in them."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fuzz.references.dims import Axis, Dim, UnreadableError
+from fuzz.references.elementwise import LERP, rule
+from fuzz.references.lines import number, of_dims, template
+from fuzz.references.maps import as_axis, linear, single, split, taken_at, with_axis
+from fuzz.references.reading import Reader
+from fuzz.references.recording import Two
+from fuzz.references.scope import Number, Value
+from fuzz.references.sizes import added, floored, negated, of
+from oracles.formula.made import plus
+from oracles.formula.node import Node
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a window lies along an axis."""
+
+    stride: int
+    before: Node
+    """By so many places the first one begins before the axis does."""
+    dilation: int = 1
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether none begins before the axis."""
+        return self.before.kind == "constant" and not self.before.value
+
+
+def each_of(numbers: Any, count: int) -> Sequence[int]:
+    """Return one number for each axis, of some or of one for all."""
+    found = _several(numbers, count)
+    if not all(isinstance(each, int) for each in found):
+        raise UnreadableError("has windows that follow from extents: formulas have such of fixed steps alone")
+    return found
+
+
+def _several(numbers: Any, count: int) -> Sequence[Any]:
+    found = [*numbers] if isinstance(numbers, (list, tuple)) else [numbers]
+    return found * count if len(found) == 1 else found
+
+
+def windows_of(reader: Reader, count: int, stride: Any, padding: Any, dilation: Any) -> Sequence[Window]:
+    """Return how windows lie along each axis; what is padded may follow from extents."""
+    before = map(reader.amount, _several(padding, count))
+    return [*map(Window, each_of(stride, count), before, each_of(dilation, count))]
+
+
+@rule("convolution", "_convolution")
+def convolved(
+    reader: Reader, input: Value, weight: Value, bias: Value | None, stride: Any, padding: Any, dilation: Any,  # noqa: A002
+    transposed: bool, output_padding: Any, groups: int | Two, **_: object,
+) -> Value:  # fmt: skip
+    """Return a convolution, or a transposed one."""
+    count = weight.rank - 2
+    steps = zip(windows_of(reader, count, stride, padding, dilation), each_of(output_padding, count), strict=True)
+    value, weight = split(reader, input, 1, groups), split(reader, weight, 0, groups)
+    if transposed:  # of weights the axis after that of groups is that of the input's channels
+        weight = replace(weight, axes=(weight.axes[0], weight.axes[2], weight.axes[1], *weight.axes[3:]))
+    windows = list[Axis]()
+    for at in range(3, 3 + count):
+        weight, own = apart(reader, weight, at, value)
+        windows.append(own)
+    value = as_axis(reader, as_axis(reader, value, 1, weight.axes[0]), 2, weight.axes[2])
+    for at, (window, (how, more)) in enumerate(zip(windows, steps, strict=True), 3):
+        value = (
+            _transposed(reader, value, at, window, how, more) if transposed else slid(reader, value, at, window, how)
+        )
+    axes = (value.axes[0], (*weight.axes[0], *weight.axes[1]), *value.axes[3:])
+    terms = replace(value, axes=(weight.axes[2], *windows))
+    found = reader.reduced("dot", "conv", terms, None, False, weight)
+    found = replace(found, axes=axes)
+    if bias is None:
+        return found
+    return reader.each("y + bias", "conv", y=found, bias=replace(bias, axes=(*bias.axes, *[()] * count)))
+
+
+def apart(reader: Reader, weight: Value, at: int, other: Value) -> tuple[Value, Axis]:
+    """Return weights whose axis of a window has one dimension, or one element, and none of another value."""
+    axis = weight.axes[at]
+    if not axis:
+        return weight, axis
+    if len(axis) > 1 or not {*axis}.isdisjoint(dim for each in other.axes for dim in each):
+        window = (reader.sizes.new(of(*axis), "window"),)
+        return as_axis(reader, weight, at, window), window
+    return weight, axis
+
+
+def slid(reader: Reader, value: Value, at: int, window: Axis, how: Window, outside: float = 0.0) -> Value:
+    """Return a value whose axis is where windows lie, with the dimension of places in them beside its axes."""
+    if not window and how.stride == 1 and how.is_inside:
+        return value
+    value, dim = single(reader, value, at)
+    count = _windows(of(dim), of(*window), how)
+    return _taken(reader, value, at, dim, window, how, count, None if how.is_inside else outside)
+
+
+def _windows(size: Node, window: Node, how: Window) -> Node:
+    """How many windows lie along an axis."""
+    length = added(size, _twice(how.before))
+    if window.kind == "constant":
+        return plus(floored(plus(length, -how.dilation * (window.value - 1.0) - 1.0), how.stride), 1.0)
+    reach = (window - 1.0) * float(how.dilation) if how.dilation > 1 else window - 1.0
+    return plus(floored(plus(length, -1.0) - reach, how.stride), 1.0)
+
+
+def _twice(count: Node) -> Node:
+    return Node("constant", value=2.0 * count.value) if count.kind == "constant" else count * 2.0
+
+
+def _taken(
+    reader: Reader, value: Value, at: int, dim: Dim, window: Axis, how: Window, count: Node, outside: float | None
+) -> Value:
+    places = reader.sizes.axis(count, f"{dim.name}_out")
+    terms = {**{each: float(how.stride) for each in places}, **{each: float(how.dilation) for each in window}}
+    index = linear(reader, terms, negated(how.before))
+    return with_axis(taken_at(reader, value, dim, index, (*places, *window), outside), at, places)
+
+
+def _transposed(reader: Reader, value: Value, at: int, window: Axis, how: Window, more: int) -> Value:
+    """The same where windows lie in the output: an element is where it and the window are apart by whole steps."""
+    value, dim = single(reader, value, at)
+    reach = (of(*window) - 1.0) * float(how.dilation) if window else Node("constant", value=0.0)
+    wide = (of(dim) - 1.0) * float(how.stride) if how.stride > 1 else of(dim) - 1.0
+    count = added(plus(wide + reach if window else wide, 1.0 + more), negated(_twice(how.before)))
+    places = reader.sizes.axis(count, f"{dim.name}_out")
+    terms = {**dict.fromkeys(places, 1.0), **dict.fromkeys(window, -float(how.dilation))}
+    index = linear(reader, terms, how.before)
+    if how.stride > 1:
+        index = template("a / step", {"a": index, "step": number(float(how.stride))})
+    return with_axis(taken_at(reader, value, dim, index, (*places, *window), 0.0), at, places)
+
+
+def _pooled(
+    reader: Reader, value: Value, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, outside: float
+) -> tuple[Value, Sequence[tuple[Dim, Axis, Dim, Window]]]:
+    """A value with windows beside its axes, and for each axis what it was, where windows lie, and the window."""
+    count = len(each_of(kernel, 0)) or 1
+    count = max(count, value.rank - 2 if isinstance(kernel, int) else 0)
+    sizes = each_of(kernel, count)
+    numbers = zip(sizes, *(each_of(each, count) for each in (stride or sizes, padding, dilation)), strict=True)
+    found = list[tuple[Dim, Axis, Dim, Window]]()
+    for at, (size, step, before, dilated) in enumerate(numbers, value.rank - count):
+        how = Window(step, reader.amount(before), dilated)
+        if (size, step, before) == (1, 1, 0):
+            continue
+        value, dim = single(reader, value, at)
+        wide = Node("constant", value=float(size))
+        window = reader.sizes.new(wide, f"{dim.name}_window")
+        if ceil and step + before > dilated * (size - 1) + 1:  # each begins before what is padded at the end
+            places = floored(plus(of(dim), before + step - 1.0), step)
+        else:
+            places = _windows(plus(of(dim), step - 1.0) if ceil else of(dim), wide, how)
+        value = _taken(reader, value, at, dim, (window,), how, places, outside if before or ceil else None)
+        found.append((dim, value.axes[at], window, how))
+    return value, found
+
+
+@rule("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "max_pool3d_with_indices")
+def _max_pool(
+    reader: Reader, self: Value, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> Any:  # fmt: skip
+    taken, windows = _pooled(reader, self, kernel_size, stride, padding, dilation, ceil_mode, -math.inf)
+    found = over_windows(reader, taken, "greatest", [window for _, _, window, _ in windows])
+    return (found, None) if "indices" in reader.step.op else found
+
+
+def over_windows(reader: Reader, value: Value, how: str, windows: Sequence[Dim]) -> Value:
+    """Return a reduction over places in windows, which lie beside the axes of a value."""
+    found = reader.reduced(how, "pool", replace(value, axes=(*value.axes, tuple(windows))), [value.rank], False)
+    return replace(found, axes=value.axes)
+
+
+@rule("avg_pool1d", "avg_pool2d", "avg_pool3d")
+def _avg_pool(
+    reader: Reader, self: Value, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Value:  # fmt: skip
+    taken, windows = _pooled(reader, self, kernel_size, stride, padding, 1, ceil_mode, 0.0)
+    dims = [window for _, _, window, _ in windows]
+    is_inside = all(how.is_inside for *_, how in windows)
+    if divisor_override is None and not ceil_mode and (count_include_pad or is_inside):
+        return over_windows(reader, taken, "avg", dims)
+    total = over_windows(reader, taken, "total", dims)
+    if divisor_override is not None:
+        return reader.each("x / n", "pool", x=total, n=divisor_override)
+    for dim, places, window, how in windows:
+        total = _divided(reader, total, dim, places, window, how, how.before.value if count_include_pad else 0.0)
+    return total
+
+
+def _divided(reader: Reader, value: Value, dim: Dim, places: Axis, window: Dim, how: Window, more: float) -> Value:
+    """A sum, divided by how many places of each window lie inside along an axis that is longer by some at both ends."""
+    first = linear(reader, dict.fromkeys(places, float(how.stride)), negated(how.before))
+    sizes = {name: template("f.extent(dim)", {"dim": of_dims([each])}) for name, each in (("n", dim), ("k", window))}
+    least, most = number(0.0 - more), template("n + more" if more else "n", {**sizes, "more": number(more)})
+    start = reader.lines.add(template("f.where(a < least, least, a)", {"a": first, "least": least}), "start")
+    last: ast.expr = template("a + k", {"a": first, **sizes})
+    end = reader.lines.add(template("f.where(n < a, n, a)", {"a": last, "n": most}), "end")
+    made = template("x / (end - start)", {"x": reader.expression(value), "start": start, "end": end})
+    return replace(value, expression=reader.lines.add(made, "pool"), has=value.has | {*places})
+
+
+@rule("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
+def _upsampled(reader: Reader, self: Value, **_: Number) -> Value:
+    """Each element is there a whole number of times."""
+
+    def nearest(value: Value, at: int, dim: Dim, places: Axis, times: float) -> Value:
+        if not times.is_integer() or not times:
+            raise UnreadableError("makes other than a whole number of elements of each")
+        place = linear(reader, dict.fromkeys(places, 1.0))
+        return taken_at(reader, value, dim, template("f.floor(a / n)", {"a": place, "n": number(times)}), places)
+
+    return _resized(reader, self, nearest)
+
+
+@rule("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
+def _blended(reader: Reader, self: Value, align_corners: bool, **_: Number) -> Value:
+    """Between two elements each: by powers of two with shares that are the same in all precisions."""
+
+    def blended(value: Value, at: int, dim: Dim, places: Axis, times: float) -> Value:
+        if align_corners:
+            return _between_ends(reader, value, dim, places)
+        if math.frexp(times)[0] != 0.5 or times < 1:
+            raise UnreadableError("takes shares of elements that hang on how places are rounded")
+        return _by_halves(reader, value, at, dim, places, times)
+
+    return _resized(reader, self, blended)
+
+
+def _by_halves(reader: Reader, value: Value, at: int, dim: Dim, places: Axis, times: float) -> Value:
+    place = linear(reader, dict.fromkeys(places, 1.0), 0.5)
+    source = template("a * n - 0.5", {"a": place, "n": number(1 / times)})
+    low = reader.lines.add(template("f.floor(a)", {"a": source}), "low")
+    most = template("f.extent(dim) - 1.0", {"dim": of_dims([dim])})
+    ends = [
+        template("f.where(a < 0.0, 0.0, a)", {"a": low}),
+        template("f.where(a + 1.0 < n, a + 1.0, n)", {"a": low, "n": most}),
+    ]
+    one, other = (
+        with_axis(taken_at(reader, value, dim, reader.lines.add(each, "end"), places), at, places) for each in ends
+    )
+    share = reader.lines.add(template("a - b", {"a": source, "b": low}), "share")
+    given = {"a": one, "b": other, "t": Value(share, (places, *[()] * (value.rank - at - 1)), frozenset(places))}
+    return reader.ways(reader.each("(1.0 - t) * a + t * b", "blend", **given), LERP, **given)
+
+
+def _between_ends(reader: Reader, value: Value, dim: Dim, places: Axis) -> Value:
+    """The first place is that of the first element, the last one that of the last one. A place is rounded by each
+    kernel in its own way, so elements next to it have the share 0 there: it is the same from either side."""
+    near = reader.sizes.new(Node("constant", value=4.0), "near")  # two on either side, which are counted in integers
+    n, m = (template("f.extent(dim)", {"dim": of_dims(each)}) if each else number(1.0) for each in ((dim,), places))
+    names = {"a": linear(reader, dict.fromkeys(places, 1.0)), "n": template("n - 1.0", {"n": n})}
+    names["m"] = reader.lines.add(template("f.where(m < 2.0, 1.0, m - 1.0)", {"m": m}), "steps")
+    low = reader.lines.add(template("f.floor(a * n / m)", names), "low")
+    index = reader.lines.add(template("low - 1.0 + place", {"low": low, "place": reader.place(near)}), "at")
+    away = reader.lines.add(template("1.0 - abs(a * (n / m) - at)", {**names, "at": index}), "share")
+    share = reader.lines.add(template("f.where(a < 0.0, 0.0, a)", {"a": away}), "share")
+    taken = taken_at(reader, value, dim, index, (*places, near), 0.0)
+    terms, shares = replace(taken, axes=(*taken.axes, (near,))), Value(share, (), frozenset((*places, near)))
+    return replace(reader.reduced("dot", "blend", terms, [-1], False, shares), axes=taken.axes)
+
+
+def _resized(reader: Reader, value: Value, how: Callable[[Value, int, Dim, Axis, float], Value]) -> Value:
+    """A value with other extents along axes after the second, made by `how` of it, the axis, its dimension, its places,
+    and how many times as many these are; 0 where that differs."""
+    for at, size in [*enumerate(reader.shape())][2:]:
+        value, dim = single(reader, value, at)
+        if size == dim.sizes:
+            continue
+        times = size[0] / max(dim.sizes[0], 1)
+        times = times if size == (times * dim.sizes[0], times * dim.sizes[1]) else 0.0
+        is_whole = bool(times) and times.is_integer()
+        count = of(dim) * times if is_whole else reader.amount(size[0] if size[0] == size[1] else Two(*size))
+        places = reader.sizes.axis(count, f"{dim.name}_out")
+        value = with_axis(how(value, at, dim, places, times), at, places)
+    return value

@@ -1,0 +1,109 @@
+"""Arrangement: how the tensors of a problem, as kernels have them, are arranged for its formula, and back.
+
+To the formula all dimensions that have no name are one, "...". Arranged, a tensor has an axis for each of its
+dimensions, wherever the row of the first input lies in the case: (rows, n) of "... n". An output has them in the order
+in which the formula has them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.lazy import lazy
+from oracles.op import Extents, Op
+from oracles.operand import OUTER
+from oracles.problem import ProblemError, index_of
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """The shapes of one problem."""
+
+    op: Op
+    given: Mapping[str, Shape]
+    """The shapes of the inputs, by name."""
+    axis: int
+    """The place of the row among the axes of the first input."""
+
+    @lazy
+    def extents(self) -> Extents:
+        """The extents along dimensions that the first input does not have."""
+        return self.op.extents(self.given)
+
+    @lazy
+    def grid(self) -> Shape:
+        """The shape of the first input."""
+        return self.given[self.op.main]
+
+    @lazy
+    def outer(self) -> Shape:
+        """The extents of the dimensions without a name."""
+        return self.op.outer(self.grid, self.axis)
+
+    @lazy
+    def sizes(self) -> Extents:
+        """Return the extents of all dimensions. That of "..." is the product of the dimensions without a name."""
+        found = {OUTER: math.prod(self.outer), **self.op.sizes(self.grid, self.axis), **self.extents}
+        return self.op.whole(found) or found
+
+    def shape(self, name: str) -> Shape:
+        """Return the shape of an output as the kernel returns it."""
+        return self.op.shape(name, self.grid, self.axis, self.extents)
+
+    def checked(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        """An input. Raises ProblemError where its shape does not fit."""
+        known = self.op.possible_shapes(name, self.grid, self.axis, self.extents)
+        known = known if self.op.operand(name).stackable else known[:1]
+        if array.shape not in known:
+            wanted = " or ".join(str(shape) for shape in dict.fromkeys(known)) or self.op.operand(name).dims
+            raise ProblemError(f"inputs.{name}: shape {array.shape}, expected {wanted}")
+        return array
+
+    def collapsed(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        """A tensor with an axis for each of its dimensions, in its own order."""
+        dims = self.op.operand(name).axes
+        if name in self.op.alike and self.axis != array.ndim - 1:
+            array = np.moveaxis(array, self.axis, -1)
+        if OUTER not in dims:
+            return array
+        outer = array.ndim - (len(dims) - 1)
+        return array.reshape(math.prod(array.shape[:outer]), *array.shape[outer:])
+
+    def arranged(self, output: str, array: NDArray[Any], dims: Sequence[str]) -> NDArray[Any]:
+        """An output in the order of the formula's dimensions, with an axis of one element where it has none."""
+        return np.atleast_1d(self.collapsed(output, array).transpose(self._order(output, dims)))
+
+    def returned(self, output: str, values: NDArray[Any], sizes: Extents) -> NDArray[Any]:
+        """Return an output as a kernel returns it, from values that have an axis for each dimension of the formula. An
+        axis has all elements of its dimension, or one."""
+        own, shape = self.op.operand(output).axes, self.shape(output)
+        full = np.broadcast_to(values, [size if dim in own else 1 for dim, size in sizes.items()])
+        found = full.reshape([size for dim, size in sizes.items() if dim in own])
+        found = found.transpose(np.argsort(self._order(output, tuple(sizes))))
+        if output not in self.op.alike:
+            return found.reshape(shape)
+        turned = (*shape[: self.axis], *shape[self.axis + 1 :], shape[self.axis])
+        return np.moveaxis(found.reshape(turned), -1, self.axis)
+
+    def place(self, output: str, flat: int, dims: Sequence[str]) -> Shape:
+        """Return the index into the output as returned, given the flat index into the arranged output."""
+        own = self.op.operand(output).axes
+        arranged = [own[axis] for axis in self._order(output, dims)]
+        at = dict(zip(arranged, index_of(flat, tuple(self.sizes[dim] for dim in arranged)), strict=True))
+        index = [each for dim in own for each in (index_of(at[dim], self.outer) if dim == OUTER else (at[dim],))]
+        if output in self.op.alike:
+            index.insert(self.axis, index.pop())
+        return tuple(index)
+
+    def _order(self, output: str, dims: Sequence[str]) -> list[int]:
+        """The axes of a tensor by the order of the formula's dimensions."""
+        own = self.op.operand(output).axes
+        return sorted(range(len(own)), key=lambda axis: dims.index(own[axis]))

@@ -1,0 +1,151 @@
+"""Neighbouring contracts of an op: one field says something else. A declaration is a guess; one of them may be true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from itertools import combinations
+from typing import Any
+
+from oracles.algorithm import FORMULA
+from oracles.dtypes import CUTS, DOUBLE, NARROW, SINGLE
+from oracles.elementary import CORRECT
+from oracles.formula.contract import DIVIDE, INPUT, MAYBE, WIDE, Contract, stated, within
+from oracles.formula.expansion import arrangements
+from oracles.formula.trace import Trace
+from oracles.op import Op
+from oracles.summation import Lanes, Pairwise, Sequential, Summation, Tiles
+from oracles.tiers.reading import reading
+
+ORDERS: Sequence[Summation] = (
+    Sequential(), Lanes(4, 1, "scalar"), Lanes(8, 1, "scalar"), Lanes(4, 4, "scalar"), Lanes(8, 4, "scalar"),
+    Lanes(16, 4, "scalar"), Pairwise(128), Tiles(64), Pairwise(),
+)  # fmt: skip
+"""Orders that kernels have, each with shorter chains than the one before in long rows. `Any` is as wide as the
+first."""
+BOUNDS = (CORRECT, 1.0, 2.0, 4.0, 8.0, 16.0)
+"""Bounds of functions in ulp. What errs by more is an estimate, and any small error of a kernel would fit it."""
+DTYPES = (DOUBLE.name, SINGLE.name, WIDE, INPUT, *NARROW)
+_REDUCED = ("sum", "dot", "welford_mean", "welford_squares", "online", "online_dot")
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A contract, and the fields in which it differs from another one."""
+
+    contract: Contract
+    changed: tuple[str, ...]
+
+    def of(self, contract: Contract) -> str:
+        """What those fields say in a contract, as in its declaration."""
+        return ", ".join(f"{name}={_written(getattr(contract, name))}" for name in self.changed)
+
+    @property
+    def text(self) -> str:
+        """What its own say."""
+        return self.of(self.contract)
+
+
+def _written(value: Any) -> str:
+    return repr(dict(value)) if isinstance(value, Mapping) else repr(value)
+
+
+def declaration(contract: Contract) -> str:
+    """The contract as it is declared: what it says beside the defaults."""
+    plain = Contract()
+    said = (each.name for each in fields(contract) if getattr(contract, each.name) != getattr(plain, each.name))
+    return f"Contract({', '.join(f'{name}={_written(getattr(contract, name))}' for name in said)})"
+
+
+def neighbours(op: Op, contract: Contract) -> list[Neighbour]:
+    """Return all contracts that differ in one field; a field with several names is changed for one name at a time, and
+    for all."""
+    known = _values(op)
+    found = dict[Contract, Neighbour]()
+    named = dict.fromkeys((*contract.sums, *(dim for each in known["sums"] for dim in each)))  # some by their locals
+    own = [{name: order} for name in named for order in ORDERS]
+    for name, options in {**known, "sums": own}.items():
+        now = getattr(contract, name)
+        for option in options:
+            value: Any = option
+            if isinstance(option, Mapping):
+                value = {each: what for each, what in {**now, **option}.items() if what is not None}
+            other = replace(contract, **{name: value})
+            if other != contract and not _is_meant(contract, name, option):
+                found.setdefault(other, Neighbour(other, (name,)))
+    return list(found.values())
+
+
+def _is_meant(contract: Contract, name: str, option: Any) -> bool:
+    """Whether a contract says so without a word."""
+    if name == "sums":
+        return all(contract.order(dim, dim) == order for dim, order in option.items())
+    if name == "points":
+        return all(dtype == contract.compute and point not in contract.points for point, dtype in option.items())
+    if name == "algorithm":
+        return all(way == FORMULA and local not in contract.algorithm for local, way in option.items())
+    return name == "accuracy" and all(contract.bound(kind) == within(ulp) for kind, ulp in option.items())
+
+
+def pairs(among: Sequence[Neighbour]) -> Iterator[Neighbour]:
+    """Return contracts that differ in two fields, each as in one of these neighbours."""
+    for one, two in combinations(among, 2):
+        (first,), (second,) = one.changed, two.changed
+        if first != second:
+            both = replace(one.contract, **{second: getattr(two.contract, second)})
+            yield Neighbour(both, (first, second))
+
+
+@lru_cache(maxsize=64)
+def _values(op: Op) -> Mapping[str, Sequence[Any]]:
+    """What each field may say. Of a field of names each option says something of some; None: nothing any more."""
+    graphs = _graphs(op)
+    nodes = [node for graph in graphs for node in graph.nodes]
+    made_by = {node.operation for node in nodes}
+    made_by |= {DIVIDE for node in nodes if node.kind == "function" and node.function.reciprocal_of}
+    dims = dict.fromkeys(node.label for node in nodes if node.kind in _REDUCED)
+    points = dict.fromkeys(graphs[0].names[node.args[0]] for node in graphs[0].nodes if node.kind == "point")
+    factors = [name for name in points if graphs[0].named(name).kind == "tensor"]
+    made = [name for name, node in graphs[0].locals.items() if node.args]
+    return {
+        "points": [
+            dict.fromkeys(names, dtype)
+            for names in [(name,) for name in points] + [tuple(points)]
+            for dtype in (None, INPUT, *NARROW, SINGLE.name, MAYBE + INPUT)
+            if names
+        ]
+        + [dict.fromkeys(factors, dtype) for dtype in CUTS if factors],
+        "algorithm": [
+            {local: way}
+            for local, ways in op.algorithms.items()
+            for way in (FORMULA if local in op.open_ways else None, *ways)
+        ],
+        "denormals": ("preserve", "flush operands", "flush results", "flush"),
+        "zeros": ("ieee", "any"),
+        "mean": ("divide", "reciprocal"),
+        "addend": addends(graphs),
+        "fused": (True, False),
+        "expanded": max(map(arrangements, graphs), key=len),
+        "ties": ("formula", "either") if any(node.kind == "place" and node.value for node in nodes) else (),
+        "saturate": (False, True),
+        "sums": [{dim: order} for dim in dims for order in ORDERS],
+        "accuracy": [{name: ulp} for name in stated() if name in made_by for ulp in BOUNDS],
+        "dtypes": [{name: dtype} for name in made for dtype in (None, DOUBLE.name, SINGLE.name, INPUT)],
+        "compute": DTYPES,
+        "nonfinite": ("ieee", "overflow"),
+    }
+
+
+def addends(graphs: Sequence[Trace]) -> Sequence[str]:
+    """Return the values of `addend` that matter for these formulas."""
+    if any(graph.chains for graph in graphs):
+        return "last", "either", "any"
+    return ("last", "either") if any(graph.started for graph in graphs) else ("last",)
+
+
+def _graphs(op: Op) -> list[Trace]:
+    """The op's own formula with all operands, then with each algorithm."""
+    present = frozenset((*(each.name for each in op.operands), *(each.name for each in op.parameters)))
+    ways = [((local, way),) for local, each in op.algorithms.items() for way in each]
+    return [reading(op, present, frozenset(), algorithm).trace for algorithm in ((), *ways)]

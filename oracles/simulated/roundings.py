@@ -1,0 +1,102 @@
+"""Roundings of one simulated kernel: real ones, and where a contract leaves something open, drawn ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from oracles.doubledouble import F64, DoubleDouble, head
+from oracles.dtypes import DOUBLE, Format
+from oracles.elementary.function import Elementary
+from oracles.elementary.functions import function
+from oracles.formula.contract import Contract
+from oracles.formula.exact.arithmetic import Double, Float64
+from oracles.formula.exact.contraction import Axes
+from oracles.lazy import lazy
+from oracles.rounding import add_rounded, round_to
+
+
+@dataclass(frozen=True)
+class Roundings:
+    """What a kernel of a contract makes of exact results, and of operands."""
+
+    contract: Contract
+    random: np.random.Generator
+
+    def result(self, values: F64, dtype: Format) -> F64:
+        """Results of operations."""
+        return self._kept(round_to(values, dtype), dtype)
+
+    def sum(self, a: F64, b: F64, dtype: Format) -> F64:
+        """a + b, which float64 alone would round twice: a product that is not rounded has up to 48 bits."""
+        return self._kept(add_rounded(a, b, dtype), dtype)
+
+    def point(self, values: F64, dtype: Format) -> F64:
+        """Rounded at a point: a format without infinity has NaN for what overflows."""
+        found = round_to(values, dtype)
+        return self._kept(found if dtype.infinities else np.where(np.isinf(found), np.nan, found), dtype)
+
+    def taken(self, values: F64, dtype: Format) -> F64:
+        """Operands of that dtype as an operation takes them."""
+        return self.flushed(values, dtype) if self.contract.flushes_operands else values
+
+    def greatest(self, values: F64, dtype: Format, axes: Axes) -> F64:
+        """Return the greatest along axes. If comparisons treat subnormal numbers as zero and return the chosen one
+        unchanged, any of the equal ones may come out."""
+        low = bool(self.random.integers(2))
+        worst, reduce = (np.inf, np.minimum.reduce) if low else (-np.inf, np.maximum.reduce)
+        compared = self.flushed(values, dtype)
+        most = np.maximum.reduce(compared, axes, keepdims=True, initial=-np.inf)
+        found = reduce(np.where(compared == most, values, worst), axes, keepdims=True, initial=worst)
+        return np.where(np.isfinite(most), found, most)
+
+    def flushed(self, values: F64, dtype: Format) -> F64:
+        """Return the values with one half of the subnormal ones, by chance, replaced by zero."""
+        low = (np.abs(values) < dtype.tiny) & (self.random.random(values.shape) < 0.5)
+        return np.where(low, np.copysign(0.0, values), values)
+
+    def function(self, of: Elementary, arg: F64, dtype: Format) -> F64:
+        """A function of a value."""
+        bound = self.contract.bound(of.name)
+        if bound.flushes:
+            arg = self.flushed(arg, dtype)
+        if of.reciprocal_of and self.contract.ulp(of.name) == of.usual:
+            return self.result(1.0 / self.result(function(of.reciprocal_of).float64.value(arg), dtype), dtype)
+        exact = Float64().apply(of, arg)
+        if dtype is DOUBLE:  # float64's own function errs by as much as it is given to err by
+            exact = head(Double().apply(of, DoubleDouble(arg)))
+        if of.name in self.contract.absolute:
+            off = 2 * dtype.u * self.contract.absolute[of.name]
+            moved = exact + off * (self._bias or self.random.uniform(-1.0, 1.0, exact.shape))
+            exact = np.maximum(moved, 0.0) if of.is_never_negative else moved
+        if bound.growth:
+            sign = self._bias or self.random.uniform(-1.0, 1.0, exact.shape)
+            grown = np.minimum(2 * dtype.u * bound.growth * np.abs(arg), 700.0)
+            exact = exact * np.exp(np.where(np.isfinite(arg), grown * sign, 0.0))
+        with np.errstate(invalid="ignore"):
+            settled = np.abs(arg) >= self.contract.settles(of, dtype.u)
+        found = np.where(np.isfinite(arg), self.erring(exact, of.name, dtype), exact)
+        return np.where(settled, Float64().apply(of, np.copysign(np.inf, arg)), found) if settled.any() else found
+
+    def erring(self, exact: F64, name: str, dtype: Format) -> F64:
+        """The value rounded, and off by as many units more as the contract allows."""
+        bound, rounded = self.contract.bound(name), self.result(exact, dtype)
+        if bound.flushes:
+            rounded = self.flushed(rounded, dtype)
+        most = int(bound.ulp - 0.5)
+        if most <= 0:
+            return rounded
+        exponent = np.maximum(np.frexp(exact)[1] - dtype.precision, dtype.emin - dtype.precision + 1)
+        steps = self._bias * most if self._bias else self.random.integers(-most, most + 1, exact.shape)
+        moved = round_to(rounded + steps * np.ldexp(1.0, exponent), dtype)
+        moved = np.where(np.sign(moved) == np.sign(rounded), moved, np.copysign(0.0, rounded))
+        return np.where(np.isfinite(rounded) & (rounded != 0), moved, rounded)
+
+    @lazy
+    def _bias(self) -> int:
+        """Errors of functions are random, or all of one sign."""
+        return int(self.random.choice([-1, 0, 1]))
+
+    def _kept(self, rounded: F64, dtype: Format) -> F64:
+        return self.flushed(rounded, dtype) if self.contract.flushes_results else rounded

@@ -1,0 +1,310 @@
+"""What the outputs of a formula may be: enclosures of all elements in float64, and bounds of single ones in mpmath.
+
+The two tiers differ in the centre. The half-width around it is the same number by definition, that of
+`oracles.formula.affine.budget`; the fast tier takes off, or adds, what its own centre may be wrong by. Where a kernel
+calculates in float64 that centre is double-double.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import mpmath
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.doubledouble import F64, DoubleDouble, Real, head
+from oracles.dtypes import DTYPES, Format, Integer, judged
+from oracles.enclosure import ALLOWED, FORBIDDEN, MINUS, PLUS, REQUIRED, Enclosure, Flags, Mask
+from oracles.formula.affine import edges
+from oracles.formula.affine.edges import Ends
+from oracles.formula.affine.outcomes import NAN
+from oracles.formula.affine.signs import Signs
+from oracles.formula.trace import Node
+from oracles.lazy import lazy
+from oracles.precise import Bounds
+from oracles.rounding import round_to
+from oracles.tiers import places
+from oracles.tiers.values import OutputValues, dependent
+
+
+@dataclass(frozen=True, eq=False)
+class Conformance(OutputValues):
+    """What outputs may be under one contract."""
+
+    def enclosure(self, output: str) -> Enclosure:
+        """The conformance sets of all elements of an output, in its shape."""
+        key = self.inputs.trace.outputs[output], self.outputs[output], self.axes(output)
+        if key not in self._enclosures:
+            with np.errstate(all="ignore"):
+                self._enclosures[key] = self._enclosure(output, judged(self.outputs[output]))
+        return self._enclosures[key]
+
+    @lazy
+    def _enclosures(self) -> dict[tuple[Node, str, frozenset[str]], Enclosure]:
+        """By what they are of: two outputs may be the same."""
+        return {}
+
+    def _enclosure(self, output: str, dtype: Format) -> Enclosure:
+        if self.has_places(output):
+            return places.enclosure_of(self, output, self._kept(output), dtype)
+        # A row may have millions of elements: one array at a time is held besides those that are kept.
+        other = edges.ends(self._kept(output))
+        centre, width, own = self.centre(output), self.width(output), self.error(output, self.wide)
+        ends, beyond = list[F64](), np.zeros(width.shape, bool)
+        for side, sign in ((-1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (1.0, 1.0)):
+            end = centre + side * np.maximum(width + sign * own, 0.0)
+            beyond |= ~np.isfinite(head(end))
+            ends.append(self._rounded(end, centre, dtype))
+        may = zero = None
+        if other is not None:
+            self._replace(output, ends, other, dtype)
+            may, zero = (self.shaped(output, each) if each.any() else None for each in (other.nan, other.zero))
+        del own, other, end
+        nan = self._nan(centre, ends, dtype)
+        if may is not None:  # what is NaN by the formula is so to every kernel, whatever it is made of may be
+            nan = np.where(may & ~np.isnan(head(centre)), ALLOWED, FORBIDDEN if nan is None else nan).astype(np.int8)
+        unsure = self._unsure(output, ends, beyond, dtype)
+        if unsure is not None:
+            ends[1], ends[2] = (np.where(unsure, np.nan, end) for end in ends[1:3])
+        if self.sharp:  # right for certain is what no error of the centre changes
+            ends[1], ends[2] = (np.where(ends[0] == ends[3], end, np.nan) for end in ends[1:3])
+        may_be_zero = zero is not None or ((ends[0] <= 0) & (ends[3] >= 0)).any()
+        zeros = self._zeros(output) if may_be_zero else None
+        found = Enclosure(
+            dtype, centre, width, width, (ends[1], ends[2]), (ends[0], ends[3]), nan=nan, unsure=unsure,
+            unjudged=self.unjudged(output), zero=zero, zeros=zeros, mirrored=self._mirrored(output),
+        )  # fmt: skip
+        return found if (closed := self._closed(output)) is None else closed.enclosure(found)
+
+    def _replace(self, output: str, ends: list[F64], other: Ends, dtype: Format) -> None:
+        """Replace ends that do not follow from centre and half-width; the lowest end comes first."""
+        for place, end in enumerate(other.outwards()):
+            new = self._rounded(self.shaped(output, end), end, dtype)
+            ends[place] = np.where(np.isnan(new), ends[place], new)
+
+    def bounds(self, output: str, index: Sequence[int]) -> Bounds:
+        """What one element may be, at mpmath's current working precision."""
+        with np.errstate(all="ignore"):
+            return self._bounds(output, tuple(index), judged(self.outputs[output]))
+
+    def _bounds(self, output: str, at: tuple[int, ...], dtype: Format) -> Bounds:
+        if self.has_places(output):
+            return places.bounds_of(self, output, at, self._kept(output), dtype)
+        quick, width = float(self.shaped(output, self._kept(output).centre)[at]), float(self.width(output)[at])
+        marked, zeros = self.unjudged(output), self._zeros(output)
+        if marked is not None and marked[at]:
+            return unjudged_in(dtype)
+        if (closed := self._closed(output)) is not None and closed.where[at]:
+            return replace(closed.bounds(dtype, at, quick), integer=self._is_integer(output))
+        if not math.isfinite(quick):  # what overflows, or is no number, follows from the formula in float64
+            nan = REQUIRED if math.isnan(quick) else FORBIDDEN
+            mirrored = self._mirrored(output)
+            either = mirrored is not None and bool(mirrored[at])
+            return Bounds(dtype, quick, quick, quick, nan, saturate=self.contract.saturate, mirrored=either)
+        exact, node = self.exactly(output)
+        centre, width = exact.element(node, self.place(output, at)), mpmath.mpf(width)
+        if mpmath.isnan(centre):  # a number at hand that every kernel has is a pole: what is left of it is zero
+            centre = mpmath.mpf(quick)
+        sign = 0 if zeros is None else int(zeros[at])
+        found = Bounds(
+            dtype, centre, centre - width, centre + width, saturate=self.contract.saturate, sign=sign,
+            integer=self._is_integer(output), vanished=exact.vanished,
+        )  # fmt: skip
+        if self.contract.nonfinite == "overflow" and math.inf in map(abs, found.ends):
+            found = replace(found, nan=ALLOWED)
+        other = self._ends[output]
+        if other is None:
+            return found
+        low, high, nan, zero = (
+            self.shaped(output, each)[at] for each in (other.low, other.high, other.nan, other.zero)
+        )
+        return replace(
+            found, low=found.low if np.isnan(low) else mpmath.mpf(float(low)),
+            high=found.high if np.isnan(high) else mpmath.mpf(float(high)),
+            nan=ALLOWED if nan else found.nan, zero=bool(zero),
+        )  # fmt: skip
+
+    def _rounded(self, values: Real, centre: Real, dtype: Format) -> F64:
+        """Rounded to an output's dtype; where the centre is no finite number, what becomes of that."""
+        found = round_to(values, dtype)
+        if isinstance(values, DoubleDouble):
+            found = np.where(np.isfinite(head(centre)), found, head(centre))
+        return np.clip(found, -dtype.max, dtype.max) if self.contract.saturate else found
+
+    @lazy
+    def _ends(self) -> Mapping[str, Ends | None]:
+        with np.errstate(all="ignore"):
+            return {name: edges.ends(kept) for name, kept in self._forms.items()}
+
+    def _nan(self, centre: Real, ends: Sequence[F64], dtype: Format) -> Flags | None:
+        wrong, beyond = np.isnan(head(centre)), self._beyond(ends[0], ends[3], dtype)
+        if not (wrong.any() or beyond.any()):
+            return None
+        return np.where(wrong, REQUIRED, np.where(beyond, ALLOWED, FORBIDDEN)).astype(np.int8)
+
+    def _unsure(self, output: str, ends: Sequence[F64], beyond: Mask, dtype: Format) -> Mask | None:
+        """What only the precise tier can tell: whether an overflow leaves NaN, what float64 decides by chance, and what
+        kernels may have of numbers in f64 where double-double leaves its range."""
+        found = self._beyond(ends[0], ends[3], dtype) != self._beyond(ends[1], ends[2], dtype)
+        if self.wide and beyond.any():
+            found = found | beyond & np.isfinite(self.shaped(output, self._kept(output).centre))
+        if self.budget.read.doubts:
+            found = found | self.shaped(output, self._doubts[self.made(output)])
+        return found if found.any() else None
+
+    @lazy
+    def _doubts(self) -> Mapping[Node, Mask]:
+        return dependent(self.inputs, self.budget.read.doubts)
+
+    def _beyond(self, low: F64, high: F64, dtype: Format) -> Mask:
+        """Where an end overflows and may leave NaN: in a format without infinity, or where the contract says so."""
+        if dtype.infinities and self.contract.nonfinite != "overflow":
+            return np.zeros(low.shape, bool)
+        return np.asarray(np.isinf(low) | np.isinf(high))
+
+    def unjudged(self, output: str) -> Mask | None:
+        """Where the contract says nothing; None: nowhere."""
+        if output not in self._marks:
+            self._marks[output] = self._marked(output)
+        return self._marks[output]
+
+    @lazy
+    def _marks(self) -> dict[str, Mask | None]:
+        return {}
+
+    def _marked(self, output: str) -> Mask | None:
+        """Return where the contract leaves an element open: where it may overflow on the way or in the last cast, or
+        where errors are unbounded."""
+        kept, width = self._kept(output), self._widths[output]
+        marked = np.isnan(width) | np.isinf(width)
+        # Infinities that the formula itself has count as numbers.
+        if self.contract.nonfinite == "unspecified" and not self.contract.saturate:
+            size = np.abs(self.shaped(output, kept.centre))
+            marked = marked | (np.isfinite(size) & (size + width > judged(self.outputs[output]).max))
+        if isinstance(integer := DTYPES[self.outputs[output]], Integer):  # what it does not hold becomes anything
+            centre = self.shaped(output, kept.centre)
+            low, high = np.ceil(centre - width), np.floor(centre + width)  # whole numbers, whatever the sum is off by
+            marked = marked | ~((low >= integer.lowest) & (high <= min(integer.highest, 2**53)))
+        if kept.may is not None:
+            marked = marked | self.shaped(output, kept.may)
+        if (mirrored := self._mirrored(output)) is not None:
+            marked = marked & ~mirrored
+        if not marked.any():
+            return None
+        with np.errstate(all="ignore"):
+            self._outcomes[output] = closed = self._closed_at(output, marked)
+        marked = marked if closed is None else marked & ~closed.where
+        return marked if marked.any() else None
+
+    def _closed(self, output: str) -> Closed | None:
+        """Return what is known where the form leaves elements open; None if nothing is open, or nothing known."""
+        self.unjudged(output)
+        return self._outcomes.get(output)
+
+    def is_closed(self, output: str) -> bool:
+        """Return whether something is known where a form says nothing."""
+        return self._closed(output) is not None
+
+    @lazy
+    def _outcomes(self) -> dict[str, Closed | None]:
+        return {}
+
+    def _closed_at(self, output: str, marked: Mask) -> Closed | None:
+        """Return what is known at open elements, except those that float64 decides by chance."""
+        outcome = self.budget.outcome(output, self.outputs[output])
+        if outcome is None:
+            return None
+        low, high, others = (self.shaped(output, each) for each in (outcome.low, outcome.high, outcome.others))
+        stored, limits = DTYPES[self.outputs[output]], judged(self.outputs[output]).max
+        least, most = -limits, limits
+        where = marked & ~((low <= -limits) & (high >= limits))
+        if isinstance(stored, Integer):
+            low, high = np.ceil(low), np.floor(high)
+            least, most = stored.lowest, stored.highest
+            where &= (low >= least) & (high <= most) & (others == 0) & ~((low <= least) & (high >= most))
+        # Beside a comparison that float64 may get wrong both sides are among what is known.
+        by_chance = {
+            node: each if (may := self.budget.forms[node].may) is None else each & ~may  # there no form is asked
+            for node, each in self.budget.read.doubts.items()
+            if node.kind not in ("less", "at_most")
+        }
+        if by_chance:
+            where &= ~self.shaped(output, dependent(self.inputs, by_chance)[self.made(output)])
+        return Closed(where, low, high, others) if where.any() else None
+
+    def _mirrored(self, output: str) -> Mask | None:
+        """The infinities that may have the other sign as well."""
+        found = self.budget.read.mirrored.get(self.made(output))
+        return None if found is None else self.shaped(output, found)
+
+    def _zeros(self, output: str) -> Flags | None:
+        if self.contract.zeros == "any" or self._is_integer(output):
+            return None
+        return self.shaped(output, self._signs[self.inputs.trace.outputs[output]])
+
+    @lazy
+    def _signs(self) -> Signs:
+        return Signs(self.inputs, self.budget.forms, self.complete, self.budget.chains)
+
+
+@dataclass(frozen=True, eq=False)
+class Closed:
+    """The allowed values of elements that no form bounds, see `oracles.formula.affine.outcomes`."""
+
+    where: Mask
+    low: F64
+    high: F64
+    others: NDArray[np.uint8]
+
+    def __post_init__(self) -> None:
+        """Where there is no number, both ends are an infinity that may be, or else NaN."""
+        infinite = np.select([(self.others & PLUS) != 0, (self.others & MINUS) != 0], [np.inf, -np.inf], np.nan)
+        for name in ("low", "high"):
+            object.__setattr__(self, name, np.where(self.low <= self.high, getattr(self, name), infinite))
+
+    @lazy
+    def nan(self) -> Flags:
+        """Whether elements may be NaN, or must be."""
+        may = np.where((self.others & NAN) != 0, ALLOWED, FORBIDDEN)
+        return np.where(np.isnan(self.low), REQUIRED, may).astype(np.int8)
+
+    def enclosure(self, own: Enclosure) -> Enclosure:
+        """Return the enclosure, replaced by these values where they are known."""
+
+        def without(values: Any, other: Any = 0) -> Any:
+            return None if values is None else np.where(self.where, np.asarray(other, values.dtype), values)
+
+        low, high = ([round_to(end + side * moved, own.form) for side in (-1, 1)] for end, moved in self._moved)
+        inner, outer = (low[1], high[0]), (low[0], high[1])
+        inner, outer = (
+            (np.where(self.where, new[0], old[0]), np.where(self.where, new[1], old[1]))
+            for new, old in ((inner, own.inner), (outer, own.outer))
+        )
+        width, others = np.where(self.where, np.inf, own.below), self.others & (PLUS | MINUS)
+        no = np.zeros(self.where.shape, np.int8)
+        nan = np.where(self.where, self.nan, no if own.nan is None else own.nan)
+        return replace(
+            own, below=width, above=width, inner=inner, outer=outer, nan=nan, zeros=without(own.zeros),
+            zero=without(own.zero), unsure=without(own.unsure), mirrored=without(own.mirrored),
+            infinities=np.where(self.where, others, no).astype(np.int8),
+        )  # fmt: skip
+
+    @property
+    def _moved(self) -> Iterable[tuple[F64, F64]]:
+        """The ends, and what float64 may have got wrong of them."""
+        return [(end, np.where(np.isinf(end), 0.0, np.abs(end) * edges.OWN)) for end in (self.low, self.high)]
+
+    def bounds(self, dtype: Format, at: tuple[int, ...], centre: float) -> Bounds:
+        """Return the same of one element."""
+        low, high = (mpmath.mpf(float(end[at])) for end in (self.low, self.high))
+        infinities = int(self.others[at]) & (PLUS | MINUS)
+        return Bounds(dtype, mpmath.mpf(centre), low, high, int(self.nan[at]), infinities=infinities)
+
+
+def unjudged_in(dtype: Format) -> Bounds:
+    """Return the bounds of an element that the contract leaves open."""
+    return Bounds(dtype, mpmath.mpf(0), -mpmath.inf, mpmath.inf, ALLOWED)

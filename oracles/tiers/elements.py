@@ -1,0 +1,97 @@
+"""Single elements of a problem, in the precise tier: what they may be, and what explains that."""
+
+from __future__ import annotations
+
+from oracles.budget import Term
+from oracles.enclosure import Worst
+from oracles.formula.contract import Contract
+from oracles.formula.exact.centre import Exact, Inputs
+from oracles.lazy import lazy
+from oracles.operand import OUTER
+from oracles.precise import Bounds
+from oracles.tiers.problem import FormulaProblem
+from oracles.tiers.terms import facts_of, given_of, terms_of
+from oracles.tiers.union import Union
+
+_ROWS_KEPT = 64
+"""The number of single rows that are kept ready."""
+
+
+class Elements:
+    """The elements of a problem's outputs. Indices are into the canonical arrays."""
+
+    def __init__(self, problem: FormulaProblem) -> None:
+        self.problem = problem
+        self._rows: dict[tuple[Contract, bool, int], Union] = {}
+        self._whole: dict[tuple[Contract, bool], Union] = {}
+
+    def bounds(
+        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool, *, once: bool = False
+    ) -> Bounds:
+        """Precise tier: what one element (canonical index) may be, at mpmath's current working precision; with `once`
+        its exact value, rounded once, is among that."""
+        conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
+        return conformance.bounds(output, index, once=once)
+
+    def contradiction(
+        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool, worst: Worst, bounds: Bounds
+    ) -> str:
+        """How the fast tier's numbers for an element contradict those of the precise one; "" where they do not."""
+        conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
+        return conformance.contradiction(output, index, worst, bounds)
+
+    def terms(self, output: str, index: tuple[int, ...], contract: Contract, structured: bool) -> tuple[Term, ...]:
+        """The budget of one element to first order, in units of the output, by the names of the formula."""
+        conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
+        widest = conformance.widest(output, index)
+        return () if widest.has_places(output) else terms_of(widest, output, index)
+
+    def facts(
+        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
+    ) -> tuple[tuple[str, str], ...]:
+        """How large the problem is, and exact values that the element shares with others: name and text."""
+        conformance, at = self._of_element(output, index, self.problem.settled(contract), structured)
+        op, sizes = self.problem.of_op, self.problem.sizes
+        own = [dim for dim in sizes if dim in op.operand(output).axes]
+        place = {dim: index for dim, index in zip(own, at, strict=bool(own)) if dim != op.row}
+        known = [(dim, str(size)) for dim, size in sizes.items() if dim != OUTER]
+        known += [(op.batch_name, str(sizes[OUTER]))] if OUTER in sizes else []
+        return *known, *facts_of(conformance.members[0], place, sizes)
+
+    def given(
+        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
+    ) -> tuple[tuple[str, str], ...]:
+        """What one element was calculated from: the name of each operand and a text."""
+        conformance, at = self._of_element(output, index, self.problem.settled(contract), structured)
+        return given_of(conformance.members[0], output, at)
+
+    def _of_element(
+        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
+    ) -> tuple[Union, tuple[int, ...]]:
+        """Return the conformance of one element, from as little of the problem as decides it, and the index there."""
+        if self.problem.plain.separate:
+            key = contract, structured, index[0]
+            if key not in self._rows:
+                if len(self._rows) >= _ROWS_KEPT:
+                    self._rows.clear()
+                row, exact = self.problem.rows_of(slice(index[0], index[0] + 1)), self._exact_row(index[0])
+                self._rows[key] = self.problem.conformance(contract, structured, row, exact)
+            return self._rows[key], (0, *index[1:])
+        if (contract, structured) not in self._whole:
+            self._whole.clear()
+            self._whole[contract, structured] = self.problem.conformance(
+                contract, structured, self.problem.tensors, self._exact
+            )
+        return self._whole[contract, structured], index
+
+    @lazy
+    def _exact(self) -> Exact:
+        return Exact(Inputs(self.problem.plain.trace, self.problem.tensors, self.problem.parameters))
+
+    def _exact_row(self, row: int) -> Exact:
+        for (_, _, known), conformance in self._rows.items():
+            if known == row and conformance.members[0].exact is not None:
+                return conformance.members[0].exact
+        return Exact(
+            Inputs(self.problem.plain.trace, self.problem.rows_of(slice(row, row + 1)), self.problem.parameters)
+        )

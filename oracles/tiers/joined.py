@@ -1,0 +1,281 @@
+"""Joined: problems of a batch that their formula reads alike are enclosed together.
+
+What small problems cost is calls of NumPy, not elements. Rows that do not depend on each other are read by themselves
+(`oracles.tiers.problem`), and lie one after the other; other problems lie beside each other. What is said of
+them is what would be said of each alone.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.doubledouble import F64
+from oracles.enclosure import Enclosure, Worst, compare, worst_of
+from oracles.formula.affine.setting import Joined, JoinedProblem
+from oracles.formula.contract import Contract
+from oracles.formula.exact.lengths import Extents, Lengths, Places, rows_of
+from oracles.lazy import lazy
+from oracles.summation import NumericsError
+from oracles.tiers.problem import FormulaProblem
+
+JOINED_ELEMENTS = 1 << 15
+"""The number of elements of joined outputs, so that intermediate values fit into a processor's cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class Received:
+    """The outputs of one kernel. Made by `Truth.receive`."""
+
+    values: Mapping[str, F64]
+    """The outputs are float64, in canonical shape."""
+
+
+Query = tuple[Contract, Received]
+"""A contract, and all outputs of a kernel that promises it."""
+Answer = Sequence[Worst] | None
+"""The worst element of each output of a kernel, where all elements of all of them certainly conform; None decides
+nothing."""
+Asked = tuple[FormulaProblem, bool, Sequence[Query]]
+"""A problem, whether it is structured, and what is asked about it."""
+
+
+_Ask = tuple[FormulaProblem, bool, Query, int, int]
+"""A problem, whether it is structured, and what is asked about it; where the answer goes."""
+_FILLED = 1 << 11
+"""The most elements by which joined problems may be filled up for another one: a group of its own costs as much, two
+milliseconds of calls of NumPy."""
+
+
+@dataclass(eq=False)
+class _Group(ABC):
+    """Problems that are enclosed together, under contracts that differ in the orders of sums alone."""
+
+    problems: list[FormulaProblem] = field(default_factory=list)
+    parts: list[JoinedProblem] = field(default_factory=list)
+    """The part of each problem."""
+    asks: list[tuple[int, Query, int, int]] = field(default_factory=list)
+    """A problem's index, its queries, and where the answers go."""
+    widest: tuple[int, ...] = ()
+    """The extents of arrays of all problems, when these are filled up."""
+    _places: dict[tuple[int, Contract], int] = field(default_factory=dict)
+
+    def place(self, problem: FormulaProblem, contract: Contract, structured: bool) -> int:
+        """The place of a problem under a contract, which may be asked about several times."""
+        key = id(problem), contract
+        if key not in self._places:
+            self._places[key] = len(self.problems)
+            self.widest = self._with(problem)
+            self.problems.append(problem)
+            part = JoinedProblem(problem.settled(contract), structured, problem.sizes, self._places_of(problem))
+            self.parts.append(part)
+        return self._places[key]
+
+    def takes(self, problem: FormulaProblem) -> bool:
+        """Whether it is not too large for another problem, and that fills it up."""
+        before = math.prod(self.widest)
+        filled = math.prod(self._with(problem)) - before - problem.size
+        return before <= JOINED_ELEMENTS and filled <= _FILLED
+
+    @lazy
+    def outputs(self) -> Mapping[str, str]:
+        """Return the outputs of a problem, and their dtypes."""
+        return {name: dtype for problem in self.problems for name, dtype in problem.problem.outputs.items()}
+
+    @lazy
+    def joined(self) -> Joined:
+        """What tells the problems apart."""
+        columns = dict[str, F64]()
+        for name in self.problems[0].parameters:
+            values = [problem.parameters[name] for problem in self.problems]
+            if len({value.hex() for value in values}) > 1:  # zeros of both signs are two
+                column = np.repeat(values, [part.places for part in self.parts])
+                columns[name] = column.reshape(-1, *(1 for _ in self.widest[1:]))
+        return Joined(self.parts, self.lengths(self.problems), columns, self.outputs, isinstance(self, _BesideGroup))
+
+    def tensors(self) -> Mapping[str, NDArray[Any]]:
+        """Return the tensors of all problems, joined."""
+        each = [problem.tensors for problem in self.problems]
+        return {name: self._together(name, [one[name] for one in each], self.problems) for name in each[0]}
+
+    def got(self, name: str, asks: Sequence[tuple[int, Query, int, int]]) -> tuple[Places, NDArray[Any], Places]:
+        """The places along the first axis of an output that is asked about, what was got there, and where each ends."""
+        counts = np.array([part.places for part in self.parts])
+        starts = np.cumsum(counts) - counts
+        places = np.concatenate([np.arange(starts[at], starts[at] + counts[at]) for at, *_ in asks])
+        arrays = [received.values[name] for _, (_, received), _, _ in asks]
+        values = self._together(name, arrays, [self.problems[at] for at, *_ in asks])
+        return places, values, np.cumsum([counts[at] for at, *_ in asks])
+
+    @abstractmethod
+    def lengths(self, problems: Sequence[FormulaProblem]) -> Lengths | Extents | None:
+        """Return the lengths of some of the problems, which are filled up."""
+
+    @abstractmethod
+    def flat(self, name: str, problem: FormulaProblem, flat: int) -> int:
+        """The place among a problem's own elements of one of an output, which is filled up."""
+
+    @abstractmethod
+    def _with(self, problem: FormulaProblem) -> tuple[int, ...]:
+        """`widest` with another problem."""
+
+    @abstractmethod
+    def _places_of(self, problem: FormulaProblem) -> int:
+        """How many places a problem has along the first axis."""
+
+    @abstractmethod
+    def _together(self, name: str, arrays: Sequence[NDArray[Any]], problems: Sequence[FormulaProblem]) -> NDArray[Any]:
+        """Return the arrays of an operand of these problems as one array."""
+
+
+class _Rows(_Group):
+    """Rows that do not depend on each other lie one after the other."""
+
+    def lengths(self, problems: Sequence[FormulaProblem]) -> Lengths | None:
+        if all(problem.length == self.widest[1] for problem in self.problems):
+            return None
+        return Lengths([(problem.rows, problem.length) for problem in problems], self.widest[1])
+
+    def flat(self, name: str, problem: FormulaProblem, flat: int) -> int:
+        if not problem.of_op.has_rows(name):
+            return flat
+        row, column = divmod(flat, self.widest[1])
+        return row * problem.length + column
+
+    def _with(self, problem: FormulaProblem) -> tuple[int, ...]:
+        rows, length = self.widest or (0, 0)
+        return rows + problem.rows, max(length, problem.length)
+
+    def _places_of(self, problem: FormulaProblem) -> int:
+        return problem.rows
+
+    def _together(self, name: str, arrays: Sequence[NDArray[Any]], problems: Sequence[FormulaProblem]) -> NDArray[Any]:
+        lengths = self.lengths(problems)
+        return arrays[0] if lengths is None and len(arrays) == 1 else rows_of(arrays, lengths)
+
+
+class _BesideGroup(_Group):
+    """Problems whose rows depend on each other lie beside each other."""
+
+    def lengths(self, problems: Sequence[FormulaProblem]) -> Extents:
+        widest = dict(zip(self.problems[0].sizes, self.widest[1:], strict=True))
+        return Extents([problem.sizes for problem in problems], widest)
+
+    def flat(self, name: str, problem: FormulaProblem, flat: int) -> int:
+        dims = problem.dims(name)
+        if not dims:
+            return 0
+        widest = dict(zip(problem.sizes, self.widest[1:], strict=True))
+        place = np.unravel_index(flat, [widest[dim] for dim in dims])
+        return int(np.ravel_multi_index(place, [problem.sizes[dim] for dim in dims]))
+
+    def _with(self, problem: FormulaProblem) -> tuple[int, ...]:
+        count, *sizes = self.widest or (0, *(0 for _ in problem.sizes))
+        return count + 1, *map(max, sizes, problem.sizes.values())
+
+    def _places_of(self, problem: FormulaProblem) -> int:
+        return 1
+
+    def _together(self, name: str, arrays: Sequence[NDArray[Any]], problems: Sequence[FormulaProblem]) -> NDArray[Any]:
+        return self.lengths(problems).filled(arrays, problems[0].dims(name))
+
+
+def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
+    """An answer to each query; None where an element is not certainly right."""
+    found: list[list[Answer]] = [[None] * len(queries) for _, _, queries in asked]
+    for group in _groups(asked):
+        try:
+            _decide(group, found)
+        except NumericsError:  # a contract that the problem contradicts: said where it is judged alone
+            continue
+    return found
+
+
+def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
+    """Return groups of a limited number of elements, with rows of nearly equal length."""
+    known: dict[Hashable, list[_Ask]] = {}
+    for at, (problem, structured, queries) in enumerate(asked):
+        if not queries or not problem.size or problem.plain.selects:
+            continue
+        for place, query in enumerate(queries):
+            with suppress(NumericsError):  # a contract that the problem contradicts: said where it is judged alone
+                key = _key(problem, structured, query[0])
+                known.setdefault(key, []).append((problem, structured, query, at, place))
+    for asks in known.values():
+        kind = _Rows if asks[0][0].plain.separate else _BesideGroup
+        group: _Group = kind()
+        for problem, structured, query, at, place in sorted(asks, key=lambda ask: ask[0].in_order):
+            if group.problems and not group.takes(problem):
+                yield group
+                group = kind()
+            group.asks.append((group.place(problem, query[0], structured), query, at, place))
+        yield group
+
+
+def _key(problem: FormulaProblem, structured: bool, contract: Contract) -> Hashable:
+    """Return a key that is equal for problems that can be enclosed together."""
+    settled, (alone, filled) = problem.settled(contract), problem.alike
+    joins = problem.joins_lengths(contract)
+    about = (filled, problem.numbers(contract)) if joins else (alone, structured)
+    # The formula of an algorithm is made anew for each set of outputs; and of numbers there may be fewer.
+    ways = () if contract.follows else (*problem.problem.outputs, len(problem.read(contract)))
+    return about, ways, _apart_from_sums(settled) if problem.joins_orders(contract) else settled
+
+
+@lru_cache(maxsize=4096)
+def _apart_from_sums(contract: Contract) -> Contract:
+    return replace(contract, sums={})
+
+
+def _decide(group: _Group, found: list[list[Answer]]) -> None:
+    first, part = group.problems[0], group.parts[0]
+    conformance = first.conformance(part.contract, part.structured, group.tensors(), joined=group.joined)
+    worst: list[dict[str, Worst | None]] = [{} for _ in group.asks]
+    with np.errstate(all="ignore"):
+        for name in group.outputs:
+            places = [place for place, (_, (_, got), _, _) in enumerate(group.asks) if name in got.values]
+            each = _of_output(group, name, conformance.enclosure(name), [group.asks[place] for place in places])
+            for place, one in zip(places, each, strict=True):
+                worst[place][name] = one
+    for (problem, _, at, place), of_ask in zip(group.asks, worst, strict=True):
+        known = [one for name in group.problems[problem].problem.outputs if (one := of_ask[name]) is not None]
+        found[at][place] = known if len(known) == len(of_ask) else None
+
+
+def _of_output(
+    group: _Group, name: str, enclosure: Enclosure, asks: Sequence[tuple[int, Query, int, int]]
+) -> Iterator[Worst | None]:
+    """Yield the worst element of an output for each of these queries."""
+    places, got, ends = group.got(name, asks)
+    for (at, *_), one in zip(asks, _worst(_of_places(enclosure, places), got, ends), strict=True):
+        yield None if one is None else replace(one, flat=group.flat(name, group.problems[at], one.flat))
+
+
+def _worst(enclosure: Enclosure, got: F64, ends: Any) -> Iterator[Worst | None]:
+    """Yield the worst element of each query, or None where not all certainly conform."""
+    comparison = compare(enclosure, got)
+    wrong = comparison.failing | comparison.unsure
+    start = 0
+    for end in ends:
+        part = slice(start, end)
+        start = end
+        yield None if wrong[part].any() else worst_of(comparison.ratio[part], enclosure, got, part)
+
+
+def _of_places(enclosure: Enclosure, places: Places) -> Enclosure:
+    """The enclosure at some places of its first axis, in that order."""
+    fields: Mapping[str, Any] = {
+        name: None if getattr(enclosure, name) is None else getattr(enclosure, name)[places]
+        for name in ("centre", "below", "nan", "unjudged", "unsure", "zeros", "zero", "mirrored", "infinities")
+    }
+    inner, outer = ((low[places], high[places]) for low, high in (enclosure.inner, enclosure.outer))
+    beside = None if enclosure.beside is None else _of_places(enclosure.beside, places)
+    return replace(enclosure, **fields, above=fields["below"], inner=inner, outer=outer, beside=beside)

@@ -1,0 +1,228 @@
+"""What outputs may be of a formula that overflows on its way: what it comes to without, and what the overflow leaves.
+
+A contract says how exactly a kernel calculates, not that it overflows: the exact value is always right, and so is what
+the formula comes to as it is spelled. For the exact value the same formula is read again in formats without end, in
+which no operation overflows; what is rounded at a declared point has the range of its dtype. A kernel that does not
+overflow may meet a pole instead, as a variance of two moments may be zero or less: it has anything then, and nothing is
+judged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import mpmath
+import numpy as np
+
+from oracles import doubledouble
+from oracles.doubledouble import F64, DoubleDouble
+from oracles.enclosure import FORBIDDEN, Enclosure, Mask, preferred
+from oracles.formula.affine.budget import Budget
+from oracles.formula.affine.errors import either
+from oracles.formula.affine.reduced import REDUCED
+from oracles.formula.trace import Node
+from oracles.lazy import lazy
+from oracles.precise import Bounds
+from oracles.rounding import round_to
+from oracles.tiers.conformance import Conformance, unjudged_in
+from oracles.tiers.values import dependent
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """What outputs may be by one algorithm."""
+
+    own: Conformance
+    """The formula, overflows and all."""
+
+    def enclosure(self, output: str) -> Enclosure:
+        """The conformance sets of all elements of an output, in its shape."""
+        found, reached = self.own.enclosure(output), self._reached(output)
+        return found if reached is None else preferred(reached, self._numbers(output), found)
+
+    def _numbers(self, output: str) -> Enclosure:
+        """What there is without overflow."""
+        exact, free, unknown = self.endless.enclosure(output), self._free(output), self._unknown(output)
+        opened = self._open(output)
+        unsure = (unknown if exact.unsure is None else unknown | exact.unsure & ~free) & ~opened
+        most, ends = exact.form.max, (exact.inner, exact.outer)
+        inner, outer = ((np.where(free, -most, low), np.where(free, most, high)) for low, high in ends)
+        inner = np.where(unsure, np.nan, inner[0]), np.where(unsure, np.nan, inner[1])
+        width, centre = np.where(free, np.inf, exact.below), exact.centre
+        if isinstance(centre, DoubleDouble):
+            centre = doubledouble.either(free, DoubleDouble(self._without(output)), centre)
+        nan, zeros = (
+            None if each is None else np.where(free, 0, each).astype(np.int8) for each in (exact.nan, exact.zeros)
+        )
+        return replace(
+            exact, centre=centre, below=width, above=width, inner=inner, outer=outer, nan=nan, unjudged=opened,
+            zeros=zeros, unsure=unsure,
+        )  # fmt: skip
+
+    def _free(self, output: str) -> Mask:
+        """Where any number is right, as nobody knows how far the errors of what is so large go: kernels in float64 err
+        beyond the range of float64, in which half-widths are."""
+        unjudged, beyond = self.endless.unjudged(output), self._lost(output)
+        if self.own.wide:
+            beyond = beyond | _is_outside(self.endless.enclosure(output), self.endless.quick(output))
+        return beyond if unjudged is None else beyond | unjudged
+
+    def _lost(self, output: str) -> Mask:
+        """Where float64 overflows as well on the way, or may: what it comes to, such as 0 over that, says nothing."""
+        return self._left(output, self.endless.quick)
+
+    @lazy
+    def _overflown(self) -> Mapping[Node, Mask]:
+        """Where a value is made of one that overflows in float64."""
+        budget = self.endless.budget
+        return dependent(budget.inputs, {node: _origin(budget, node) for node in budget.forms})
+
+    def _open(self, output: str) -> Mask:
+        """Where anything is: errors reach a pole, or what there is without overflow is no number of the output's."""
+        rounded = round_to(self.endless.quick(output), self.own.enclosure(output).form)
+        none, poles = ~np.isfinite(rounded) & ~self._lost(output), self._poles[self.endless.made(output)]
+        found: Mask = self._free(output) & (none | self.endless.shaped(output, poles))
+        return found
+
+    @lazy
+    def _poles(self) -> Mapping[Node, Mask]:
+        """Where a value is made of one of which some kernels meet a pole, and errors up to there have a bound."""
+        budget = self.endless.budget
+        return dependent(budget.inputs, {node: _met(budget, node) for node in budget.forms if node.args})
+
+    def bounds(self, output: str, index: Sequence[int]) -> Bounds:
+        """What one element may be, at mpmath's current working precision."""
+        found, reached, at = self.own.bounds(output, index), self._reached(output), tuple(index)
+        if reached is None or not reached[at]:
+            return found
+        if self._open(output)[at]:
+            return unjudged_in(found.form)
+        if not self._free(output)[at]:
+            return replace(self.endless.bounds(output, at), beside=found)
+        exact, node = self.endless.exactly(output)
+        centre, most = exact.element(node, self.endless.place(output, at)), mpmath.mpf(found.form.max)
+        quick = float(self.endless.quick(output)[at])
+        if not mpmath.isfinite(centre) and math.isfinite(quick):  # its own pole, which few kernels meet
+            centre = mpmath.mpf(quick)
+        number = Bounds(found.form, centre, -most, most, vanished=exact.vanished, beside=found)
+        if math.isfinite(number.rounded(centre)):
+            return number
+        return found if mpmath.isnan(centre) else replace(number, low=centre, high=centre)
+
+    def wild(self, output: str) -> Mask:
+        """Where a kernel may overflow on the way, so that what it stored need not be what it went on with."""
+        budget = self.own.budget
+        seeds = {node: _may_overflow(budget, node) for node in budget.forms}
+        return self.own.shaped(output, dependent(budget.inputs, seeds)[self.own.made(output)])
+
+    def of(self, output: str, index: Sequence[int]) -> Conformance:
+        """Return what an element's exact value and half-width are of."""
+        reached = self._reached(output)
+        return self.own if reached is None or not reached[tuple(index)] else self.endless
+
+    @lazy
+    def endless(self) -> Conformance:
+        """The formula without overflow."""
+        return replace(self.own, endless=True)
+
+    @lazy
+    def _overflows(self) -> bool:
+        """Whether an operation overflows in all kernels."""
+        return _overflows(self.own.budget)
+
+    def _reached(self, output: str) -> Mask | None:
+        """Return where the formula, with its overflow, gives a value that is not right; None: nowhere."""
+        if output not in self._found:
+            self._found[output] = self._compared(output)
+        return self._found[output]
+
+    @lazy
+    def _found(self) -> dict[str, Mask | None]:
+        return {}
+
+    def _compared(self, output: str) -> Mask | None:
+        if self.own.contract.nonfinite != "ieee" or self.own.has_places(output):
+            return None
+        if not (self._overflows or self.own.is_closed(output)):  # what is known leaves out the exact value
+            return None
+        own, exact = self.own.enclosure(output), self._without(output)
+        found = _is_outside(own, exact) | self._unknown(output)
+        found = found if own.unjudged is None else found & ~own.unjudged
+        return found if found.any() else None
+
+    def _without(self, output: str) -> F64:
+        """What the formula comes to without overflow, of kernels in float64 in extended double-double."""
+        if self.own.wide:
+            return self.endless.extended(output)
+        low, high = self.endless.enclosure(output).outer  # beside a pole the centre only stands for what they enclose
+        return np.fmin(np.fmax(self.endless.quick(output), low), high)
+
+    def _unknown(self, output: str) -> Mask:
+        """Return where only mpmath can hold the values on the way."""
+        return self._left(output, self._without)
+
+    def _left(self, output: str, values: Callable[[str], F64]) -> Mask:
+        """Where it is made of what overflows in float64; of kernels in f64, where these values are no numbers then."""
+        overflown = self.endless.shaped(output, self._overflown[self.endless.made(output)])
+        return overflown & ~np.isfinite(values(output)) if self.own.wide else overflown
+
+
+def _is_outside(enclosure: Enclosure, values: F64) -> Mask:
+    """Return where a value is not an allowed one."""
+    rounded = round_to(values, enclosure.form)
+    inside = ((rounded >= enclosure.outer[0]) & (rounded <= enclosure.outer[1])) | enclosure.is_infinite(rounded)
+    return ~inside if enclosure.nan is None else ~inside & ~(np.isnan(rounded) & (enclosure.nan != FORBIDDEN))
+
+
+def _met(budget: Budget, node: Node) -> Mask:
+    """Where errors of a known size reach a pole of an operation, or leave the domain of a function."""
+    argument = budget.forms[node.args[-1]]
+    if node.kind == "function":
+        met = node.function.meets(argument.lowest, argument.centre + argument.spread)
+    elif node.kind == "divide":
+        met = (argument.lowest <= 0) & (argument.centre + argument.spread >= 0)
+    else:
+        return np.zeros((1,) * argument.centre.ndim, bool)
+    return met & (argument.spread > 0) & np.isfinite(argument.size)
+
+
+def _may_overflow(budget: Budget, node: Node) -> Mask:
+    """Where an operation on numbers may have none as result, and meets no pole."""
+    no = np.zeros((1,) * len(budget.inputs.trace.dims), bool)
+    mask = either([budget.forms[node]])
+    if mask is None or not node.args:
+        return no
+    before = either([budget.forms[arg] for arg in node.args])
+    if before is not None and node.kind in REDUCED:
+        before = np.logical_or.reduce(before, budget.inputs.axes(node), keepdims=True)
+    found: Mask = mask & ~_met(budget, node)
+    return found if before is None else found & ~before
+
+
+def _overflows(budget: Budget) -> bool:
+    """Whether an operation has no number as result, of numbers."""
+    return any(bool(_origin(budget, node).any()) for node in budget.forms)
+
+
+def _origin(budget: Budget, node: Node) -> Mask:
+    """Where an operation has no number as result, of numbers."""
+    wild: Mask = ~np.isfinite(budget.forms[node].centre)
+    if not node.args or node.is_exact:
+        return np.zeros_like(wild)
+    cut = np.zeros_like(wild)  # an operand that only the dtype in which it is taken does not hold
+    for place, arg in enumerate(node.args):
+        if (held := budget.read.held.get((node, place))) is not None:
+            cut = cut | np.isinf(held) & np.isfinite(budget.forms[arg].centre)
+    if not wild.any():
+        return cut
+    for arg in node.args:
+        centre = budget.forms[arg].centre
+        before = ~np.isfinite(centre)
+        if node.kind in ("divide", "function"):  # a pole is no overflow
+            before = before | (centre == 0)
+        if node.kind in REDUCED:
+            before = np.logical_or.reduce(before, budget.inputs.axes(node), keepdims=True)
+        wild = wild & ~before
+    return wild | cut

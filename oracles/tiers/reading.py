@@ -1,0 +1,120 @@
+"""Readings: an op's formula, as it is read for all problems that have the same operands."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from oracles.algorithm import traced
+from oracles.formula.contract import Contract
+from oracles.formula.exact.lengths import BESIDE
+from oracles.formula.node import SELECTS
+from oracles.formula.numbers import of_numbers
+from oracles.formula.trace import FormulaError, Kind, Trace
+from oracles.lazy import lazy
+from oracles.op import Op
+from oracles.operand import OUTER
+from oracles.problem import ProblemError
+from oracles.tiers.plan import FormulaPlan
+
+_SCALED: tuple[Kind, ...] = ("welford_mean", "welford_squares", "online", "online_dot")
+"""How often these are scaled again depends on the order too."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """An op's formula, as it is read for all problems that have the same operands."""
+
+    trace: Trace
+    separate: bool
+    """Whether no value depends on another row."""
+
+    @lazy
+    def plans(self) -> dict[Hashable, dict[Contract, FormulaPlan | None]]:
+        """The plans of screens by contract, whatever its algorithm is, and first by all else that they depend on."""
+        return {}
+
+    @lazy
+    def of_numbers(self) -> Hashable:
+        """Equal for formulas that are one where all tensors hold numbers."""
+        return of_numbers(self.trace)
+
+    @lazy
+    def points(self) -> frozenset[str]:
+        """The names of what kernels may round for a use."""
+        return frozenset(self.trace.names[node.args[0]] for node in self.trace.nodes if node.kind == "point")
+
+    @lazy
+    def joins_lengths(self) -> bool:
+        """Whether rows, or problems, may be filled up, so that others may stand beside; parameters may be columns."""
+        fit = not self.separate or (self.trace.dims[:1] == (OUTER,) and len(self.trace.dims) == 2)
+        kinds = {node.kind for node in self.trace.nodes}
+        return fit and self.joins_orders and kinds.isdisjoint(("position", "take", "where", "scan", *SELECTS))
+
+    @lazy
+    def selects(self) -> bool:
+        """Whether outputs have an order or places to choose by: no screen knows them."""
+        return any(node.kind in SELECTS for node in self.trace.nodes)
+
+    @lazy
+    def multiplies_length(self) -> bool:
+        """Whether it matters of how many bits the length of rows is."""
+        uses = (
+            (node, place) for node in self.trace.nodes for place, arg in enumerate(node.args) if arg.kind == "extent"
+        )
+        return any((node.kind, place) != ("divide", 1) for node, place in uses)
+
+    @lazy
+    def depends_on(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Parameters of which it matters whether they are zero, and those of which it matters of how many bits they
+        are: neither does of what is only added to what is calculated."""
+        zeros, bits = set[str](), set[str]()
+        for node in self.trace.nodes:
+            uses = self.trace.uses[node] if node.kind == "parameter" else ()
+            if any(use.kind not in ("add", "subtract") for use in uses):
+                bits.add(node.label)
+            if any(not any(arg.args for arg in use.args) for use in uses):
+                zeros.add(node.label)
+        return frozenset(zeros), frozenset(bits)
+
+    @lazy
+    def joins_orders(self) -> bool:
+        """Whether an order matters by its longest chain alone, so that rows of other orders may stand beside."""
+        return {node.kind for node in self.trace.nodes}.isdisjoint(_SCALED)
+
+
+@lru_cache(maxsize=1024)
+def reading(
+    op: Op,
+    present: frozenset[str],
+    stacked: frozenset[str],
+    algorithm: tuple[tuple[str, str], ...],
+    beside: bool = False,
+) -> Reading:
+    """The formula for these operands and parameters, and for problems that lie beside each other. Raises ProblemError
+    where it does not fit the op."""
+    try:
+        found = traced(op, present, dict(algorithm), stacked, beside=beside)
+        if algorithm and _is_separate(op, found) != _is_separate(op, traced(op, present, None, stacked)):
+            raise FormulaError(f"{op.name}: an algorithm cannot take other rows where the formula does not")
+        separate, columns = _is_separate(op, found), op.columns & present
+        if separate and columns - stacked and not beside:
+            found = traced(op, present, dict(algorithm), columns)
+    except FormulaError as error:
+        raise ProblemError(f"op: {error}") from error
+    for name, node in found.outputs.items():
+        if more := node.dims - {*op.operand(name).axes, BESIDE}:
+            raise ProblemError(f"op: {op.name}: its formula gives {name} the dimensions {', '.join(sorted(more))} too")
+    return Reading(found, separate)
+
+
+def _is_separate(op: Op, graph: Trace) -> bool:
+    """Whether there are rows and nothing else, and each of them can be read by itself; a number has none."""
+    of_rows = (
+        op.turns
+        and not op.further
+        and all(op.operand(name).axes for name in graph.tensors)
+        and all(OUTER in op.operand(name).axes for name in graph.outputs)
+    )
+    return of_rows and OUTER not in graph.meeting and not any(node.kind == "place" for node in graph.nodes)

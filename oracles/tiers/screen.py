@@ -1,0 +1,284 @@
+"""Screen: what passes for certain, of many problems at once, by relative forms (`oracles.tiers.relative`).
+
+The exact values of a problem are formed once for all contracts and kernels, and the distance of an output from them
+once for all contracts: what a contract allows is one number for each row. What is said here of a query is the same
+whatever it is joined with, and never that it fails.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.dtypes import Format, judged
+from oracles.enclosure import Mask, Worst
+from oracles.formula.contract import Contract
+from oracles.formula.exact.lengths import Places, Ragged, joined
+from oracles.formula.trace import Node
+from oracles.lazy import lazy
+from oracles.rounding import half_gap_of, half_gaps
+from oracles.tiers.centres import Centres
+from oracles.tiers.grouping import Group, groups_of, plan_of
+from oracles.tiers.joined import Answer, Asked, Received
+from oracles.tiers.plan import ERROR, LIMIT, SINK, TINY, WORST, FormulaPlan
+from oracles.tiers.problem import FormulaProblem
+from oracles.tiers.relative import RowBounds
+
+_U64 = 2.0**-53
+_SAME = 2.0**-36
+"""Widths are those of the forms to this share, and by so much less a value must stray to pass."""
+
+
+def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
+    """An answer to each query; None decides nothing."""
+    found: list[list[Answer]] = [[None] * len(queries) for _, _, queries in asked]
+    with np.errstate(all="ignore"):
+        for group in groups_of(asked):
+            for ask, answer in zip(group.asks, _Decided(group).answers(), strict=True):
+                at, place = ask.answer
+                before = found[at][place]
+                found[at][place] = _worst(before, answer) if group.parts[ask.part][0].start else answer
+        for (problem, structured, queries), answers in zip(asked, found, strict=True):
+            for at, (contract, received) in enumerate(queries):
+                if answers[at] is None:
+                    answers[at] = _rounded(problem, structured, contract, received)
+    return found
+
+
+def _worst(before: Answer, later: Answer) -> Answer:
+    """Return the worse answer of two parts of a problem; of elements that are equally bad the first."""
+    if before is None or later is None:
+        return None
+    return [one if one.ratio >= other.ratio else other for one, other in zip(before, later, strict=True)]
+
+
+def _rounded(problem: FormulaProblem, structured: bool, contract: Contract, received: Received) -> Answer:
+    """What is said of outputs that are their exact values, rounded."""
+    plan = plan_of(problem, contract, structured)
+    if plan is None or not (plan.narrows or plan.is_wide):  # what is wide takes longest to judge otherwise
+        return None
+    if not problem.nearest(plan).conforms(plan, received.values):
+        return None
+    return [Worst(0, 0.0, True, problem.nearest(plan).centre(plan, name)) for name in plan.outputs]
+
+
+class _Decided:
+    """The answers to all asks of a group."""
+
+    def __init__(self, group: Group) -> None:
+        self.asks, self.pairs = group.asks, group.pairs
+        self.centres = centres = Centres(group.parts)
+        self.nodes = centres.nodes
+        counts = centres.rows.lengths
+        problems = np.array([ask.part for ask in self.asks])
+        self.of_ask = Ragged(counts[problems])
+        """The rows of each ask, of which the arrays below have one element each."""
+        self.at = self.of_ask.places_from(centres.rows.starts[problems])
+        """The places of these rows in the centres."""
+        self.problems = problems
+        """The problem of each ask."""
+        numbers = [ask.plan.numbers(int(n)) for ask, n in zip(self.asks, centres.lengths[problems], strict=True)]
+        self.numbers: F64 = np.moveaxis(np.array(numbers), 0, -1)
+        """(5, nodes, asks)"""
+        self.relative = RowBounds(self, len(self.at), self.nodes)
+
+    # What `RowBounds` asks.
+
+    def number(self, node: Node, which: int) -> F64:
+        """Return one of the numbers of a node, for each row."""
+        return self.of_ask.spread(self.numbers[which, self.nodes.index(node)])
+
+    def taken(self, node: Node, place: int) -> F64:
+        """An argument of a node, where it has one value a row."""
+        return self.centres.taken(node, place)[self.at]
+
+    def alike(self, node: Node) -> Mask:
+        """Whether the terms of a sum are."""
+        place = self.nodes.index(node)
+        found = np.zeros(len(self.at), bool)
+        if (self.numbers[ERROR, place] == self.numbers[WORST, place]).all():
+            return found
+        for ask, span in zip(self.asks, self.of_ask.slices, strict=True):
+            errors = ask.plan.numbers(int(self.centres.lengths[ask.part]))[:, place]
+            if errors[ERROR] != errors[WORST]:
+                found[span] = self.centres.alike(node, ask.part, ask.plan.dtype(node))
+        return found
+
+    def exact(self, node: Node) -> Mask | None:
+        """Whether every kernel has its values alike; None: in no row."""
+        if not any(node in plan.exact for plan in self.plans):
+            return None
+        return self.of_ask.spread(np.array([node in ask.plan.exact for ask in self.asks]))
+
+    @lazy
+    def plans(self) -> Sequence[FormulaPlan]:
+        """Each once."""
+        return [*{id(ask.plan): ask.plan for ask in self.asks}.values()]
+
+    @lazy
+    def fits(self) -> Mask:
+        """Asks in whose rows nothing under- or overflows, and nothing is negative that must not be."""
+        centres = self.centres
+        low, high = (each[:, self.problems] for each in centres.magnitudes(range(len(centres.units)), of_rows=False))
+        least = {sink: centres.rows.smallest(centres.values[sink])[self.problems] for _, sink in self.sinks}
+        fits = self._enough(low, high, least, self.numbers)
+        barred = centres.barred[self.problems]
+        unknown = (~(fits | barred)).nonzero()[0]
+        if len(unknown):  # what a problem has in one row it may have in another: then each is measured by itself
+            fits[unknown] = self._fit_by_row(unknown)
+        found: Mask = fits & ~barred
+        return found
+
+    def _fit_by_row(self, asks: Places) -> Mask:
+        centres, of_ask = self.centres, Ragged(self.of_ask.lengths[asks])
+        problems, of_problem = np.unique(self.problems[asks], return_inverse=True)
+        at = of_ask.places_from(Ragged(centres.rows.lengths[problems]).starts[of_problem])
+        low, high = (each.take(at, axis=1) for each in centres.magnitudes(problems.tolist(), of_rows=True))
+        rows = self.at[of_ask.places_from(self.of_ask.starts[asks])]
+        values = {sink: centres.values[sink][rows] for _, sink in self.sinks}
+        return of_ask.every(self._enough(low, high, values, self.numbers[:, :, asks].repeat(of_ask.lengths, axis=-1)))
+
+    def _enough(self, low: F64, high: F64, sinks: Mapping[Node, F64], numbers: F64) -> Mask:
+        """Whether magnitudes are within what each plan allows, of each ask or of each row."""
+        enough = low >= numbers[TINY]
+        for node, sink in self.sinks:
+            place = self.nodes.index(node)
+            enough[place] |= sinks[sink] >= numbers[SINK, place]
+        within: Mask = (enough & (high <= numbers[LIMIT])).all(axis=0)
+        return within
+
+    @lazy
+    def sinks(self) -> Sequence[tuple[Node, Node]]:
+        """The sinks of all plans."""
+        return [*{pair: None for plan in self.plans for pair in plan.sinks.items()}]
+
+    def answers(self) -> list[Answer]:
+        """Return the answer to each ask."""
+        found: list[dict[str, Worst] | None] = [{} for _ in self.asks]
+        chosen: dict[tuple[str, Node], list[int]] = {}
+        for at, ask in enumerate(self.asks):
+            for name in ask.plan.outputs:
+                chosen.setdefault((name, ask.plan.made(name)), []).append(at)
+        for (name, node), places in chosen.items():
+            for at, worst in zip(places, self._of_output(name, node, places), strict=True):
+                if worst is None:
+                    found[at] = None
+                elif (of_ask := found[at]) is not None:
+                    of_ask[name] = worst
+        return [
+            None if of_ask is None else [of_ask[name] for name in ask.plan.outputs]
+            for ask, of_ask in zip(self.asks, found, strict=True)
+        ]
+
+    def _of_output(self, name: str, node: Node, chosen: Sequence[int]) -> list[Worst | None]:
+        """Return the answers to the asks that have such an output, made so."""
+        centres, asks = self.centres, [self.asks[at] for at in chosen]
+        whole = len(asks) == len(self.asks)
+        of_ask = self.of_ask if whole else Ragged(self.of_ask.lengths[chosen])
+        places = slice(None) if whole else of_ask.places_from(self.of_ask.starts[chosen])
+        """Those of their rows among the rows of all asks."""
+        pairs = {pair: place for place, pair in enumerate(dict.fromkeys(ask.pair for ask in asks))}
+        problems = [self.pairs[pair][0] for pair in pairs]
+        rows_of_pair = Ragged(centres.rows.lengths[problems])
+        in_pair = of_ask.places_from(rows_of_pair.starts[[pairs[ask.pair] for ask in asks]])
+        at = self.at[places]
+        columns = np.ones(len(pairs), np.int64) if centres.is_of_rows(node) else centres.lengths[problems]
+        rows = Ragged(rows_of_pair.spread(columns))
+        of_pair = Ragged(rows_of_pair.lengths * columns)
+        exact = centres.values[node]
+        if problems != list(range(len(centres.units))):
+            spans = centres.rows.slices if centres.is_of_rows(node) else centres.places
+            exact = joined([exact[spans[problem]] for problem in problems])
+        parts = [centres.units[problem][0] for problem in problems]
+        got = joined([part.of(self.pairs[pair][1].values[name]) for part, pair in zip(parts, pairs, strict=True)])
+        formats = [judged(centres.units[problem][1].outputs[name]) for problem in problems]
+        strayed, special = strayed_of(got, exact, of_pair, formats)
+        largest = np.maximum.reduceat(strayed, rows.starts)[in_pair]
+        width = (np.zeros(len(self.at)) + self.relative.spread(node, False))[places]
+        last = np.array([name in ask.plan.lasts for ask in asks])
+        if last.any():
+            own_last = np.zeros(len(self.at)) + self.relative.spread(node, True)
+            width = np.where(of_ask.spread(last), own_last[places], width)
+        n = centres.elements.lengths[at]
+        steps = of_ask.spread(np.array([len(ask.plan.trace.nodes) for ask in asks]))
+        width = width * (1.0 + 2.0**-52 * (n + 16) * steps)
+        own = 4 * (n + 4 * steps) * _U64 + width * _SAME
+        fits = of_ask.spread(self.fits if whole else self.fits[chosen])
+        inside = fits & self.relative.near[places] & (largest <= width - own)
+        ratio = largest / width
+        odd = centres.special[at]
+        if odd.any():
+            all_special = np.logical_and.reduceat(special, rows.starts)[in_pair]
+            inside = np.where(odd, fits & all_special & (largest == 0), inside)
+            ratio = np.where(odd, 0.0, ratio)
+        if not width.all():  # what every kernel has is rounded to one number
+            equal = self._equal(got, exact, of_pair, formats)
+            alike = np.logical_and.reduceat(equal, rows.starts)[in_pair]
+            inside, ratio = np.where(width == 0, fits & alike, inside), np.where(width == 0, 0.0, ratio)
+        passed = of_ask.every(inside).tolist()
+        largest = of_ask.largest(np.where(inside, ratio, 0.0))
+        first = of_ask.first(ratio == of_ask.spread(largest)).tolist()
+        found = list[Worst | None]()
+        seen: dict[tuple[int, int], tuple[int, float, float]] = {}
+        """By pair and row, the place of the worst element, its exact value and half the gap below it."""
+        starts, ask_starts = of_pair.starts.tolist(), of_ask.starts.tolist()
+        before = [part.start * count for part, count in zip(parts, columns.tolist(), strict=True)]
+        for place, (ask, worst) in enumerate(zip(asks, largest.tolist(), strict=True)):
+            if not passed[place]:
+                found.append(None)
+                continue
+            pair, row = pairs[ask.pair], first[place] if worst else -1
+            if (pair, row) not in seen:
+                flat = starts[pair]
+                if worst:
+                    of_row = rows.slice_of(int(rows_of_pair.starts[pair]) + row)
+                    flat = of_row.start + int(strayed[of_row].argmax())
+                seen[pair, row] = flat, float(exact[flat]), half_gap_of(float(got[flat]), formats[pair])
+            flat, centre, gap = seen[pair, row]
+            wide = float(width[ask_starts[place] + max(row, 0)]) * abs(centre)
+            known = (None, None) if ask.plan.guesses or not math.isfinite(wide) else (centre, wide)
+            found.append(Worst(flat - starts[pair] + before[pair], worst, not gap < wide, *known))
+        return found
+
+    def _equal(self, got: F64, exact: F64, of_pair: Ragged, formats: Sequence[Format]) -> Mask:
+        right = of_pair.rounded(exact, formats)
+        found: Mask = ((got == right) & (np.signbit(got) == np.signbit(right))) | (np.isnan(got) & np.isnan(right))
+        return found
+
+
+def strayed_of(got: F64, exact: F64, of_pair: Ragged, formats: Sequence[Format]) -> tuple[F64, Mask]:
+    """Return how far each element strayed, from the outputs of each pair in its format; and where exact values are
+    zero, infinite or NaN, from which nothing may stray. What is of one format and lies side by side is looked at in
+    one."""
+    strayed, special = np.empty_like(got), np.empty(len(got), bool)
+    end = 0
+    for form, pairs in groupby(zip(formats, of_pair.lengths.tolist(), strict=True), key=lambda pair: pair[0]):
+        start, end = end, end + sum(length for _, length in pairs)
+        span = slice(start, end)
+        _compare(got[span], exact[span], form, strayed[span], special[span])
+    return strayed, special
+
+
+def _compare(got: F64, exact: F64, form: Format, strayed: F64, special: Mask) -> None:
+    """Fill in `strayed` and `special`. What is rare is looked at by itself, for most of the time goes into passes over
+    all elements."""
+    size, centre = np.abs(got), np.abs(exact)
+    np.subtract(size, centre, out=strayed)
+    np.abs(strayed, out=strayed)
+    strayed -= half_gaps(size, form, centre)
+    np.maximum(strayed, 0.0, out=strayed)
+    strayed /= centre
+    signs = got.view(np.int64) ^ exact.view(np.int64)
+    if signs.min() < 0:
+        strayed[signs < 0] = np.inf
+    np.less_equal(centre, 0.0, out=special)
+    special |= ~(centre < np.inf)
+    if special.any():
+        at = special.nonzero()[0]
+        value, found = exact[at], got[at]
+        same = np.where(np.isnan(value), np.isnan(found), (found == value) & (signs[at] >= 0))
+        strayed[at] = np.where(same, 0.0, np.inf)

@@ -1,0 +1,194 @@
+"""What outputs may be of a kernel that has any one of several algorithms: what it may be by one of them.
+
+What kernels of one dtype round alike is part of a reading, and no kernel has to round it: one that calculates in more
+bits returns the exact value, rounded once. That is a reading too, which is asked where no other allows what came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+import mpmath
+import numpy as np
+
+from oracles.doubledouble import Real, either, head
+from oracles.enclosure import ALLOWED, Enclosure, Flags, Mask, Worst, at_some
+from oracles.lazy import lazy
+from oracles.precise import Bounds
+from oracles.tiers.conformance import Conformance
+from oracles.tiers.overflow import Way
+
+_REPRESENTED = 2.0**-52
+"""What a number of the fast tier says to so many bits."""
+
+
+@dataclass(frozen=True, eq=False)
+class Union:
+    """What outputs may be under one contract, by each algorithm that it allows."""
+
+    members: Sequence[Conformance]
+    unrounded: Callable[[], Sequence[Conformance]]
+    """Makes the op's own formula, all of it calculated in many bits, and its exact value where that leaves it out;
+    nothing where the contract wants fewer bits."""
+
+    @lazy
+    def _ways(self) -> Sequence[Way]:
+        return [Way(each) for each in self.members]
+
+    @lazy
+    def _unrounded(self) -> Sequence[Way]:
+        return [Way(each) for each in self.unrounded()]
+
+    def rounds(self, output: str) -> bool:
+        """Whether an algorithm rounds on its way to an output what kernels round alike that keep few bits, and others
+        need not."""
+        return any(each.rounds(output) for each in self.members) and bool(self._unrounded)
+
+    def enclosure(self, output: str) -> Enclosure:
+        """The conformance sets of all elements of an output, in its shape."""
+        return joined(way.enclosure(output) for way in self._ways)
+
+    def once(self, output: str) -> Enclosure:
+        """The same of its exact values, rounded once."""
+        each = ((way.enclosure(output), self._says_nothing(way, output)) for way in self._unrounded)
+        return joined(found if nothing is None else at_some(~nothing, found) for found, nothing in each)
+
+    def _says_nothing(self, way: Way, output: str) -> Mask | None:
+        """Where there is no exact number that would be right, rounded once, and nothing is known beside it."""
+        found, others = way.enclosure(output), len(self._unrounded) > 1
+        if found.unjudged is None or (others and way.own.sharp):  # it says something of that
+            return found.unjudged
+        return found.unjudged & ~np.isfinite(head(found.centre))
+
+    def bounds(self, output: str, index: Sequence[int], *, once: bool = False) -> Bounds:
+        """What one element may be, at mpmath's current working precision; with `once` the exact value, rounded once, is
+        right too, and the centre of all."""
+        ways = [*self._ways]
+        for way in reversed(self._unrounded if once and self.rounds(output) else ()):
+            nothing = self._says_nothing(way, output)
+            ways = ways if nothing is not None and nothing[tuple(index)] else [way, *ways]
+        return reduce(_joined_bounds, (each.bounds(output, index) for each in ways))
+
+    def contradiction(self, output: str, index: Sequence[int], worst: Worst, bounds: Bounds) -> str:
+        """How the fast tier's centre and half-width of an element contradict the precise tier's; "" where they do
+        not."""
+        if bounds.members is not None:  # of several places that are right float64 may have another one
+            return ""
+        spelled = worst.width is None and bounds.beside is not None  # it is what the formula comes to, overflow and all
+        bounds = bounds.beside if spelled and bounds.beside else bounds
+        if worst.centre is None or not (_is_finite(bounds.centre) and _is_finite(bounds.high)):
+            return ""
+        members = [way.own if spelled else way.of(output, index) for way in self._ways]
+        with np.errstate(all="ignore"):
+            # What was rounded once from its exact value has a centre in float64, and no half-width.
+            doubled = worst.width is not None
+            errors = (each.error(output, each.wide and doubled) for each in members)
+            own = max(float(each[tuple(index)]) for each in errors)
+            # Not from the bounds: what is rounded on the way is the centre of each algorithm.
+            width = float(np.fmax.reduce([each.width(output)[tuple(index)] for each in members]))
+        if worst.width == np.inf:  # any number
+            return ""
+        if abs(bounds.centre - worst.centre) <= own + _REPRESENTED * abs(worst.centre) and (
+            worst.width is None or abs(width - worst.width) <= own + _REPRESENTED * width
+        ):
+            return ""
+        return (
+            f"exact value and half-width are {worst.centre!r} and {worst.width!r} in the fast tier, "
+            f"{mpmath.nstr(bounds.centre, 20)} and {mpmath.nstr(width, 20)} in the precise one"
+        )
+
+    def wild(self, output: str) -> Mask:
+        """Where a kernel may overflow on the way by one of the algorithms."""
+        found: Mask = np.logical_or.reduce([way.wild(output) for way in self._ways])
+        return found
+
+    def widest(self, output: str, index: Sequence[int]) -> Conformance:
+        """Return the member that allows an element most."""
+        members = [way.of(output, index) for way in self._ways]
+        return max(members, key=lambda each: float(each.width(output)[tuple(index)]))
+
+
+def joined(each: Iterable[Enclosure]) -> Enclosure:
+    """Return what one of these allows."""
+    found = reduce(_joined, each)
+    if found.zeros is None:
+        return found
+    possible = (found.outer[0] <= 0) & (found.outer[1] >= 0)
+    if found.zero is not None:
+        possible = possible | found.zero
+    return replace(found, zeros=np.where(possible, found.zeros, 0).astype(np.int8))
+
+
+def _joined(a: Enclosure, b: Enclosure) -> Enclosure:
+    width = np.fmax(a.below, b.below)
+    return replace(
+        a,
+        centre=_finite(a.centre, b.centre),
+        below=width,
+        above=width,
+        inner=(np.fmin(a.inner[0], b.inner[0]), np.fmax(a.inner[1], b.inner[1])),
+        outer=(np.fmin(a.outer[0], b.outer[0]), np.fmax(a.outer[1], b.outer[1])),
+        nan=_nan(a.nan, b.nan),
+        unjudged=_any(a.unjudged, b.unjudged),
+        unsure=_any(a.unsure, b.unsure),
+        zero=_any(a.zero, b.zero),
+        mirrored=_any(a.mirrored, b.mirrored),
+        infinities=_any(a.infinities, b.infinities),
+        places=(*a.places, *b.places),
+        zeros=_zeros(a.zeros, b.zeros),
+        beside=_joined(a.beside, b.beside) if a.beside and b.beside else a.beside or b.beside,
+    )
+
+
+def _finite(a: Real, b: Real) -> Real:
+    """The exact value, where one algorithm does not overflow on the way to it."""
+    return either(np.isfinite(head(a)), a, b)
+
+
+def _nan(a: Flags | None, b: Flags | None) -> Flags | None:
+    if a is None and b is None:
+        return None
+    one, two = (np.zeros(1, np.int8) if each is None else each for each in (a, b))
+    return np.where(one == two, one, ALLOWED).astype(np.int8)
+
+
+def _zeros(a: Flags | None, b: Flags | None) -> Flags | None:
+    """None of both, or of one that has no zero: then the other's count."""
+    if a is None or b is None:
+        return b if a is None else a
+    return np.where(a == b, a, 0).astype(np.int8)
+
+
+def _any(a: Any, b: Any) -> Any:
+    return (b if a is None else a) if a is None or b is None else a | b
+
+
+def _joined_bounds(a: Bounds, b: Bounds) -> Bounds:
+    centre = a.centre if mpmath.isfinite(a.centre) else b.centre
+    low, high = (
+        choose([end for end in ends if not mpmath.isnan(end)] or [mpmath.nan])
+        for choose, ends in ((min, (a.low, b.low)), (max, (a.high, b.high)))
+    )
+    nan = a.nan if a.nan == b.nan else ALLOWED
+    sign = a.sign if a.sign == b.sign else 0
+    return replace(
+        a,
+        centre=centre,
+        low=low,
+        high=high,
+        nan=nan,
+        sign=sign,
+        zero=a.zero or b.zero,
+        mirrored=a.mirrored or b.mirrored,
+        infinities=a.infinities | b.infinities,
+        vanished=a.vanished or b.vanished,
+        beside=_joined_bounds(a.beside, b.beside) if a.beside and b.beside else a.beside or b.beside,
+        members=None if a.members is None or b.members is None else tuple(sorted({*a.members, *b.members})),
+    )
+
+
+def _is_finite(value: mpmath.mpf) -> bool:
+    return bool(mpmath.isfinite(value))

@@ -1,0 +1,241 @@
+"""The values of a formula's outputs: the centre that each tier calculates, and the half-width around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.doubledouble import F64, ULP, DoubleDouble, Real
+from oracles.dtypes import DOUBLE, DTYPES, Integer
+from oracles.enclosure import Mask
+from oracles.extendeddouble import ExtendedDouble
+from oracles.formula.affine.budget import LOST, SAME, Budget
+from oracles.formula.affine.forms import Form
+from oracles.formula.affine.setting import JoinedProblem
+from oracles.formula.contract import Contract
+from oracles.formula.exact.arithmetic import Float64, took
+from oracles.formula.exact.centre import Exact, Inputs, evaluate
+from oracles.formula.exact.extended import wide_values
+from oracles.formula.node import SELECTS
+from oracles.formula.trace import REDUCTIONS, FormulaError, Node, ordered
+from oracles.lazy import lazy
+
+
+@dataclass(frozen=True, eq=False)
+class OutputValues:
+    """The values of outputs under one contract: their forms, centres and widths."""
+
+    inputs: Inputs
+    contract: Contract
+    outputs: Mapping[str, str]
+    """The dtype of each output."""
+    structured: bool = False
+    dims: Mapping[str, Iterable[str]] = field(default_factory=dict)
+    """The dimensions of outputs, where they have more than their values."""
+    complete: bool = True
+    """Whether no operand is absent in whose place a kernel may add a zero: that decides the sign of others."""
+    each: Sequence[JoinedProblem] = ()
+    """See `Setting`."""
+    exact: Exact | None = None
+    """For the precise tier: the same problem by the op's own formula. None: by this one."""
+    endless: bool = False
+    """See `Setting`."""
+    sharp: bool = False
+    """Whether nothing but the exact value is right."""
+
+    def __post_init__(self) -> None:
+        unknown = {*self.outputs} - {*self.inputs.trace.outputs}
+        if unknown:
+            raise FormulaError(
+                f"no output {', '.join(sorted(unknown))}; there are {', '.join(self.inputs.trace.outputs)}"
+            )
+        if self.exact is None:
+            object.__setattr__(self, "exact", Exact(self.inputs))
+
+    @lazy
+    def budget(self) -> Budget:
+        """The forms of all values."""
+        contract, endless = self.contract, self.endless
+        return Budget(self.inputs, contract, self.structured, self.each, endless, self.complete, self.sharp)
+
+    @property
+    def wide(self) -> bool:
+        """Whether a centre in float64 could not enclose it, but one in double-double must."""
+        return self.budget.wide
+
+    def shape(self, output: str) -> tuple[int, ...]:
+        """The extents of an output, in the order of the trace's dimensions; (1,) where it has none."""
+        return tuple(self.inputs.extents[dim] for dim in self._ordered(output)) or (1,)
+
+    def has_places(self, output: str) -> bool:
+        """Whether an output is of places."""
+        return self._kept(output).ranks is not None
+
+    @lazy
+    def rows(self) -> dict[Any, Any]:
+        """What `oracles.tiers.places` knows of rows of elements, at each precision."""
+        return {}
+
+    def _is_integer(self, output: str) -> bool:
+        return isinstance(DTYPES[self.outputs[output]], Integer)
+
+    def place(self, output: str, index: Sequence[int]) -> Mapping[str, int]:
+        """The place of an element along each dimension of the output."""
+        return dict(zip(self._ordered(output), index, strict=False))  # a number has one element, along no dimension
+
+    def _ordered(self, output: str) -> Sequence[str]:
+        return [dim for dim in self.inputs.trace.dims if dim in self.axes(output)]
+
+    def exactly(self, output: str) -> tuple[Exact, Node]:
+        """Return what has an output's exact values, and of which node they are."""
+        assert self.exact is not None
+        if not self._replaces[output]:
+            return self.exact, self.exact.inputs.trace.outputs[output]
+        # What every kernel rounds, or what overflows in all, depends on the algorithm that they have.
+        return self._rounding, self.made(output)
+
+    @lazy
+    def _replaces(self) -> Mapping[str, bool]:
+        """Whether an output is made of what every kernel rounds, or of what overflows."""
+        nodes = {node for node, _ in self.budget.replaced}
+        return {output: not nodes.isdisjoint(ordered([self.made(output)])) for output in self.outputs}
+
+    def made(self, output: str) -> Node:
+        """Return what an output is the rounding of."""
+        return self.budget.made(output, self.outputs[output])
+
+    @property
+    def settles(self) -> bool:
+        """Whether a function is taken for its value at infinity, which is not the exact one."""
+        held = (node for node, _ in self.budget.read.held if node.kind == "function")
+        return any(node.function.settles is not None for node in held)
+
+    def rounds(self, output: str) -> bool:
+        """Whether an output is made of what every kernel rounds on its way."""
+        held = {node for node, _ in self.budget.read.held}
+        return bool(held) and not held.isdisjoint(ordered([self.made(output)]))
+
+    @lazy
+    def _rounding(self) -> Exact:
+        return Exact(self.inputs, self.budget.replaced)
+
+    def centre(self, output: str) -> Real:
+        """The fast tier's values, in the output's shape."""
+        quick = self.shaped(output, self._kept(output).centre)
+        if not self.wide:
+            return quick
+        found = self._wide(output)
+        doubled = found.doubled if isinstance(found, ExtendedDouble) else found
+        held = np.isfinite(quick) & ~np.isnan(doubled.high)  # a pole in all kernels: what is left of it is float64's
+        return DoubleDouble(np.where(held, doubled.high, quick), np.where(held, doubled.low, 0.0))
+
+    def quick(self, output: str) -> F64:
+        """What the formula comes to in float64, in the output's shape."""
+        return self.shaped(output, self._kept(output).centre)
+
+    def extended(self, output: str) -> F64:
+        """Return the values in extended double-double, which has a larger range."""
+        found = self._wide(output)
+        return (found.doubled if isinstance(found, ExtendedDouble) else found).high
+
+    def width(self, output: str) -> F64:
+        """How far values may lie from the centre, in the output's shape."""
+        return np.zeros_like(self._widths[output]) if self.sharp else self._widths[output]
+
+    def error(self, output: str, wide: bool) -> F64:
+        """How far a centre in float64 (`wide`: in double-double) may lie from the exact value."""
+        quick, width = self.shaped(output, self._kept(output).centre), self._widths[output]
+        relative, lost = (ULP, 2.0**-1073) if wide else (2.0**-53, LOST)
+        node = self.made(output)
+        if node.kind == "function":
+            own_bound = (node.function.double if wide else node.function.float64).bound
+            relative = max(relative, own_bound.relative)
+        share = self.budget.own_share(wide)
+        share = share if np.ndim(share) == 0 else self.shaped(output, np.asarray(share))
+        own = width * (share + SAME) + np.abs(quick) * (2 * relative) + lost
+        known = np.isfinite(quick)
+        if not self.wide and self._kept(output).bits <= DOUBLE.precision:
+            known = known & ((width != 0) | (quick == 0))  # else every kernel has it, and float64 too
+        return np.where(known, own, 0.0)
+
+    def _wide(self, output: str) -> DoubleDouble | ExtendedDouble:
+        """Exact values beside which float64's errors are large, in the output's shape."""
+        found = self._wide_values[self.made(output)]
+        if isinstance(found, DoubleDouble):
+            return DoubleDouble(self.shaped(output, found.high), self.shaped(output, found.low))
+        high, low = (self.shaped(output, part) for part in (found.fraction.high, found.fraction.low))
+        return ExtendedDouble(DoubleDouble(high, low), self.shaped(output, found.exponent))
+
+    @lazy
+    def _wide_values(self) -> Mapping[Node, Any]:
+        with np.errstate(all="ignore"):
+            return wide_values(self.inputs, self.budget.replaced)
+
+    def wide_value(self, node: Node) -> DoubleDouble | ExtendedDouble:
+        """Return the values of a node beside which float64's errors are large."""
+        found: DoubleDouble | ExtendedDouble = self._wide_values[node]
+        return found
+
+    @lazy
+    def _widths(self) -> Mapping[str, F64]:
+        return {each: self.shaped(each, self.budget.half_width(kept)) for each, kept in self._forms.items()}
+
+    def _kept(self, output: str) -> Form:
+        return self._forms[output]
+
+    @lazy
+    def _forms(self) -> Mapping[str, Form]:
+        return {name: self.budget.output(name, dtype) for name, dtype in self.outputs.items()}
+
+    def axes(self, output: str) -> frozenset[str]:
+        """Return the dimensions of an output."""
+        return self._axes[output]
+
+    @lazy
+    def _axes(self) -> Mapping[str, frozenset[str]]:
+        outputs = self.inputs.trace.outputs.items()
+        return {output: node.dims | frozenset(self.dims.get(output, ())) for output, node in outputs}
+
+    def shaped(self, output: str, values: NDArray[Any]) -> NDArray[Any]:
+        """Values that broadcast to an output, in its shape."""
+        if output not in self._shapes:
+            dims, extents = self.axes(output), self.inputs.extents
+            full = tuple(extents[dim] if dim in dims else 1 for dim in self.inputs.trace.dims)
+            self._shapes[output] = full, self.shape(output)
+        full, shape = self._shapes[output]
+        return (values if values.shape == full else np.broadcast_to(values, full)).reshape(shape)
+
+    @lazy
+    def _shapes(self) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+        """With an axis for each dimension of the trace, and without those that an output does not have."""
+        return {}
+
+
+def dependent(inputs: Inputs, doubts: Mapping[Node, Mask]) -> Mapping[Node, Mask]:
+    """Return where each node depends on a value that float64 decides by chance: only the precise tier can judge it."""
+    found, no = dict[Node, Mask](), np.zeros((1,) * len(inputs.trace.dims), bool)
+    for node in inputs.trace.nodes:
+        found[node] = _reduced(inputs, node, doubts.get(node, no))
+        for place, arg in enumerate(node.args):
+            of_table = node.kind == "take" and not place
+            found[node] = found[node] | (_taken if of_table else _reduced)(inputs, node, found[arg])
+    return found
+
+
+def _taken(inputs: Inputs, node: Node, mask: Mask) -> Mask:
+    """Return a table's mask at the taken places, if these follow from no tensor."""
+    (axis,), index = inputs.axes(node), node.args[1]
+    if not mask.any() or mask.shape[axis] == 1 or any(each.kind == "tensor" for each in ordered([index])):
+        return _reduced(inputs, node, mask)
+    places = evaluate(replace(inputs, trace=replace(inputs.trace, outputs={"index": index})), Float64())[index]
+    return np.asarray(took(mask, places, axis, np.zeros((1,) * mask.ndim, bool)))
+
+
+def _reduced(inputs: Inputs, node: Node, mask: Mask) -> Mask:
+    if node.kind not in (*REDUCTIONS, "take", "scan", *SELECTS):
+        return mask
+    return np.asarray(np.logical_or.reduce(mask, axis=inputs.axes(node), keepdims=True))
