@@ -26,7 +26,7 @@ class Evaluated:
         self, op: Op, arrays: Arrays, arithmetic: Arithmetic | None = None,
         of: Callable[[Any], NDArray[Any]] = np.asarray, graph: Trace | None = None,
     ) -> None:  # fmt: skip
-        """In another arithmetic outputs are what is made `of` its values; or those of another graph of the op."""
+        """Take an arithmetic whose values `of` turns into outputs, or another graph of the op."""
         self.arrangement = Arrangement(
             op, {name: each.shape for name, each in arrays.items()}, arrays[op.main].ndim - 1
         )

@@ -25,7 +25,7 @@ _OPERATORS = {
 """What NumPy calls the operators of tensors and numbers."""
 _LIBRARIES = "torch", "jax", "numpy"
 _DEEP = 3
-"""Functions that a reference calls are looked at through so many others."""
+"""Depth to which functions that a reference calls are searched."""
 
 
 def as_tensors(reference: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,7 +42,7 @@ def as_tensors(reference: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Array(NDArrayOperatorsMixin):
-    """An array whose elements are those of a tensor; NumPy's functions of it are what torch calculates for them."""
+    """A NumPy-like array around a tensor; NumPy's functions on it are calculated by torch."""
 
     def __init__(self, own: Any) -> None:
         self._own = own
@@ -134,7 +134,7 @@ _MAKERS: Mapping[str, Callable[..., Any]] = {
 
 @contextmanager
 def _made_by_torch() -> Iterator[None]:
-    """Have what a reference makes of extents made by torch, which is told apart from what it has from elsewhere."""
+    """Let torch make arrays that a reference makes of extents, so that they can be told from constants."""
     with ExitStack() as patches:
         for name, ours in _MAKERS.items():
             patches.enter_context(patch.object(np, name, _or_ours(getattr(np, name), ours, get_ident())))
@@ -142,7 +142,7 @@ def _made_by_torch() -> Iterator[None]:
 
 
 def _or_ours(plain: Callable[..., Any], ours: Callable[..., Any], thread: int) -> Callable[..., Any]:
-    """What is plain NumPy to other threads, and to libraries."""
+    """Return NumPy's own function in other threads and in libraries, ours elsewhere."""
 
     @wraps(plain)
     def made(*args: Any, **kwargs: Any) -> Any:
@@ -153,7 +153,7 @@ def _or_ours(plain: Callable[..., Any], ours: Callable[..., Any], thread: int) -
 
 
 def library_of(reference: Callable[..., Any]) -> str:
-    """Return what a reference calculates with: "torch", "jax", "numpy", or "" of what needs no library by name."""
+    """Return the library of a reference: "torch", "jax", "numpy", or "" if it names none."""
     used = {*_used(reference, _DEEP)}
     if not used & {*_LIBRARIES}:  # it has methods of arrays alone: those of what its module imports
         own = getattr(inspect.unwrap(reference), "__globals__", {}) if callable(reference) else {}
@@ -167,7 +167,7 @@ def libraries_of(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def _used(reference: Any, deep: int) -> Iterator[str]:
-    """The libraries of the names that a function looks up, and those that it calls."""
+    """Yield the libraries whose names a function looks up, and those of functions that it calls."""
     yield _library(reference)
     inner = getattr(reference, "__wrapped__", None)  # of what jax.jit made, say
     if inner is not None and deep:

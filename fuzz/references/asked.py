@@ -1,4 +1,4 @@
-"""What is asked of a reference: its tensors, as far as they are said, and examples of them."""
+"""A reference with what is known of its tensors, and examples of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from oracles.formula.made import Counts
 from oracles.operand import OUTER
 
 Shapes = Mapping[str, Any] | str
-"""The dimensions of tensors as words, and the values of what is no tensor."""
+"""The dimensions of tensors as words, and the values of other arguments."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ Square = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class AskedReference:
-    """A reference, and what is said of its arguments."""
+    """A reference and what is known of its arguments."""
 
     reference: Callable[..., Any]
     dims: Mapping[str, tuple[str, ...]]
@@ -75,7 +75,7 @@ class AskedReference:
 
     @property
     def left_out(self) -> str:
-        """What is said of parameters that may be tensors and are None in each call; "" where there are none."""
+        """A note on parameters that may be tensors and are None in each call; "" if there are none."""
         named = {*self.called.values(), *self.constants}
         names = [name for name in optional_of(self.reference) if name not in named]
         if not names:
@@ -193,8 +193,8 @@ def _parameters_of(reference: Callable[..., Any]) -> Mapping[str, inspect.Parame
 
 
 def _parameters(reference: Callable[..., Any], dims: Collection[str] | None) -> tuple[Sequence[str], Sequence[str]]:
-    """The names of the parameters, and of those that must be given. What has no signature, as functions of torch have
-    none, takes what `shapes` names in that order, or one tensor."""
+    """Return the names of all parameters, and of the required ones. A function without a signature, as torch's own,
+    takes what `shapes` names in that order, or one tensor."""
     if not _has_signature(reference):
         names = [*dims] if dims is not None else ["x"]
         return names, names

@@ -12,7 +12,7 @@ from fuzz.references.asked import name_of
 from fuzz.references.names import returned_names
 
 OF, GIVEN = "__gradient_of__", "__gradients_given__"
-"""The attributes of such a function that say of which it is, and how it calls the gradients that it is given."""
+"""Attributes of a gradient function: the function it is the gradient of, and the names of its cotangents."""
 
 
 def backward(reference: Callable[..., Any], by: Sequence[str] = ()) -> Callable[..., Mapping[str, Any]]:

@@ -56,14 +56,14 @@ _TRIED = *(Drawn(least=least) for least in (1, 13, 29)), *(Drawn(times=times) fo
 """The extents that a reference is traced with, the first that it takes: of some it takes multiples alone, and windows
 must fit in."""
 _PLACES = 2
-"""Tensors of places, or of flags, that nobody says are such."""
+"""The most undeclared tensors of places or flags."""
 _READ = 3
 """The most of them that are read, where numbers fit to none."""
 _MORE = 4
 """A number that follows from d extents is fitted to 2 (d + 4) calls: 2 more than a sum of them, of a product and of a
 whole part takes, and all that the fit must hold in beside."""
 _MOST_ELEMENTS = 1 << 24
-"""A tensor of more is not made: what memory holds of what a reference makes of it, nobody knows."""
+"""The most elements of a tensor: how much memory a reference needs for what it makes of one is unknown."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Derived:
     said: str
     """What was read, in one line."""
     left_out: str
-    """What is said of optional parameters that may be tensors and were not named; "" where there are none."""
+    """A note on optional parameters that may be tensors and were not named; "" if there are none."""
     called: Mapping[str, str]
     """What the reference calls the inputs, in its own order; "" where it has no names for them."""
     constants: Mapping[str, Any]
@@ -130,8 +130,8 @@ def op_of(reference: Callable[..., Any], shapes: Shapes | None = None, *, fields
 def _with_gradients(
     reference: Callable[..., Any], shapes: Shapes | None, known: Mapping[str, Any]
 ) -> tuple[Shapes | None, Counts]:
-    """The dimensions of a gradient's arguments, those of outputs follow from the function whose gradient it is; and of
-    what follows from others how many places it has."""
+    """Return the dimensions of a gradient's arguments, where those of cotangents follow from the function, and the
+    extents of dimensions that follow from others."""
     given: Sequence[str] = getattr(reference, GIVEN, ())
     named, numbers = ({}, {}) if shapes is None else parsed(shapes)
     if not given or {*given} <= {*named}:
@@ -340,7 +340,7 @@ def _elements(some: Sequence[str], dims: Mapping[str, Dim]) -> int:
 
 
 def _drawn(asked: AskedReference, op: Op, operand: Operand, agreement: Agreement, gates: Mapping[str, str]) -> Operand:
-    """An input with what its values are drawn from: what is asked, or what gives numbers."""
+    """Return an input with the source of its values: what the caller says, or what gives finite numbers."""
     if operand.integers:
         return operand
     found = asked.values if isinstance(asked.values, str) else asked.values.get(operand.name, FINITE)
@@ -414,7 +414,7 @@ def _of_dims(reader: Reader, value: Value) -> Value:
 
 
 def output_names(asked: AskedReference, keys: Sequence[str], count: int) -> Sequence[str]:
-    """Return those of the reference, where no tensor is called so; else y, or out."""
+    """Return output names: the reference's own if no tensor has them, else y, or out."""
     known = keys or returned_names(asked.reference)
     known = known if len(known) == count else [""] * count
     found = list[str]()

@@ -51,7 +51,7 @@ COMPARISONS: Mapping[str, str] = dict(
 _HINTS = {"exp": "e", "add": "t", "sub": "t", "mul": "t", "div": "t", "neg": "t", "rsqrt": "scale", "sqrt": "root"}
 HALVES = "torch.float16", "torch.bfloat16"
 _MOST_FACTORS = 4
-"""A power of so many factors is a product of them."""
+"""Up to this exponent a power is a product."""
 
 RULES: dict[str, Rule] = {}
 
@@ -79,7 +79,8 @@ def _comparison(name: str, text: str) -> Rule:
 
 
 def _note_places(reader: Reader, value: Value, other: Value | Number) -> None:
-    """What a comparison of an input of integers says of it: that a number is no place, or along what its places are."""
+    """Note what a comparison says of an input of integers: that a number is no place, or along which dimension its
+    places are."""
     for one, two in ((value, other), (other, value)):
         if not isinstance(one, Value) or not one.places:
             continue
@@ -91,7 +92,7 @@ def _note_places(reader: Reader, value: Value, other: Value | Number) -> None:
 
 
 def _is_of_loss(reader: Reader, labels: Value) -> bool:
-    """Whether a loss that smooths labels looks for the one that it leaves out by itself, rather than the reference."""
+    """Return whether this comparison is part of a loss with smoothed labels, rather than of the reference itself."""
     losses = (each.at for each in reader.recording.steps if each.op.startswith("nll_loss"))
     return reader.step.op == "eq" and labels.places in reader.unnamed and reader.step.at in losses
 
@@ -141,7 +142,7 @@ def _remainder(reader: Reader, self: Value | Number, other: Value | Number) -> V
 
 @rule("fmod")
 def _fmod(reader: Reader, self: Value, other: Value | Number) -> Value:
-    """It has the sign of what is divided."""
+    """Return the rest with the sign of the dividend."""
     whole = _truncated(reader, reader.each("a / b", "t", a=self, b=other))
     return reader.each("a - b * whole", "rest", a=self, b=other, whole=whole)
 

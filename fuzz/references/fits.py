@@ -16,7 +16,7 @@ from oracles.formula.made import plus
 from oracles.formula.node import Node
 
 _SPARE = 3
-"""A fit holds in so many calls more than it takes to find it."""
+"""The number of further calls that a fit must agree with."""
 _CLOSE = 1e-9
 """What a fit may differ by, relative to the largest number: it is found in float64."""
 _MOST_DENOMINATOR = 64
@@ -80,7 +80,7 @@ _Term = tuple[Node, NDArray[np.float64]]
 
 
 def _parts(linear: Sequence[_Term], most: int) -> Iterator[_Term]:
-    """Whole parts of extents with up to k - 1 more: n // k, and (n + k - 1) // k, which is as many as are needed."""
+    """Yield whole parts of extents: n // k, and (n + k - 1) // k, rounded up."""
     for by in range(2, most + 1):
         for node, column in linear:
             for above in range(by):
@@ -111,7 +111,7 @@ def _plain(value: float) -> float:
 
 
 def _sum(terms: Sequence[tuple[float, Node]], more: float) -> Node:
-    """A sum of terms times factors and of a number, what is taken off last."""
+    """Return a sum of terms times factors and of a number, subtractions last."""
     found: Node | None = None
     for factor, node in sorted(terms, key=lambda term: term[0] < 0):
         if factor:

@@ -39,8 +39,8 @@ def gates_of(op: Op) -> Mapping[str, str]:
 
 
 def compared_of(op: Op) -> Mapping[str, bool]:
-    """Return the inputs that are only compared, and not for order alone: whether these are certainly integers, as they
-    are compared with places or with other inputs for equality, or have the name of such."""
+    """Return the inputs that are only compared for equality. The value says whether they are certainly integers: they
+    are compared with places or other inputs, or have the name of such."""
     graph, found = trace(op.formula, {each.name: each.axes for each in op.inputs}), dict[str, bool]()
     for own in [node for node in graph.nodes if node.kind == "tensor"]:
         mine = {own, *(use for use in graph.uses[own] if use.kind == "take")}
@@ -56,7 +56,7 @@ def compared_of(op: Op) -> Mapping[str, bool]:
 
 
 def _told(*nodes: Node) -> tuple[object, ...]:
-    """What is compared: a number is the same wherever it stands."""
+    """Return a key of a compared value: equal numbers have the same, wherever they stand."""
     return tuple(each.value if each.kind == "constant" else each for each in nodes)
 
 

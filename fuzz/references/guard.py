@@ -27,13 +27,13 @@ from oracles.operand import OUTER, OpError
 _AGREE = 1e-9
 """What both may differ by, relative to the largest element of an output: each rounds in its own order."""
 _ORDERS = 64.0
-"""A bound of what the formula rounds off, times this: a reference has its own order of operations."""
+"""The tolerance, in bounds of the formula's rounding: a reference has its own order of operations."""
 _MOST_WORK = 1 << 22
 """Where a step would have more terms, both are compared at smaller extents."""
 _SMALL = (2, 3, 5, 4, 6, 7, 8, 9, 10, 11, 12, 13)
 """What NaN and the like are compared with, where windows make many terms."""
 _DOUBLED = 3
-"""So often are extents doubled at most for which a reference raises, since a window does not fit in."""
+"""How often extents are doubled at most if a reference raises because a window does not fit."""
 _MISSING = 0.25
 """The share of places that are missing, where some may be."""
 _TOGETHER = 3
@@ -55,7 +55,7 @@ class Agreement:
     positive: Sequence[str]
     """The inputs that must be positive, or 0, for the outputs to be numbers."""
     zero: Sequence[str]
-    """Those of them that may be 0."""
+    """The positive inputs that may also be 0."""
     empty: bool
     """Whether tensors without elements are the same to both. The reference may raise for them."""
     least: Mapping[str, int]
@@ -91,7 +91,7 @@ def hold(op: Op, reference: RunReference, extents: Sequence[Mapping[str, int]]) 
 
 
 def _taken(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> Mapping[str, int]:
-    """Extents of which none is too short for others that follow from it, or for the reference."""
+    """Return extents that are long enough for those that follow from them, and for the reference."""
     found = grown(op.made, {**sizes, **op.fixed}, op.fixed)
     for _ in range(_DOUBLED if op.made else 0):
         try:
@@ -148,8 +148,8 @@ def _least(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: 
 
 
 def _takes(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> bool:
-    """Whether the reference does not raise, nor the formula, as x[:2] of one element is shorter; where extents that
-    follow from others would be none, nobody asks it."""
+    """Return whether neither the reference nor the formula raises, such as for x[:2] of one element, which is shorter.
+    Extents that others make negative or fractional are not tried."""
     if op.whole(sizes) is None:
         return True
     arrays = drawn(op, sizes, np.random.default_rng(3), positive)
@@ -329,7 +329,7 @@ def _positive(op: Op, sizes: Mapping[str, int]) -> Sequence[str]:
 
 
 def _zero(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> Sequence[str]:
-    """Those of the positive inputs that may have zeros: outputs are numbers then, and the same."""
+    """Return the positive inputs that may be zero: outputs are then still numbers, and the same as the formula's."""
     found = list[str]()
     for name in positive:
         random = np.random.default_rng(4)

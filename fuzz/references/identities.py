@@ -71,14 +71,14 @@ def _parsed(pattern: str) -> ast.expr:
 
 @dataclass(frozen=True)
 class _Matching:
-    """Patterns held against expressions of these lines."""
+    """Patterns matched against expressions of these lines."""
 
     lines: Lines
     way: str
-    """What has this way itself is taken as it is: a product of what has it need not have it too."""
+    """Expressions that already are this alternative are not matched inside."""
 
     def matches(self, pattern: ast.expr, of: ast.expr, found: _Found) -> Iterator[_Found]:
-        """Yield what the letters may stand for, beside those that are known."""
+        """Yield assignments of the letters, beside the known ones."""
         if isinstance(pattern, ast.Name):
             known = found.get(pattern.id)
             if known is None:
@@ -101,7 +101,7 @@ class _Matching:
         yield from self._each(_operands(pattern), _operands(of), found)
 
     def _each(self, patterns: Sequence[object], of: Sequence[object], found: _Found) -> Iterator[_Found]:
-        """The same of operands in their order, and of what is no expression, such as the name of a function."""
+        """Match operands in order, and names of functions."""
         if not patterns or len(patterns) != len(of):
             if len(patterns) == len(of):
                 yield found
@@ -116,7 +116,7 @@ class _Matching:
     def _parted(
         self, patterns: Sequence[tuple[bool, ast.expr]], of: Sequence[tuple[bool, ast.expr]], found: _Found
     ) -> Iterator[_Found]:
-        """The same of terms or factors in any order: what is no letter first, and the last letter takes the rest."""
+        """Match terms or factors in any order: fixed parts first, and the last letter takes the rest."""
         if len(of) < len(patterns):
             return
         if not patterns:

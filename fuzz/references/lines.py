@@ -18,7 +18,7 @@ from fuzz.references.dims import Dim
 KEPT = ("total", "greatest", "avg", "dot")
 """What makes these has a name of its own: a contract may say in which order it adds."""
 _WIDEST = 96
-"""What a line may have of an expression: another that is used once stands by itself where it would be longer."""
+"""The longest line, in characters: an expression used once gets a line of its own if it would be longer."""
 
 
 @dataclass(eq=False)
@@ -70,12 +70,12 @@ class Lines:
             line.own = line.own or own
 
     def line(self, expression: ast.expr) -> FormulaLine | None:
-        """Return the line that an expression refers to; None of what is an input or a number."""
+        """Return the line that an expression refers to; None for an input or a number."""
         return self.found.get(expression.id) if isinstance(expression, ast.Name) else None
 
     def needed(self, outputs: Sequence[ast.expr]) -> Sequence[FormulaLine]:
-        """Return the lines that outputs are made of, in their order, those that are used once within others if they
-        have no name and fit."""
+        """Return the lines that outputs need, in order. An unnamed line that is used once is put into its user if it
+        fits."""
         uses: dict[str, int] = {}
         waiting = [name for each in outputs for name in _names(each)]
         while waiting:
@@ -153,7 +153,7 @@ class _Substitution(ast.NodeTransformer):
         return copy.deepcopy(self._given.get(node.id, node))
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        """A product with 1 is its other factor, one with 1 / n a quotient; what is added of -a is taken off."""
+        """Simplify: a product with 1 is its other factor, one with 1 / n a quotient, and adding -a is subtracting a."""
         self.generic_visit(node)
         left, right = node.left, node.right
         if isinstance(node.op, ast.Mult):
@@ -192,7 +192,7 @@ class _Shown(ast.NodeTransformer):
 
 
 def called(expression: ast.expr) -> str:
-    """Return the name of the function of `f` whose value an expression is, or its negative; "" of others."""
+    """Return the name of the function of `f` that an expression, or its negative, calls; "" for others."""
     while isinstance(expression, ast.UnaryOp):
         expression = expression.operand
     of = expression.func if isinstance(expression, ast.Call) else None

@@ -106,7 +106,8 @@ class _Rolled:
         return name_of(node) == "select_scatter" and self._of.at.get(node.args[0]) == (0, at)
 
     def _made_of(self, some: set[int], own: Mapping[int, Any]) -> tuple[set[int], set[int]]:
-        """What nodes are made of, these too, in their turn and in the one before, but for what is known already."""
+        """Return all nodes that these are made of, and these, within their turn and the one before, without those that
+        are known."""
         here, before, rest = set[int](), set[int](), [*some]
         while rest:
             at = rest.pop()
@@ -129,12 +130,12 @@ class _Rolled:
         del self._carried[at]  # what it was is known now
 
     def _made(self, some: set[int], own: dict[int, Any]) -> None:
-        """Note nodes of the turn that stands for all, and those that they are made of."""
+        """Note nodes of the representative turn, and those that they are made of."""
         for each in sorted(self._made_of(some, own)[0]):
             own[each] = self._turned(each, self._of.body[1][each], own)
 
     def _turned(self, at: int, node: Any, own: Mapping[int, Any]) -> Any:
-        """One node of the turn that stands for all, of what is known of that."""
+        """Return one node of the representative turn."""
         place = self._of.places.get(node)
         if place is not None and self._of.is_taken(node):
             table = self._turned_round(self._copy(place.table), place.dim, place.table, node)
@@ -191,7 +192,7 @@ class _Rolled:
         return self._flipped(self._marked(marker, (self._own[at], dim), node), dim, node, node)
 
     def _turned_round(self, found: Any, dim: int, like: Any, at: Any) -> Any:
-        """What the turns take or make in their order, from that of places, or the other way round."""
+        """Return what the turns take or make, in the order of turns or of places."""
         return self._flipped(found, dim, like, at) if self._of.backwards else found
 
     def _flipped(self, found: Any, dim: int, like: Any, at: Any) -> Any:

@@ -15,7 +15,7 @@ from fuzz.references.reading import Reader
 from fuzz.references.scope import Number, Value
 
 _IGNORED = -100
-"""The label that torch leaves out unless it is told another one."""
+"""The label that torch ignores by default."""
 
 
 @rule("view", "_unsafe_view", "reshape", "flatten", "unflatten")
@@ -54,7 +54,7 @@ def _expand(reader: Reader, self: Value, **_: object) -> Value:
 
 
 def _axes(reader: Reader, own: Sequence[Axis] = ()) -> tuple[Axis, ...]:
-    """The axes of what the step returns: those that are there, and others that are its own, as long as they are."""
+    """Return the axes of the result: those of the arguments, and new ones of the same length."""
     shape, found = reader.shape(), list[Axis]()
     there = {dim for axis in own for dim in axis}
     for axis, pair in zip(own or [()] * len(shape), shape, strict=True):

@@ -40,7 +40,7 @@ def returned_names(function: Callable[..., Any]) -> Sequence[str]:
 
 
 def _returns(node: ast.AST) -> Iterator[ast.Return]:
-    """The return statements of a function, without those of functions in it."""
+    """Yield the return statements of a function, without those of nested functions."""
     for each in ast.iter_child_nodes(node):
         if isinstance(each, ast.Return):
             yield each

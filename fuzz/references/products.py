@@ -74,7 +74,7 @@ def _attention(
 
 
 def scored(reader: Reader, query: Value, key: Value, *, is_causal: bool, scale: Any, mask: Any) -> Value:
-    """Return the scores of which the softmax is what attention weighs values by."""
+    """Return the scores of attention, before the softmax."""
     scores = product(reader, query, replace(key, axes=(*key.axes[:-2], key.axes[-1], key.axes[-2])), "scores")
     scores = scaled(reader, scores, query, scale)
     if is_causal:

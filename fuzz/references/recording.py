@@ -62,7 +62,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Recording:
-    """All steps of a reference in order, and which of what they return is returned."""
+    """All steps of a reference in order, and which results are outputs."""
 
     steps: Sequence[Step]
     outputs: Sequence[Use]
@@ -215,7 +215,7 @@ def _step(a: Any, b: Any, known: Sequence[Mapping[Any, int]], graphs: Sequence[A
 
 
 def _returned(a: Any, b: Any) -> tuple[Sequence[tuple[Pair, ...]], str]:
-    """The shapes of what a node returns in both calls, and the dtype of the first."""
+    """Return the shapes of a node's results in both calls, and the dtypes of the first."""
     metas = [each if isinstance(each := node.meta.get("val"), (tuple, list)) else (each,) for node in (a, b)]
     if len(metas[0]) != len(metas[1]):
         raise UnreadableError(_COUNT_FOLLOWS)

@@ -20,7 +20,7 @@ _MARK = "before "
 
 @rule("each")
 def _each(reader: Reader, self: Value, dim: int) -> Value:
-    """What is taken of each place has its dimension, and no axis of it."""
+    """Return the elements at each place: they have its dimension, and no axis of it."""
     axis = self.axes[dim]
     if len(axis) != 1:
         raise UnreadableError("goes through an axis that is no dimension")
@@ -106,7 +106,7 @@ def _extreme(reader: Reader, expression: ast.expr, name: str) -> tuple[ast.expr,
 
 
 def _extreme_so_far(reader: Reader, value: Value, more: ast.expr, is_larger: bool, start: Value) -> Value:
-    """The largest or smallest of all so far, and of what the loop begins with."""
+    """Return the largest or smallest value so far, starting from the loop's initial value."""
     along, least = _turns(reader), number(-math.inf)
     each = replace(value, expression=more if is_larger else template("-x", {"x": more}), has=value.has | {along})
     each = each if isinstance(more, ast.Name) else spread(reader, each, along)

@@ -88,7 +88,8 @@ WEAKER = identities.WEAKER.union(_BASE_2)
 """The ways that are further off than others: a kernel has to declare them."""
 _LSE = "f.log(mass) + most"
 _LIMIT = f"f.where(most >= float('inf'), most, f.where(most <= -float('inf'), most, {_LSE}))"
-"""The same of a row whose maximum is an infinity as torch.logsumexp has it: that infinity, where the other is NaN."""
+"""A way for a row whose maximum is an infinity, as torch.logsumexp has it: that infinity, where the other way is
+NaN."""
 LIMIT, _BY_LIMIT = "limit", "by_limit"
 
 

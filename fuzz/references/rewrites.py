@@ -13,7 +13,7 @@ from fuzz.references.lines import FormulaLine, Lines, called, is_number, number,
 
 @dataclass(frozen=True)
 class _Normal:
-    """What is less its mean, times or over something."""
+    """A value minus its mean, times or over something."""
 
     x: ast.expr
     mean: ast.expr

@@ -136,7 +136,7 @@ def _index_put(
 
 
 def _lying_as(reader: Reader, source: Value, index: Value, at: int) -> Value:
-    """A source whose axes from one on are those of an index: of one element where it is the same everywhere."""
+    """Return a source whose axes from `at` on are those of an index, with one element where it is constant."""
     own = source.axes[at : at + index.rank]
     if any(mine and mine != theirs for mine, theirs in zip(own, index.axes, strict=True)):
         raise UnreadableError("has other elements than places")
@@ -150,7 +150,7 @@ def _lying_as(reader: Reader, source: Value, index: Value, at: int) -> Value:
 def _written(
     reader: Reader, self: Value, src: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Value:
-    """What is written where a slice has the place of an element, elsewhere what was there."""
+    """Return the source where a slice has the place of an element, and the old value elsewhere."""
     if not isinstance(step, int):
         raise UnreadableError("takes steps that follow from extents")
     at = reader.axis(self, dim)
@@ -175,7 +175,7 @@ def _written(
 
 @rule("select_scatter")
 def _placed(reader: Reader, self: Value, src: Value, dim: int, index: Any) -> Value:
-    """What is written at one place along an axis, elsewhere what was there."""
+    """Return the source at one place along an axis, and the old value elsewhere."""
     at = reader.axis(self, dim)
     src = replace(src, axes=(*src.axes[:at], (), *src.axes[at:]))
     if not self.axes[at]:

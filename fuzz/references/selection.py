@@ -134,8 +134,8 @@ def is_sorted(
 
 
 def kept(reader: Reader, value: Value, at: int) -> Value | None:
-    """Return the place of a maximum, or minimum, with a dimension of its own along an axis of one element; None of what
-    is none."""
+    """Return the place of a maximum, or minimum, with a dimension of its own along an axis of one element; None if the
+    value is no such place."""
     line = reader.lines.line(value.expression) if value.expression is not None else None
     if line is None or value.axes[at] or (how := called(line.expression)) not in ("argmax", "argmin"):
         return None

@@ -19,15 +19,15 @@ _SIGNS = {"add": "a + b", "subtract": "a - b", "multiply": "a * b", "divide": "a
 
 @dataclass
 class Sizes:
-    """All dimensions so far. Two whose extents are the same whatever others are count as one."""
+    """All dimensions so far. Two dimensions whose extents are always equal count as one."""
 
     given: Mapping[str, Dim]
-    """Those of tensors that follow from no others."""
+    """The dimensions of tensors that follow from no others."""
     made: dict[str, tuple[Dim, Node]] = field(default_factory=dict)
-    """What follows from others, of tensors or of what the reference makes, and how many places it has."""
+    """The dimensions that follow from others, and their extents."""
 
     unheld: Collection[str] = ()
-    """Those of them that no tensor has: a formula says their extents by what these follow from."""
+    """The derived dimensions that no tensor has: a formula states their extents."""
 
     def __iter__(self) -> Iterator[Dim]:
         yield from self.given.values()
@@ -43,7 +43,7 @@ class Sizes:
         return count if self._thrice(count) == self._thrice(other) else other
 
     def axis(self, count: Node, hint: str) -> Axis:
-        """Return the axis of so many elements: of the dimension that has always as many, or of a new one."""
+        """Return an axis with this extent: the known dimension that always has it, or a new one."""
         thrice = self._thrice(count)
         if thrice == (1, 1, 1):
             return ()
@@ -92,7 +92,7 @@ class Sizes:
         return template(_SIGNS.get(count.kind, "f.floor(a)"), args)
 
     def _thrice(self, count: Node) -> tuple[int, int, int]:
-        """A count in both calls, and with other extents of what is not fixed."""
+        """Return a count in both calls, and with other extents of all free dimensions."""
         free = [dim for dim in self.given.values() if dim.sizes[0] != dim.sizes[1]]
         others = {dim.name: dim.sizes[0] for dim in self.given.values()}
         ranked = sorted(free, key=lambda dim: dim.sizes)  # what is longer is so there too: a part of it fits in

@@ -38,7 +38,7 @@ class Formula:
 
     @property
     def algorithms(self) -> str:
-        """The ways as an op has them; "" where there is none."""
+        """Return the alternatives in the text of an op; "" if there are none."""
         return _dict({local: _dict(ways) for local, ways in self.ways.items()}) if self.ways else ""
 
     def run(self, file: str, module: str) -> tuple[Callable[..., Any], Mapping[str, Mapping[str, Callable[..., Any]]]]:

@@ -16,7 +16,7 @@ RETURNS_NONE = "it returns None: end it with `return` and what it calculates"
 
 
 class ValueDecidesError(Exception):
-    """A number is asked of what follows from the arguments."""
+    """Raised if a reference needs a number that follows from its arguments."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ class _Tracer:
 
 
 def _shaped(value: Any) -> Any:
-    """What is kept of a value in a graph."""
+    """Return the part of a value that a graph keeps."""
     return SimpleNamespace(shape=tuple(value.shape), dtype=value.dtype) if hasattr(value, "shape") else value
 
 
@@ -242,7 +242,7 @@ def intercepted(handler: Handler) -> Any:
 
 
 def tensors_in(value: Any) -> Iterator[Any]:
-    """Return the tensors in arguments, or in what is returned."""
+    """Yield the tensors in arguments, or in results."""
     import torch
 
     if isinstance(value, torch.Tensor):

@@ -28,7 +28,7 @@ def shape_of(node: Any) -> tuple[int, ...]:
 
 
 def plain(graph: Any) -> Sequence[Any]:
-    """The nodes, without copies of what has the shape already, and with each calculated once."""
+    """Return the nodes, without copies of the same shape, and with each calculated once."""
     known = dict[Any, Any]()
     for node in [*graph.nodes]:
         if node.op != "call_function":
@@ -117,7 +117,7 @@ class Turns:
         return [found.get(node) for node in before]
 
     def _follows(self, node: Any, other: Any, found: Mapping[Any, Any]) -> bool:
-        """Whether a node is made of the last turn's values as another of those of the turn before."""
+        """Return whether a node uses the last turn's values as another one uses those of the turn before."""
         if node.target != other.target or len(node.all_input_nodes) != len(other.all_input_nodes):
             return False
         for mine, theirs in zip(node.all_input_nodes, other.all_input_nodes, strict=True):
@@ -129,7 +129,7 @@ class Turns:
         return True
 
     def _rank(self, node: Any, numbers: Mapping[Any, int]) -> tuple[int, int, int]:
-        """Where a node comes in its turn: first what is taken of places, whichever was taken first."""
+        """Return the rank of a node in its turn: elements taken at places come first."""
         place = self.places.get(node)
         if place is None or not self.is_taken(node):
             return 1, numbers[node], 0
@@ -171,7 +171,7 @@ class Turns:
                         yield (at, place), more.pop()
 
     def _check(self) -> None:
-        """Whether all turns are alike."""
+        """Check that all turns are alike."""
         any_turn = [self._made(node, 2, at) for at, node in enumerate(self.body[2])]
         first = [node for node in self.all if self._turn[node] == 0]
         # What the first turn makes of what it begins with alone follows from no place.

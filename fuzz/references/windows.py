@@ -26,7 +26,7 @@ class Window:
 
     stride: int
     before: Node
-    """By so many places the first one begins before the axis does."""
+    """The number of places by which the first window begins before the axis."""
     dilation: int = 1
 
     @property
@@ -126,7 +126,8 @@ def _taken(
 
 
 def _transposed(reader: Reader, value: Value, at: int, window: Axis, how: Window, more: int) -> Value:
-    """The same where windows lie in the output: an element is where it and the window are apart by whole steps."""
+    """Return the input's elements if windows lie in the output: an element counts where its distance from the window is
+    a whole number of steps."""
     value, dim = single(reader, value, at)
     reach = (of(*window) - 1.0) * float(how.dilation) if window else Node("constant", value=0.0)
     wide = (of(dim) - 1.0) * float(how.stride) if how.stride > 1 else of(dim) - 1.0

@@ -77,7 +77,7 @@ for _name, _text in COMPARISONS.items():
 
 
 def _at_places(reader: Reader, index: Value, place: Value, *, equal: bool) -> Value:
-    """Whether an input of integers says a place, of those along a dimension."""
+    """Return where an input of integers is the place along a dimension."""
     dim = along(reader, place)
     if dim is not None:
         reader.indices.setdefault(index.places, dim.name)
@@ -87,7 +87,7 @@ def _at_places(reader: Reader, index: Value, place: Value, *, equal: bool) -> Va
 
 
 def along(reader: Reader, value: Value) -> Dim | None:
-    """Return the dimension that a value is the place along; None of others."""
+    """Return the dimension whose place a value is; None if it is no place."""
     return place_along(reader, value.expression)
 
 
@@ -103,7 +103,7 @@ def _div(reader: Reader, args: Sequence[Any], **_: object) -> Value:
 
 
 def _mean(reader: Reader, total: Value, count: Number) -> Value | None:
-    """A sum over so many as the number of its terms; None of another one."""
+    """Return a sum over the number of its terms as a mean; None for other quotients."""
     line = reader.lines.line(total.expression) if total.expression is not None else None
     if line is None or not isinstance(line.expression, ast.Call) or called(line.expression) != "total":
         return None
@@ -168,7 +168,7 @@ def _convert(reader: Reader, args: Sequence[Any], **_: object) -> Value | Number
 
 
 def truth(value: Any) -> bool | None:
-    """Return what a condition is everywhere; None of one that differs."""
+    """Return the constant value of a condition; None if it varies."""
     if isinstance(value, Value):
         there = value.expression
         return bool(there.value) if isinstance(there, ast.Constant) else None

@@ -28,7 +28,7 @@ class Widened:
         self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
     def takes(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Raise what it raises for arrays of these shapes."""
+        """Raise what the reference raises for arrays of these shapes."""
         shaped(self._call, specs_of(arrays, self._dtype))
 
     def __call__(self, arrays: Mapping[str, NDArray[Any]]) -> Sequence[NDArray[Any]]:
@@ -45,12 +45,12 @@ class Widened:
 
 
 def specs_of(arrays: Mapping[str, NDArray[Any]], dtype: str) -> Specs:
-    """Return the shapes and dtypes of arrays, that of floats being another one."""
+    """Return the shapes and dtypes of arrays, with floats of another dtype."""
     return {name: (each.shape, dtype if each.dtype.kind == "f" else each.dtype.name) for name, each in arrays.items()}
 
 
 def shaped(call: Callable[..., Any], specs: Specs) -> None:
-    """Raise what a function raises for arrays of these shapes."""
+    """Raise what the function raises for arrays of these shapes."""
     traced(call, specs)
 
 
@@ -87,14 +87,14 @@ def evaluated(made: TracedProgram, step: Step, *inputs: Any) -> tuple[Any, ...]:
 
 
 def _wide(dtype: Any) -> Any:
-    """The dtype in whose place it is: that of a float is float64."""
+    """Return the dtype to calculate in: float64 for floats, else the same."""
     return np.dtype(np.float64) if "float" in str(dtype) else dtype
 
 
 def found_by(
     each: Equation, given: Sequence[Any], step: Step, turn: Callable[[Any], Step] | None = None
 ) -> Sequence[Any]:
-    """Return what an equation makes, whose bodies are evaluated by `step`, in loops by that of each turn's number."""
+    """Return the results of an equation. Its bodies are evaluated by `step`; loops by one for each turn."""
     import jax
 
     turn = turn or (lambda number: step)

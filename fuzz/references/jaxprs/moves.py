@@ -1,4 +1,4 @@
-"""What moves elements in JAX, or makes them: views, broadcasts, places, slices, pads and what is beside each other."""
+"""JAX's primitives that move or make elements: views, broadcasts, positions, slices, pads and concatenations."""
 
 from __future__ import annotations
 

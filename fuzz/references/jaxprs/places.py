@@ -139,7 +139,7 @@ def _gather(
 
 
 def _axes(columns: Sequence[Value]) -> Sequence[Axis]:
-    """Those that all places have together."""
+    """Return the axes of all places together."""
     return [next((axis for axis in axes if axis), ()) for axes in zip(*(each.axes for each in columns), strict=True)]
 
 
@@ -151,7 +151,7 @@ def _same_batch(table: Value, columns: Sequence[Value], own: Sequence[int], thei
 
 @primitive("scatter-add", "scatter_add")
 def _scatter_add(reader: Reader, args: Sequence[Any], dimension_numbers: Any, **_: object) -> Value:
-    """Each element has the sum of all that go to its place beside what is there."""
+    """Add to each element all elements that go to its place."""
     table, indices, source = args
     numbers = dimension_numbers
     columns = _columns(indices, len(numbers.scatter_dims_to_operand_dims))
@@ -188,7 +188,7 @@ def _fills(value: Value) -> bool:
 
 @primitive("scatter")
 def _scatter(reader: Reader, args: Sequence[Any], dimension_numbers: Any, **_: object) -> Value:
-    """What is written at places that are numbers: others may be the same ones."""
+    """Write at constant places, which must differ."""
     table, indices, source = args
     numbers = dimension_numbers
     columns = _columns(indices, len(numbers.scatter_dims_to_operand_dims))

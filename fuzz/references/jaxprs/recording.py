@@ -60,7 +60,7 @@ class LoopTurn:
         yield from self._of(lambda each: bool({*each.made} & wanted - self.done))
 
     def rest(self) -> Iterator[tuple[Equation, Equation]]:
-        """All others; and those again that are made of what the turn before made, which is known now."""
+        """Yield all other equations, and again those that use what the turn before made, which is known now."""
         yield from self._of(lambda each: not {*each.made} & self.done)
 
     def _of(self, wanted: Callable[[Equation], bool]) -> Iterator[tuple[Equation, Equation]]:
@@ -81,9 +81,9 @@ _NUMBERS: Mapping[str, Callable[..., Any]] = {
     "clamp": lambda low, a, high: min(max(low, a), high), "not": lambda a: not a, "is_finite": math.isfinite,
     "sign": lambda a: float((a > 0) - (a < 0)), "and": lambda a, b: a and b, "or": lambda a, b: a or b,
 }  # fmt: skip
-"""What is made of numbers alone."""
+"""Primitives that are calculated here if all operands are numbers."""
 _SAME = ("reshape", "broadcast_in_dim", "squeeze", "transpose", "copy", "slice", "rev", "convert_element_type", "split")
-"""What these make of places that are none before the first is none either."""
+"""Primitives that make no negative place of places that are not negative."""
 _NOT_NEGATIVE = ("iota", "argmax", "argmin")
 _PER_CALL = ("sharding", "out_sharding", "precision", "debug_info", "linear", "unroll", "out_avals")
 """Parameters that say nothing of values."""
@@ -108,7 +108,7 @@ class _Recorder:
         self.steps = list[Step]()
         self._known = dict[int, Known]()
         self._places = set[int]()
-        """What is never negative."""
+        """Start with no value known to be never negative."""
         self._always = dict[int, bool]()
         """Conditions that are known everywhere."""
 
@@ -148,7 +148,7 @@ class _Recorder:
         return Use(len(self.steps) - 1)
 
     def as_step(self, known: Known, dtype: str, at: Sequence[Any] = ()) -> Use:
-        """Return the step of a number, or of what is one already."""
+        """Return the step of an operand; a number gets one."""
         if isinstance(known, Use):
             return known
         return self._step("constant", {"value": known}, [()], dtype, at)
@@ -170,7 +170,7 @@ class _Recorder:
             self._known[number] = use if len(one.made) == 1 else Use(use.step, item)
 
     def _follows(self, one: Equation, given: Sequence[Known]) -> bool:
-        """Whether what an equation makes is known: a number, or what is there already."""
+        """Return whether the result of an equation is known: a number, or a value that is there already."""
         made, numbers = one.made[0] if one.made else 0, {each for each in one.given if isinstance(each, int)}
         if one.name in _NOT_NEGATIVE or (one.name in _SAME and numbers <= self._places) or self._all_places(one, given):
             self._places |= {*one.made}

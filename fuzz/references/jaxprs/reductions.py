@@ -77,7 +77,8 @@ def _top_k(reader: Reader, args: Sequence[Any], k: Any, axis: int = -1, **_: obj
 
 @primitive("sort")
 def _sort(reader: Reader, args: Sequence[Any], dimension: int, is_stable: bool, num_keys: int) -> Any:
-    """The first operand sorted, and others as its elements lie then: places along it are those of its elements."""
+    """Sort the first operand, and move others along with its elements: places along the axis become those of its
+    elements."""
     if num_keys != 1:
         raise UnreadableError("sorts by several keys")
     y, places = is_sorted(reader, args[0], dimension, stable=is_stable)

@@ -35,7 +35,7 @@ _ALGEBRA = frozenset((
 ))  # fmt: skip
 """They are what they would be of matrices that are off by roundings of their largest elements: backward stable."""
 _KEPT = 64
-"""Programs that are compiled for so many sets of extents are kept."""
+"""The number of sets of extents whose compiled programs are kept."""
 
 
 class Replaying:
@@ -75,11 +75,11 @@ class Replaying:
 
 @dataclass(frozen=True)
 class _Noise:
-    """Random numbers of a program that is traced once: those of each operation, and of each turn of a loop, differ."""
+    """Random numbers in a program that is traced once: they differ by operation, and by turn of a loop."""
 
     key: Any
     scale: Any
-    """What is rounded off at most, as a share."""
+    """The largest relative error of one rounding."""
     places: count[int] = field(default_factory=count)
 
     def off(self, size: Any) -> Any:
@@ -92,7 +92,7 @@ class _Noise:
         return (bits.astype(jnp.float64) / 2.0**31 - 1.0) * self.scale * size
 
     def turn(self, number: Any) -> _Noise:
-        """Those of a turn of a loop."""
+        """Return the random numbers of a turn of a loop."""
         import jax.numpy as jnp
 
         key = self.key.at[2].add(number.astype(jnp.uint32) + 1).at[3].add(jnp.uint32(next(self.places)))

@@ -1,4 +1,4 @@
-"""A reference in JAX as a program: the equations of its jaxpr in order, those of functions that it calls among them."""
+"""A reference in JAX as a program: the equations of its jaxpr in order, with functions that it calls inlined."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CALLS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 _OPAQUE = "scan", "while", "cond"
 """Equations with bodies that are run by rules of their own."""
 WHOLE = "floor_divide", "remainder"
-"""JAX's own functions that are read as they are: their parts are those of integers."""
+"""JAX's own functions that are kept as one operation: their parts calculate with integers."""
 CAST = "convert_element_type"
 
 
@@ -39,7 +39,7 @@ class Equation:
     """Its operands: what an equation made, by its number."""
     made: tuple[int, ...]
     shapes: tuple[tuple[int, ...], ...]
-    """Those of what it makes."""
+    """The dtypes of the results."""
     dtypes: tuple[str, ...]
     params: Mapping[str, Any]
     places: tuple[CodePlace, ...]
@@ -128,7 +128,7 @@ def traced(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...], 
 
 
 def _why(error: Exception) -> str:
-    """In one line, with that of the reference where it happened."""
+    """Return the error in one line, with the line of the reference where it happened."""
     import jax
 
     said = " ".join(str(error).split()) or type(error).__name__
@@ -146,7 +146,7 @@ def _why(error: Exception) -> str:
 
 
 def is_library(file: str) -> bool:
-    """Whether a file is none of the user's: one of JAX's, NumPy's or of this folder's."""
+    """Return whether a file belongs to JAX, NumPy or this folder, rather than to the user."""
     import jax
     import jaxlib
 
