@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fuzz.tasks.check.packs import PackTarget
+    from fuzz.tasks.check.check import PackTarget
     from fuzz.tasks.check.plan import Seed
 
 _FIXTURE = "kernelfuzz_target"
@@ -90,7 +90,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that uses the fixture becomes one test for each target of its pack."""
     if _FIXTURE not in metafunc.fixturenames:
         return
-    from fuzz.tasks.check.packs import pack_targets
+    from fuzz.tasks.check.check import pack_targets
     from fuzz.tasks.check.results import CheckError
 
     try:

@@ -14,7 +14,7 @@ from fuzz.campaign.search.schedule import record_path, recorded
 from fuzz.campaign.starting import select_targets
 from fuzz.core.adapters.cuda import SETTING
 from fuzz.core.adapters.pack import Pack
-from fuzz.core.adapters.registry import ADAPTERS, expand
+from fuzz.core.adapters.registry import NAMES, adapter_named, expand
 from fuzz.core.adapters.target import NO_PROGRAM, Target, TargetId
 from fuzz.core.base.case import BIG, Case
 from fuzz.core.base.errors import UsageError
@@ -244,7 +244,7 @@ def facts(case: Case, judgements: Sequence[Judgement]) -> dict[str, Any]:
 
 def check_name(path: Path | None) -> None:
     """Raise UsageError for a file whose language its name does not tell."""
-    ways = sorted({adapter.suffix for adapter in ADAPTERS.values()} - {NO_PROGRAM})
+    ways = sorted({adapter_named(each).suffix for each in NAMES} - {NO_PROGRAM})
     if path is not None and path.suffix not in ways:
         raise UsageError(f"--script {path}: the name must end in {', '.join(ways[:-1])} or {ways[-1]}")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from fuzz.campaign.search.executor import Crew, Engine
+from fuzz.campaign.search.process_executor import Crew, Engine
 from fuzz.campaign.search.runner import Runner
 from fuzz.campaign.search.stopping import Interruption, Limits, never
 from fuzz.campaign.search.turn_runner import Terms

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fuzz.campaign.search.executor import Crew
 from fuzz.campaign.search.groups import groups_of, processes_for
-from fuzz.campaign.search.process_executor import ProcessExecutor
+from fuzz.campaign.search.process_executor import Crew, ProcessExecutor
 from fuzz.campaign.search.runner import MOST_HANGS
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.core.adapters.build import Builder
@@ -24,12 +23,12 @@ from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.adapters.toolchain import Host
 from fuzz.core.base.errors import UsageError
+from fuzz.core.base.files import unwritable
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.selection import SelectionError, globs, keyword, matches_any
 from fuzz.core.execute.lane import Wait
 from fuzz.core.execute.pool import Pool, WorkerPool, patient
 from fuzz.findings.tally import Tally, TargetTally
-from fuzz.report.formats import unwritable
 from fuzz.report.totals import not_run_lines
 
 _SLOW_S = 5.0

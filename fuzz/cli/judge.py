@@ -84,7 +84,7 @@ def judge(options: JudgeOptions) -> Exit:
     For example: kernelfuzz judge mine.py --against reference.py --shapes 'x=... n, w=n'
     """
     from fuzz.core.base.errors import UsageError
-    from fuzz.tasks.judge.ahead import begun
+    from fuzz.tasks.readers.source import begun
 
     if not options.against:
         raise UsageError("--against: name the file of the reference, the function that computes the right result")
@@ -96,8 +96,8 @@ def judge(options: JudgeOptions) -> Exit:
 
 def _judged(options: JudgeOptions) -> Exit:
     from fuzz.report import console
-    from fuzz.tasks.judge.asked import FULL_REPLAYS, QUICK_REPLAYS, Asked
     from fuzz.tasks.judge.judging import judged
+    from fuzz.tasks.judge.ruling import FULL_REPLAYS, QUICK_REPLAYS, Asked
 
     cases = options.max_cases or (FULL if options.full else QUICK)
     replays = options.max_cases or (FULL_REPLAYS if options.full else QUICK_REPLAYS)

@@ -38,8 +38,7 @@ def selftest(options: SelftestOptions) -> Exit:
     """
     from fuzz.campaign.parallel import spread_answers
     from fuzz.campaign.search.stopping import Interruption
-    from fuzz.campaign.selftest.hunt import chosen_mutants, hunt
-    from fuzz.campaign.selftest.report import Hunted, explained_lines, hunted, mutant_table
+    from fuzz.campaign.selftest import Hunted, chosen_mutants, explained_lines, hunt, hunted, mutant_table
     from fuzz.core.base.kernel import Mutant
     from fuzz.report import console
     from fuzz.report.records import write_record

@@ -47,8 +47,15 @@ def tolerance(options: ToleranceOptions) -> Exit:
     """
     import shlex
 
-    from fuzz.campaign.tolerance.needs import DTYPES, SEED, needs, record_text, tolerance_lines, tolerance_table
-    from fuzz.campaign.tolerance.plain import ordinary_draw
+    from fuzz.campaign.tolerance import (
+        DTYPES,
+        SEED,
+        needs,
+        ordinary_draw,
+        record_text,
+        tolerance_lines,
+        tolerance_table,
+    )
     from fuzz.core.base.errors import UsageError
     from fuzz.core.base.validity import unknown_op
     from fuzz.report import console

@@ -14,7 +14,7 @@ import typer
 from rich.progress import track
 
 from fuzz.campaign.parallel import spread
-from fuzz.campaign.tolerance.plain import usual
+from fuzz.campaign.tolerance import usual
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.core.base.errors import InternalError

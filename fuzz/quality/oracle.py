@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from fuzz.campaign.tolerance.plain import plain, usual
+from fuzz.campaign.tolerance import plain, usual
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded

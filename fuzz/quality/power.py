@@ -11,8 +11,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from fuzz.campaign.tolerance.needs import TORCH, Tolerance
-from fuzz.campaign.tolerance.plain import PLAIN, plain, usual
+from fuzz.campaign.tolerance import PLAIN, TORCH, Tolerance, plain, usual
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from fuzz.campaign.tolerance.plain import dtypes_of, ordinary_draw
+from fuzz.campaign.tolerance import dtypes_of, ordinary_draw
 from fuzz.core.base.draw import Part
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.stream import Dice, Stream

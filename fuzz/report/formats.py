@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.core.base.errors import UsageError
+from fuzz.core.base.files import unwritable
 from fuzz.findings.codec import encoded
 from fuzz.report import github
 from fuzz.report.github import comment
@@ -119,12 +120,6 @@ def parse(options: Sequence[str]) -> tuple[Wanted, ...]:
         if each.path is not None and each.path.is_file() and each.format != "github":
             each.path.unlink()
     return tuple(wanted)
-
-
-def unwritable(folder: Path) -> Path | None:
-    """The folder, or the nearest of its parents that exists, where that cannot be written; None where it can."""
-    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    return None if existing.is_dir() and os.access(existing, os.W_OK) else existing
 
 
 def write_reports(outline: Outline, wanted: Sequence[Wanted]) -> Outline:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hypothesis import settings
 
 from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.errors import InternalError
 from fuzz.explain.explanation import Explanation
+from fuzz.findings import casefile
 from fuzz.report.brief import Commands, brief
-from fuzz.tasks.check.aside import found_by_check
+from fuzz.tasks.check.check import CheckFailed, check
+from fuzz.tasks.check.function import Arrays
+from fuzz.tasks.check.plan import GIVEN
 
 BLOCK = 4
 
@@ -90,3 +97,40 @@ def next_lines(seconds: float) -> Iterator[str]:
     yield "    kernelfuzz run --pack mine --max-time 1m"
     yield "Without --from, init writes a right softmax, which you change into your kernel."
     yield "What the words of a report mean: kernelfuzz explain"
+
+
+_PROFILE = "kernelfuzz aside"
+
+
+def found_by_check(
+    kernel: Callable[..., Any],
+    op: str,
+    able: Capabilities,
+    explain_s: float,
+    seed: int,
+    arrays: Arrays = "torch",
+    max_cases: int | None = None,
+) -> list[Explanation]:
+    """What `fuzz.check` finds wrong with a plain function, explained for that many seconds; nothing if it passes."""
+    with _aside(op, kernel.__name__, explain_s) as folder:
+        with suppress(CheckFailed):
+            check(kernel, op=op, capabilities=able, seed=seed, arrays=arrays, max_cases=max_cases)
+        kept = [casefile.load(path)[1] for path in sorted(folder.glob("*.json"))]
+    return [each.explanation for each in kept if each is not None and each.explanation is not None]
+
+
+@contextmanager
+def _aside(op: str, name: str, explain_s: float) -> Iterator[Path]:
+    """The folder of its findings, which is gone afterwards."""
+    options, undeclared, profile = GIVEN.options, GIVEN.undeclared, settings.get_current_profile_name()
+    # What failed the last time would be run first, and the search left out.
+    settings.register_profile(_PROFILE, database=None)
+    with tempfile.TemporaryDirectory() as folder:
+        settings.load_profile(_PROFILE)
+        GIVEN.options = replace(options, output=Path(folder), explain_s=explain_s)
+        GIVEN.undeclared = {op: {name: {}}}  # said already: the kernel is not its reader's
+        try:
+            yield Path(folder)
+        finally:
+            GIVEN.options, GIVEN.undeclared = options, undeclared
+            settings.load_profile(profile)

@@ -33,8 +33,8 @@ from fuzz.campaign.nightly.opening import (
 )
 from fuzz.campaign.nightly.remembered import Recorder
 from fuzz.campaign.nightly.triage import NightTriage
-from fuzz.campaign.search.executor import Engine as Cluster
 from fuzz.campaign.search.groups import CountedSchedule, slow_targets_of
+from fuzz.campaign.search.process_executor import Engine as Cluster
 from fuzz.campaign.search.stopping import Limits, Stopping
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session

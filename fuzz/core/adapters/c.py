@@ -452,3 +452,6 @@ def _with_includes(kernel: CKernel, source: str) -> str:
         return _INCLUDE_LINE.sub(inlined, text)
 
     return whole(source, kernel.source.parent)
+
+
+ADAPTER = CAdapter()

@@ -1,4 +1,4 @@
-"""Files that must be whole: written so, or set aside where they are not."""
+"""Files that must be whole: written so, or set aside where they are not; and folders that cannot be written."""
 
 from __future__ import annotations
 
@@ -24,3 +24,9 @@ def set_aside(path: Path) -> Path:
         number += 1
     path.rename(aside)
     return aside
+
+
+def unwritable(folder: Path) -> Path | None:
+    """Return the folder, or the nearest of its parents that exists, if it cannot be written; None if it can."""
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    return None if existing.is_dir() and os.access(existing, os.W_OK) else existing

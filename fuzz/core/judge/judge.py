@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -10,10 +11,9 @@ from fuzz.core.base import probe as probes
 from fuzz.core.base.capability import Capability
 from fuzz.core.base.case import Case
 from fuzz.core.base.errors import InternalError
-from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.base.outcome import Change, Damage, Fault, Outcome, Status, Unwritten
 from fuzz.core.base.verdict import Verdict
-from fuzz.core.judge.values import Bits, CaseOracle, Query
-from fuzz.core.judge.words import changes_text, damage_text, fault_text, unwritten_text
+from fuzz.core.judge.values import Bits, Query, oracle_of
 from fuzz.core.laws.law import Difference, LawCheck, Probe, first_difference
 from fuzz.core.laws.registry import Entry
 from oracles.escalation import MOST_S
@@ -93,7 +93,7 @@ class Judge:
     def __init__(self, case: Case, *, confirms: bool = True) -> None:
         """`confirms`: see `Truth`."""
         self.case = case
-        self.oracle = CaseOracle(case, confirms=confirms)
+        self.oracle = oracle_of(case, confirms=confirms)
 
     def judge(self, outcome: Outcome, contract: Contract) -> Judgement:
         """The verdict on one target's outcome under the contract that it declared."""
@@ -215,7 +215,7 @@ class EntryJudge:
     def decided(self, target: Target) -> Mapping[str, bool]:
         """Return whether a wrong value of it could have been seen, by each output of a target whose values were
         compared."""
-        return self.oracle.truth.decided(target.contract)
+        return self.oracle.decided(target.contract)
 
     def queries(self, targets: Iterable[Target]) -> list[Query]:
         """What judging these targets will ask the oracle; some of it may be the same."""
@@ -314,3 +314,64 @@ def _are_same(one: Case, two: Case) -> bool:
     return (one.op, one.params, one.inputs, one.outputs, one.structured) == (
         two.op, two.params, two.inputs, two.outputs, two.structured,
     )  # fmt: skip
+
+
+def fault_text(fault: Fault) -> str:
+    """For example 'SIGSEGV: read right after the end of x, row 3, column 17'."""
+    if fault.tensor is None and fault.signal == "SIGSEGV":
+        return (
+            "SIGSEGV in the kernel, at no tensor's address: a wild pointer, too large a stack, or (processors give no "
+            "address for it) an aligned vector access at an unaligned address"
+        )
+    if fault.tensor is None:
+        return f"{fault.signal} in the kernel, at no tensor's address"
+    access = {"read": "read", "write": "wrote"}.get(fault.access or "", "touched memory")
+    at = _at(fault.row, fault.column)
+    if fault.byte is None:
+        return f"{fault.signal}: {access} between the elements of {fault.tensor}, nearest{at}"
+    return f"{fault.signal}: {access} {_place(fault.byte, fault.tensor)}{at}"
+
+
+def damage_text(damage: Damage) -> str:
+    """For example 'wrote 4 bytes outside y: right after the end of y, row 3, column 17'."""
+    count = f"{damage.count} byte{'s' if damage.count != 1 else ''}"
+    at = _at(damage.row, damage.column)
+    if damage.kind == "input":
+        return f"changed {count} of input {damage.tensor}, first at byte {damage.byte}{at}"
+    if damage.kind == "output":
+        return f"wrote {count} of output {damage.tensor} and then rejected the input, first at byte {damage.byte}{at}"
+    if damage.where == "inside":
+        return f"wrote {count} between the elements of {damage.tensor}, first at byte {damage.byte}{at}"
+    return f"wrote {count} outside {damage.tensor}: {_place(damage.byte, damage.tensor)}{at}"
+
+
+def unwritten_text(unwritten: Unwritten, shape: tuple[int, ...]) -> str:
+    """Return which elements hold our poison still. A kernel that reads its output first, and adds 0 times that, makes a
+    NaN of it too: that it never wrote them would be false."""
+    first = []
+    rest = unwritten.first
+    for extent in reversed(shape):
+        rest, position = divmod(rest, extent)
+        first.append(position)
+    index = ", ".join(str(i) for i in reversed(first))
+    return (
+        f"{unwritten.count} of {math.prod(shape)} elements of {unwritten.output} hold what their memory held before, "
+        f"first {unwritten.output}[{index}]: never written, or made of that"
+    )
+
+
+def changes_text(changes: Iterable[Change]) -> str:
+    """For example 'left its process changed: signals: another handler of SIGSEGV'."""
+    return f"left its process changed: {'; '.join(map(str, changes))}"
+
+
+def _place(byte: int, tensor: str) -> str:
+    if byte < 0:
+        return f"{-byte} bytes before the start of {tensor}"
+    return f"right after the end of {tensor}" if byte == 0 else f"{byte} bytes after the end of {tensor}"
+
+
+def _at(row: int | None, column: int | None) -> str:
+    """For example ', row 3, column 17': of the nearest element."""
+    places = (("row", row), ("column", column))
+    return "".join(f", {what} {index}" for what, index in places if index is not None)

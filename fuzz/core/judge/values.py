@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from fuzz.core.base.case import Case
 from fuzz.core.base.dtypes import numbers
 from fuzz.core.base.outcome import Outcome
@@ -68,6 +70,10 @@ class CaseOracle:
             raise found
         return found
 
+    def decided(self, contract: Contract) -> Mapping[str, bool]:
+        """Return whether a wrong value of it could have been seen, by each output that has elements."""
+        return self.truth.decided(contract)
+
     def receive(self, bits: Bits) -> Received:
         """Outputs as arrays. Equal ones are the same object, as long as they are small."""
         if (known := self._received.get(bits)) is not None:
@@ -79,3 +85,13 @@ class CaseOracle:
         if self.truth.keeps:
             self._received[bits] = received
         return received
+
+
+ORACLES: dict[str, Callable[[Case], CaseOracle]] = {}
+"""What judges cases in place of a formula, by the name of an op that has none."""
+
+
+def oracle_of(case: Case, *, confirms: bool = True) -> CaseOracle:
+    """Return the oracle of a case."""
+    made = ORACLES.get(case.op)
+    return CaseOracle(case, confirms=confirms) if made is None else made(case)

@@ -9,12 +9,14 @@ from dataclasses import replace
 from itertools import islice
 
 from fuzz.core.adapters.target import Target
+from fuzz.core.base.capability import Capability
 from fuzz.core.base.case import Case
 from fuzz.core.base.draw import GIVEN, Draw, Frame
 from fuzz.core.base.feature import Feature
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.generate import variations as vary
 from fuzz.core.generate.dims import MOST_WORK
+from fuzz.core.judge.judge import Judgement
 from fuzz.explain.evidence import probes
 from fuzz.explain.evidence.evidence import (
     Evidence,
@@ -28,8 +30,8 @@ from fuzz.explain.evidence.evidence import (
 )
 from fuzz.explain.evidence.masking import swamped, unmask
 from fuzz.explain.evidence.refutation import searched
+from fuzz.explain.explanation import Suggestion
 from fuzz.explain.stages.conclusion import Conclusion, concluded
-from fuzz.explain.stages.refusals import declaring
 from fuzz.explain.stages.standing import LARGER, enough, probed_as, put_to_test
 from fuzz.explain.trial.trial import KeepsStateError, OutOfTimeError, Trials
 from oracles.dtypes import form
@@ -186,3 +188,56 @@ def _failing_lengths(evidence: Evidence, base: Draw) -> list[int]:
     n, length = base.n, Feature("extent", OPS[base.op].row)
     failing = (traits for traits, failed in zip(evidence.traits, evidence.failed, strict=True) if failed)
     return sorted({int(traits[length]) for traits in failing}) or [n]
+
+
+_DIFFERENT = 2
+"""An extent is taken for what decides where so many different ones fail, and as many pass."""
+
+
+def declaring(capability: Capability, evidence: Evidence) -> Suggestion | None:
+    """Return what to declare, where all that fails was refused for a reason that capabilities have a word for, and
+    something else passes: that nothing is empty, what an extent is a multiple of, or how long it is at most, of a
+    kernel that says so itself."""
+    told = [evidence, *([evidence.beside] if evidence.beside is not None else [])]
+    bad = [judgement for each in told for _, judgement in each.bad]
+    refused = all(each.raised or each.verdict is Verdict.REJECTED for each in bad)
+    tried = [pair for each in told for pair in zip(each.cases, each.failed, strict=True)]
+    failing, passing = ([case for case, failed in tried if failed is wanted] for wanted in (True, False))
+    if not refused or not failing or not passing:
+        return None
+    if capability.empty and all(map(_is_empty, failing)) and not all(map(_is_empty, passing)):
+        return Suggestion("Capabilities(empty=False)", len(failing), len(passing))
+    for dim in OPS[capability.op].named if capability.able.multiple_of == {} else ():
+        step = _step(dim, failing, passing)
+        if step:
+            says = f"Capabilities(multiple_of={{{dim!r}: {step}}})"
+            return Suggestion(says, len(failing), len(passing), dim, step)
+    for dim in OPS[capability.op].named if capability.able.max == {} and all(map(_is_own, bad)) else ():
+        most = _most(dim, failing, passing)
+        if most:
+            return Suggestion(f"Capabilities(max={{{dim!r}: {most}}})", len(failing), len(passing), dim)
+    return None
+
+
+def _is_own(judgement: Judgement) -> bool:
+    """Whether it is the kernel that refuses: what it calls may raise where it is wrong."""
+    return judgement.verdict is Verdict.REJECTED or judgement.reason.startswith("AssertionError")
+
+
+def _most(dim: str, failing: Sequence[Case], passing: Sequence[Case]) -> int:
+    """The extent of the dimension up to which it passes, and beyond which it fails; 0 without one."""
+    fails, passes = ({Frame(case).sizes.get(dim, 0) for case in cases} for cases in (failing, passing))
+    is_told = len(fails) >= _DIFFERENT and max(passes) + 1 == min(fails)
+    return max(passes) if is_told else 0
+
+
+def _step(dim: str, failing: Sequence[Case], passing: Sequence[Case]) -> int:
+    """What the extent of the dimension is a multiple of where it passes, and nowhere where it fails; 0 without one."""
+    fails, passes = ({Frame(case).sizes.get(dim, 0) for case in cases} for cases in (failing, passing))
+    step = math.gcd(*passes)
+    many = len(fails) >= _DIFFERENT and len(passes - {0}) >= _DIFFERENT
+    return step if many and step > 1 and all(extent % step for extent in fails) else 0
+
+
+def _is_empty(case: Case) -> bool:
+    return any(tensor.layout.size == 0 for tensor in case.tensors.values())

@@ -15,7 +15,7 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.campaign.tolerance.plain import usual
+from fuzz.campaign.tolerance import usual
 from fuzz.quality.subjects import drawn
 from fuzz.tasks.check.reference import lenient
 from oracles.algorithm import FORMULA, traced

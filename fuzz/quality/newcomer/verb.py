@@ -21,7 +21,7 @@ from fuzz.report import console
 from fuzz.report.brief import Commands, brief
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.words import what_is_wrong
-from fuzz.tasks.check.aside import found_by_check
+from fuzz.tasks.demonstration import found_by_check
 from oracles.dtypes import FORMATS
 
 _SEED = 1

@@ -11,8 +11,7 @@ from pathlib import Path
 from fuzz.core.adapters import pack, toolchain
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.files import write_whole
-from fuzz.tasks.beginning.declared import KINDS, Beginning, declared
-from fuzz.tasks.beginning.functions import Wanted, read
+from fuzz.tasks.beginning.declared import KINDS, Beginning, Wanted, declared, read
 from oracles.op import Op
 from oracles.ops import OPS
 

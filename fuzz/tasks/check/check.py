@@ -2,58 +2,68 @@
 
 from __future__ import annotations
 
-import math
+import json
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from rich.console import Console
 
-from fuzz.campaign.corpus.folder import entries_of, in_batches
-from fuzz.campaign.measured import Measuring
+from fuzz.campaign.corpus.folder import Kept, kept_cases, load
 from fuzz.campaign.search.groups import EndsSoonAfter
-from fuzz.campaign.search.runner import Runner
 from fuzz.campaign.search.stopping import Limits
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
 from fuzz.campaign.starting import runnable
-from fuzz.contracts.accepts import Accepted, accepted
-from fuzz.core.adapters.pack import make_known
+from fuzz.core.adapters.pack import PackError, make_known
+from fuzz.core.adapters.pack import load as load_pack
 from fuzz.core.adapters.python_kernel import Device
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import NotRun, Target
+from fuzz.core.base import __version__
 from fuzz.core.base.capability import Capabilities, DeclarationError
+from fuzz.core.base.case import CaseError
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.selection import globs, matches_any
 from fuzz.core.execute.spent import Spent
 from fuzz.core.generate.observed import kept_by, words_of
-from fuzz.core.laws.registry import Entry
 from fuzz.core.laws.registry import declared as declared_laws
 from fuzz.core.transport.python.foreign import Maker
-from fuzz.findings.book import book_in
+from fuzz.findings import casefile, document
+from fuzz.findings.book import FindingBook, book_in
+from fuzz.findings.casefile import Found, formula_of
+from fuzz.findings.tally import Tally
+from fuzz.references.asked import name_of
 from fuzz.references.examples import GIVEN as GIVEN_INPUTS
-from fuzz.references.examples import beside
 from fuzz.report import console, events
 from fuzz.report.platforms import taken_lines
 from fuzz.report.progress import LiveLine
 from fuzz.report.totals import counted, kernels_judged, not_exercised, undeclared_by_op
 from fuzz.report.wrapping import columns, wrapped_text
-from fuzz.tasks.check.explain_time import explaining
-from fuzz.tasks.check.far import wrong_far
-from fuzz.tasks.check.foreign_arrays import meant_by, of_jax, of_numpy
-from fuzz.tasks.check.function import NO_OTHERS, Arrays, OwnProcess, always_of, declared, never_given
-from fuzz.tasks.check.known import kept, remember, remembered
-from fuzz.tasks.check.plan import GIVEN, Checked, Seed, plan, running_test
+from fuzz.tasks.check.function import (
+    NO_OTHERS,
+    Arrays,
+    OwnProcess,
+    always_of,
+    declared,
+    meant_by,
+    never_given,
+    of_jax,
+    of_numpy,
+    spared,
+)
+from fuzz.tasks.check.plan import GIVEN, Checked, CheckPlan, Seed, plan, running_test
 from fuzz.tasks.check.results import (
     CheckError,
     CheckFailed,
     NotRunWarning,
+    explaining,
     meant_words,
     passed_line,
     report,
@@ -61,11 +71,14 @@ from fuzz.tasks.check.results import (
     width,
 )
 from fuzz.tasks.check.retrieval import origin_words, sign
-from fuzz.tasks.check.tried import spared
+from fuzz.tasks.task import Data, Task, drive
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.operand import OpError
 from oracles.ops import OPS
+
+if TYPE_CHECKING:
+    from fuzz.contracts.accepts import Accepted
 
 __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]
 
@@ -149,19 +162,21 @@ def check(
     if oracle == "replay":
         if reference is None or isinstance(kernel, Kernel) or op is not None or contract is not None:
             raise CheckError("oracle='replay': a plain function is held against a reference, without op and contract")
-        from fuzz.tasks.check.replay import Wanted, check_by_replay
+        if GIVEN.asked is not None:
+            return
+        from fuzz.tasks.check.replay import check_by_replay
 
-        dtypes = (capabilities or Capabilities()).dtypes
-        wanted = Wanted(shapes, example_inputs, values, fixed, dtypes, arrays, seed, max_cases, max_time, any_values)
         if noted:
             print(wrapped_text(noted, columns()), file=sys.stderr)
-        check_by_replay(kernel, reference, wanted)
+        todo, [dtype, *_] = plan(name_of(kernel), seed, max_cases, max_time), (capabilities or Capabilities()).dtypes
+        with _misuse_is_said():
+            said_of = shapes, example_inputs, values, fixed
+            check_by_replay(kernel, reference, todo, arrays, *said_of, dtype, any_values=any_values)
         return
     if reference is not None:
         if op is not None:
             raise CheckError(f"op={op!r}: a kernel is held against an op or a reference, not both")
-        from fuzz.tasks.check.reference import read
-        from fuzz.tasks.check.tried import tried
+        from fuzz.tasks.check.reference import read, tried
 
         if isinstance(kernel, Kernel):
             capabilities, contract = kernel.capabilities, kernel.contract
@@ -185,7 +200,7 @@ def check(
             raise CheckError(str(error)) from None
         said = _lines(found.said, found.left_out) if found else ""
         chosen = _chosen(kernel, targets)
-        check_targets(chosen, Plans(max_cases, max_time, seed), cases, said=said)
+        check_targets(chosen, Limits(max_time, max_cases), seed, cases, said=said)
         return
     if op is None or op not in OPS:
         raise CheckError(f"op={op!r}: name the op that it is a kernel of: {', '.join(OPS)}")
@@ -201,9 +216,13 @@ def check(
     )
     [target] = (spared(each, kernel) for each in _chosen(declaration, targets))
     here = OwnProcess(target, function, found.takes if found else None)
-    taken = accepted(here, target) if measures and GIVEN.asked is None else None
+    taken = None
+    if measures and GIVEN.asked is None:
+        from fuzz.contracts.accepts import accepted
+
+        taken = accepted(here, target)
     check_targets(
-        [target], Plans(max_cases, max_time, seed), cases, here=here, said=said, measures=measures, taken=taken,
+        [target], Limits(max_time, max_cases), seed, cases, here=here, said=said, measures=measures, taken=taken,
         accepts=beside.text if beside is not None else "",
     )  # fmt: skip
 
@@ -224,15 +243,6 @@ def _named(op: Op | str | None) -> str | None:
     return op.name
 
 
-@dataclass(frozen=True)
-class Plans:
-    """What the call itself says of its limits."""
-
-    max_cases: int | None = None
-    max_time: float | None = None
-    seed: Seed = None
-
-
 def _chosen(kernel: Kernel, patterns: Sequence[str]) -> tuple[Target, ...]:
     """The kernel's targets, as far as the call and the command line of the tests ask for them."""
     every = expand([replace(kernel)])  # each check is a run of its own, and reads the kernel's files anew
@@ -247,7 +257,8 @@ def _chosen(kernel: Kernel, patterns: Sequence[str]) -> tuple[Target, ...]:
 
 def check_targets(
     targets: Sequence[Target],
-    plans: Plans,
+    limits: Limits,
+    seed: Seed,
     cases: Iterable[str | Path] = (),
     pack_option: tuple[str, ...] = (),
     here: OwnProcess | None = None,
@@ -263,46 +274,27 @@ def check_targets(
     if GIVEN.asked is not None:
         GIVEN.asked.append(Checked(tuple(targets), here))
         return
-    whole, targets = targets, targets if taken is None else [taken.narrowed(each) for each in targets]
-    kernel, signs = targets[0].kernel, not pack_option
+    label = targets[0].id if len(targets) == 1 else targets[0].kernel.name
+    todo = plan(label, seed, limits.max_cases, limits.max_time, str(targets[0].kernel.source))
+    whole = todo.max_cases is None or todo.max_cases >= _WHOLE
+    with _misuse_is_said():
+        earlier = remembered(todo, op := targets[0].kernel.op)
+        data = Data([*kept(cases, op), *earlier], OPS[op].kept if op in OPS else {})
+    task = Task(targets, data, measures, whole, taken)
+    kernel, signs = task.searched[0].kernel, not pack_option
     pack_option = pack_option or origin_words()
-    label = targets[0].id if len(targets) == 1 else kernel.name
     explain_s, option = explaining()
-    todo = plan(label, plans.seed, plans.max_cases, plans.max_time, str(kernel.source))
     began, facts = time.monotonic(), taken_lines(runnable(targets))
     book, terms = book_in(GIVEN.options.output, todo.seed), Terms((kernel,), declared_laws([kernel]))
-    limits, earlier = Limits(todo.max_time, todo.max_cases), remembered(todo, kernel.op)
     session = Session(
-        targets, book, terms, todo.seed, limits, searched=(), here=here, screen=_screen(), patience=_PATIENCE_S,
-        tells_facts=False,
+        task.searched, book, terms, todo.seed, Limits(todo.max_time, todo.max_cases), searched=(), here=here,
+        screen=_screen(), patience=_PATIENCE_S, tells_facts=False,
     )  # fmt: skip
     with _misuse_is_said(), session:
-        runner, pool = session.runner(targets), session.pool
-        runner.enough = EndsSoonAfter(lambda tally: tally.findings, _AFTER_FINDING)
-        measuring = Measuring(pool, targets, todo.seed) if measures else None
-        if measuring is not None:
-            measuring.measure()  # kernels run here: nothing goes on beside a search
-        replayed = [*kept(cases, kernel.op), *earlier]
-        runner.replay(in_batches(map(entries_of, replayed)))
-        again = bool(runner.tally.findings)
-        if not again:
-            runner.run(kernel.op, todo.seed)
-        if measuring is not None:
-            measuring.ended(session, book, todo.max_cases)
-            said = _lines(said, measuring.text, accepts)
-        if kernel.op in OPS and (seen := OPS[kernel.op].kept):
-            failed = {kernel.name} if book.buckets else ()
-            more = beside(pool, targets, todo.seed, seen, GIVEN_INPUTS, failed).values()
-            said = _lines(said, *(each.text for each in more))
-        if taken is not None:
-            said = f"{said}\n  {taken.text}"
-            if not book.buckets:
-                targets = whole
-                session.runner(targets).replay([[Entry(taken.refused)]])
-        most = math.inf if todo.max_cases is None else todo.max_cases
-        if not book.buckets and most >= _WHOLE and not session.interruption.wanted:
-            session.runner(targets).replay([wrong_far(pool, targets, todo.seed, runner.tally)])
-        session.draw_no_more()
+        driven = drive(task, session, enough=EndsSoonAfter(lambda tally: tally.findings, _AFTER_FINDING))
+        targets, pool, tally = driven.targets, session.pool, session.tally
+        measured = (driven.measuring.text, accepts) if driven.measuring is not None else ()
+        said = _lines(said, *measured, *(each.text for each in driven.beyond.values()), taken.text if taken else "")
         if explain_s and book.buckets:
             from fuzz.explain.diagnosis import TimeShares, new_workers
             from fuzz.findings.explainer import Explainer
@@ -319,20 +311,20 @@ def check_targets(
         if bucket.path is not None and signs:
             sign(bucket.path)
     remember(todo, book, earlier)
-    stale = sum(each.found is not None and each.found.is_of_another_formula(each.case) for each in replayed)
+    stale = sum(each.found is not None and each.found.is_of_another_formula(each.case) for each in data.known)
     changed = f"  note          {counted(stale, 'kept case')} of another {kernel.op}: it or its reference has changed"
-    _tell_undeclared(runner)
-    wrong = report(runner.tally, book, pool, targets, todo, pack_option, interrupted=session.interruption.wanted)
+    _tell_undeclared(targets, tally)
+    wrong = report(tally, book, pool, targets, todo, pack_option, interrupted=session.interruption.wanted)
     if wrong:
         noted = [
-            _AGAIN if again and not book.errors else "",
+            _AGAIN if driven.again and not book.errors else "",
             changed if stale else "",
             meant_words(book) if measures else "",
             *(f"  {each}" for each in (said, *facts) if each),
         ]
         notes = "\n".join(filter(None, noted))
         raise CheckFailed("\n".join(filter(None, [wrong, wrapped_text(notes, width())])))
-    told_line = passed_line(kernel.name, targets, runner.tally, todo, len(earlier), time.monotonic() - began)
+    told_line = passed_line(kernel.name, targets, tally, todo, len(earlier), time.monotonic() - began)
     GIVEN.passed += [told_line, *([f"  {said}"] if said else [])]
     shown = [told_line, *[changed] * bool(stale), *(f"  {each}" for each in (said, *facts) if each)]
     print(wrapped_text("\n".join(shown), columns()), file=sys.stderr)
@@ -357,11 +349,110 @@ def _misuse_is_said() -> Iterator[None]:
         raise CheckError(str(error)) from None
 
 
-def _tell_undeclared(runner: Runner) -> None:
+def _tell_undeclared(targets: Sequence[Target], tally: Tally) -> None:
     """What was not exercised, since the kernel does not declare it. In a test suite its end says it once for all."""
-    found = undeclared_by_op(kernels_judged(runner.targets, runner.tally))
+    found = undeclared_by_op(kernels_judged(targets, tally))
     new = {op: kernels for op, kernels in found.items() if not {*kernels} <= {*GIVEN.undeclared.get(op, ())}}
     for op, kernels in new.items():
         GIVEN.undeclared.setdefault(op, {}).update(kernels)
     if not running_test():
         print(wrapped_text("\n".join(not_exercised(new)), columns()), end="\n" if new else "", file=sys.stderr)
+
+
+def kept(cases: Iterable[str | Path], op: str) -> Iterator[Kept]:
+    """The case files of `op` that a call names, one by one or by their folder."""
+    for path in map(Path, cases):
+        for each in kept_cases(path) if path.is_dir() else (load(path),):
+            if each.case.op == op:
+                yield each
+
+
+def remembered(todo: CheckPlan, op: str) -> list[Kept]:
+    """What the Hypothesis database has of this check. Values that it cannot read are none of its own."""
+    found = []
+    for value in sorted(todo.database.fetch(todo.key)) if todo.database is not None else ():
+        try:
+            case, how = casefile.from_json(document.parsed(value.decode()))
+        except (UnicodeDecodeError, CaseError):
+            continue
+        if case.op == op:
+            found.append(Kept(Path("of the Hypothesis database"), case, how))
+    return found
+
+
+def remember(todo: CheckPlan, book: FindingBook, earlier: Sequence[Kept]) -> None:
+    """Keep the smallest case of every bucket; forget those that fail no longer, or that a smaller one stands for."""
+    if todo.database is None:
+        return
+    failing = set()
+    for bucket in book.buckets.values():
+        how = Found(
+            bucket.judgement.target, bucket.verdict, todo.seed, __version__, bucket.judgement.broken_law,
+            formula=formula_of(bucket.case.op),
+        )  # fmt: skip
+        failing.add(_encoded(Kept(Path(), bucket.case, how)))
+    for value in failing:
+        todo.database.save(todo.key, value)
+    for value in {_stored for each in earlier if (_stored := _encoded(each)) not in failing}:
+        todo.database.delete(todo.key, value)
+
+
+def _encoded(kept: Kept) -> bytes:
+    return json.dumps(casefile.to_json(kept.case, kept.found), sort_keys=True).encode()
+
+
+@dataclass(frozen=True)
+class PackTarget:
+    """A target of a kernel in a pack, and what else the kernel runs on."""
+
+    target: Target
+    folder: Path
+    siblings: tuple[Target, ...] = field(repr=False)
+
+    @property
+    def id(self) -> str:
+        """Such as 'c-mine@native:gcc-O2'."""
+        return self.target.id
+
+    @property
+    def kernel(self) -> Kernel:
+        """As it is declared."""
+        return self.target.kernel
+
+    def why_skipped(self) -> str | None:
+        """Why it cannot run here, where another target of the same kernel can. A kernel that runs nowhere fails."""
+        reason = self.target.unavailable()
+        elsewhere = any(sibling.unavailable() is None for sibling in self.siblings)
+        return reason if reason is not None and elsewhere else None
+
+    def check(
+        self,
+        *,
+        cases: Iterable[str | Path] = (),
+        max_cases: int | None = None,
+        max_time: float | None = None,
+        seed: Seed = None,
+    ) -> None:
+        """As `fuzz.check`, on this target."""
+        reason = self.target.unavailable()
+        if reason is not None:
+            raise CheckFailed(f"NOTHING RAN: {self.kernel.name} runs nowhere here; {self.id}: {reason}")
+        check_targets((self.target,), Limits(max_time, max_cases), seed, cases, ("--pack", str(self.folder)))
+
+
+def pack_targets(folder: Path) -> list[PackTarget]:
+    """Every target that the command line asks for. Raises CheckError where there is none."""
+    try:
+        pack = load_pack(folder)
+    except PackError as error:
+        raise CheckError(str(error)) from None
+    wanted = globs(GIVEN.options.targets)
+    found = []
+    for kernel in pack.kernels:
+        siblings = expand([kernel])
+        found += [
+            PackTarget(target, folder, siblings) for target in siblings if not wanted or matches_any(target.id, wanted)
+        ]
+    if not found:
+        raise CheckError(f"--kernelfuzz-targets {','.join(GIVEN.options.targets)}: no target of {folder} matches")
+    return found

@@ -8,23 +8,27 @@ what may stray or crash is declared as a kernel, and runs in a worker.
 
 from __future__ import annotations
 
+import dis
 import inspect
 import re
 import sys
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
+
+import numpy as np
 
 from fuzz.core.adapters.python_kernel import Device, PythonKernel
 from fuzz.core.adapters.signature import NOTHING_KNOWN, Signature, completed, misfits, signature_of
 from fuzz.core.adapters.target import Attestation, NotRun, Target
 from fuzz.core.base.capability import Capabilities, DeclarationError
 from fuzz.core.base.case import Case
-from fuzz.core.base.dispatch import Dispatch
+from fuzz.core.base.dispatch import SMALL, Dispatch
 from fuzz.core.base.numbers import numbers_of
 from fuzz.core.base.outcome import Outcome
 from fuzz.core.base.platforms import platform_of
@@ -35,9 +39,12 @@ from fuzz.core.transport.frames import decode_responses, outcome_of
 from fuzz.core.transport.python.answer import Answer, is_of_device, respond
 from fuzz.core.transport.python.arrays import arrays_of
 from fuzz.core.transport.python.attempt import CaseRunner
+from fuzz.core.transport.python.attest import is_interpreted
 from fuzz.core.transport.python.device import device_memory
+from fuzz.core.transport.python.foreign import Maker, opened
 from fuzz.core.transport.python.kernel import MARGIN_BYTES, Raised, Way, has_own_frame, is_rejection, misuse_of
 from fuzz.core.transport.python.memory import FreshMemory
+from fuzz.references.arrays import libraries_of
 from fuzz.references.asked import name_of, optional_of
 from fuzz.tasks.check.results import CheckError, told
 from oracles.formula.contract import Contract
@@ -155,10 +162,10 @@ def declared(
         able = completed(capabilities or Capabilities(), of_op, signature, returns=returned)
     except DeclarationError as error:
         raise CheckError(str(error)) from None
-    kernel = _HereKernel(
-        name=name or re.sub(r"[^A-Za-z0-9_.-]", "", getattr(function, "__name__", "")) or op,
+    kernel = HereKernel(
+        name=name or plain_name(function) or op,
         op=op,
-        source=_source(function),
+        source=source_of(function),
         framework=arrays,
         contract=held(contract, platform_of(arrays, device).undeclared(of_op)),
         capabilities=able,
@@ -194,7 +201,7 @@ def never_given(function: Callable[..., Any], of: str, given: Collection[str], a
 
 
 @dataclass(frozen=True)
-class _HereKernel(PythonKernel):
+class HereKernel(PythonKernel):
     """Its function is here: what it takes was read from that, and not from a source."""
 
     known: tuple[int, ...] = ()
@@ -239,8 +246,13 @@ def always_of(op: Op) -> Sequence[str]:
     return [*tensors, *(each.name for each in op.parameters if each.neutral is None)]
 
 
-def _source(function: Callable[..., Any]) -> Path:
-    """The file that a report points at."""
+def plain_name(function: Callable[..., Any]) -> str:
+    """Return the name of a function as a kernel may have it; '' if nothing of it is left."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "", getattr(function, "__name__", ""))
+
+
+def source_of(function: Callable[..., Any]) -> Path:
+    """Return the file that a report points at."""
     try:
         return Path(inspect.getsourcefile(inspect.unwrap(function)) or __file__)
     except TypeError:  # compiled, or an object with __call__
@@ -256,7 +268,7 @@ class OwnProcess:
         """Nobody asks it: a call in this process returns before anything else is done."""
         self.statuses: Mapping[str, Attestation | NotRun] = {} if reason is None else {target.id: NotRun(reason)}
         self.limits: Mapping[str, float] = {}
-        self._target = target
+        self.target = target
         self.function = function
         self._dispatch = Dispatch(target.kernel.capability, target.size_limit)
         self._takes = takes or (lambda case: True)
@@ -265,25 +277,23 @@ class OwnProcess:
     @property
     def threads(self) -> int:
         """The processor threads that arrays' own operations use here; 0 where nobody knows."""
-        library: Any = sys.modules.get(self._target.name.kind)
+        library: Any = sys.modules.get(self.target.name.kind)
         return int(library.get_num_threads()) if hasattr(library, "get_num_threads") else 0
 
     def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch:
         """Run them, now."""
         batch = Batch(tuple(cases))
         indices = [index for index, case in enumerate(cases) if self._dispatch.accepts(case) and self._takes(case)]
-        if indices and not self.statuses and self._target.id not in without:
-            batch.parts.append(
-                TargetBatch(self._target.id, indices, [self._outcome(cases[index]) for index in indices])
-            )
+        if indices and not self.statuses and self.target.id not in without:
+            batch.parts.append(TargetBatch(self.target.id, indices, [self._outcome(cases[index]) for index in indices]))
         return batch
 
     def renew(self) -> None:
         """Nothing: what the function remembers stays in this process."""
 
     def _outcome(self, case: Case) -> Outcome:
-        arrays = arrays_of(self._target.name.kind)
-        cuda = self._target.name.place == "cuda"
+        arrays = arrays_of(self.target.name.kind)
+        cuda = self.target.name.place == "cuda"
         memory = device_memory(MARGIN_BYTES) if cuda else FreshMemory(MARGIN_BYTES)
         finish = arrays.library.cuda.synchronize if cuda else None
         try:
@@ -294,4 +304,63 @@ class OwnProcess:
             # An illegal access: the device is lost for this process.
             answers = case, Answer(records.RAISED, {}, (), {}, str(error).splitlines()[0]), None
         [response], _ = decode_responses(respond(0, *answers))
-        return outcome_of(response, case, self._target.id)
+        return outcome_of(response, case, self.target.id)
+
+
+_OF_TENSORS = {"numpy", "detach", "cpu", "data_ptr", "contiguous", "new_tensor", "new_empty", "new_zeros", "new_full"}
+_OF_ARRAYS = {"astype", "copy", "ctypes", "tobytes"}
+"""What tensors of torch have and arrays of NumPy have not, and the other way round."""
+
+
+def meant_by(kernel: Callable[..., Any]) -> Literal["torch", "numpy", "jax"]:
+    """Return whose arrays a function takes, as its code says: those of the library that it calls, and torch's where it
+    calls none or several."""
+    while isinstance(kernel, partial):
+        kernel = kernel.func
+    plain: Any = inspect.unwrap(kernel)
+    plain = plain if inspect.isroutine(plain) else type(plain).__call__
+    code = getattr(plain, "__code__", None)
+    steps = [*dis.get_instructions(code)] if code is not None else []
+    has = {each.argval for each in steps if each.opname in ("LOAD_ATTR", "LOAD_METHOD")}
+    inside = {str(each.argval).partition(".")[0] for each in steps if each.opname == "IMPORT_NAME"}
+    used = libraries_of(kernel) | libraries_of(plain) | inside
+    if "torch" in used or has & _OF_TENSORS:
+        return "torch"
+    return "jax" if "jax" in used else "numpy" if "numpy" in used or has & _OF_ARRAYS else "torch"
+
+
+def of_jax() -> Maker:
+    """What makes JAX's arrays, which have copies of the elements. Raises CheckError where it is not installed, of which
+    the function would be accused."""
+    if find_spec("jax") is None:
+        raise CheckError("arrays='jax': JAX is not installed: pip install jax")
+    import jax.numpy as jnp
+
+    return jnp.array  # asarray may leave the elements where they are
+
+
+def of_numpy(function: Callable[..., Any], made: Maker) -> Callable[..., Any]:
+    """Return a function that takes and returns NumPy's arrays, and calls one that takes and returns those that are made
+    so. What it returns is read by `__dlpack__` where NumPy does not know it."""
+
+    def given(value: Any) -> Any:
+        return made(value) if isinstance(value, np.ndarray) else value
+
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return opened(function(*map(given, args), **{name: given(each) for name, each in kwargs.items()}))
+
+    return called
+
+
+def of_triton(kernel: Callable[..., Any]) -> Sequence[Any]:
+    """Return the functions of Triton beside a kernel."""
+    near = [*getattr(inspect.unwrap(kernel), "__globals__", {}).values()]
+    return [each for each in near if type(each).__module__.startswith("triton.")]
+
+
+def spared(target: Target, kernel: Callable[..., Any]) -> Target:
+    """Return the target, with small cases alone where Triton's interpreter runs functions beside the kernel: each of
+    its programs takes milliseconds."""
+    triton = of_triton(kernel)
+    return replace(target, size_limit=SMALL, slow=True) if triton and is_interpreted(triton) else target

@@ -9,14 +9,20 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
+from fuzz.contracts.accepts import DTYPES, Accepts, accepts
 from fuzz.core.adapters.pack import make_known
+from fuzz.core.adapters.python_kernel import Device
+from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.target import Target
 from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.case import Case
 from fuzz.core.base.platforms import platform_of
+from fuzz.core.transport.python.attest import interpreted_faults
 from fuzz.references.arrays import library_of
 from fuzz.references.asked import name_of
 from fuzz.references.derive import ANY, FINITE, Derived, derive
@@ -24,7 +30,7 @@ from fuzz.references.dims import MisnamedError, UnreadableError
 from fuzz.references.examples import GIVEN, keeping
 from fuzz.references.reductions import WEAKER
 from fuzz.references.text import identifier
-from fuzz.tasks.check.function import Arrays, held
+from fuzz.tasks.check.function import Arrays, OwnProcess, declared, held, of_triton
 from fuzz.tasks.check.results import CheckError, reason_of, told
 from oracles.algorithm import FORMULA
 from oracles.dtypes import DOUBLE, FORMATS, SINGLE
@@ -277,3 +283,49 @@ def _name(reference: Callable[..., Any]) -> str:
     raise CheckError(
         f"reference {plain}: there are ops of the names {plain} and reference_{plain}: rename the function"
     )
+
+
+if TYPE_CHECKING:
+    from fuzz.tasks.check.reference import Read
+
+_UNTYPED = ("ctypes", "cffi", "data_ptr")
+"""What a function calls C with that does not know of dtypes: shorter elements would not be as long as it believes."""
+
+
+def tried(
+    kernel: Callable[..., Any], found: Read, able: Capabilities | None, returns: Sequence[str], arrays: Arrays,
+    device: Device,
+) -> Accepts | None:  # fmt: skip
+    """Return what a function does with strides, dtypes and ranks that it does not declare; None where it declares some,
+    or is wrong without them."""
+    from fuzz.tasks.check.reference import contract_of
+
+    declaration, function = declared(
+        kernel, found.op, found.contract, found.capabilities(able), (), tuple(returns), arrays, device, "",
+        found.called(kernel), found.constants(kernel),
+    )  # fmt: skip
+    targets = expand([declaration])
+    if len(targets) != 1 or targets[0].unavailable() is not None:
+        return None
+
+    def here(target: Target) -> nullcontext[OwnProcess]:
+        return nullcontext(OwnProcess(target, function, found.takes))
+
+    faults = {dtype: why for dtype, why in _interpreter_faults(kernel).items() if dtype not in declaration.able.dtypes}
+    dtypes = [dtype for dtype in (DTYPES[:2] if _is_untyped(kernel) else DTYPES) if dtype not in faults]
+    told = accepts(
+        here, targets[0], lambda dtype: contract_of(found.derived, arrays, (dtype,), strict=False), dtypes=dtypes
+    )  # fmt: skip
+    return replace(told, untried=faults) if told is not None and told.usual == "right" else told
+
+
+def _interpreter_faults(kernel: Callable[..., Any]) -> Mapping[str, str]:
+    """Why dtypes are not tried that Triton's interpreter gets wrong, where it runs functions beside the kernel."""
+    return interpreted_faults(triton) if (triton := of_triton(kernel)) else {}
+
+
+def _is_untyped(kernel: Callable[..., Any]) -> bool:
+    own = inspect.unwrap(kernel)
+    modules = (each.__name__ for each in getattr(own, "__globals__", {}).values() if isinstance(each, ModuleType))
+    names = getattr(getattr(own, "__code__", None), "co_names", ())
+    return any(each.partition(".")[0] in _UNTYPED for each in (*modules, *names))

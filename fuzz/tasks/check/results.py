@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,12 +23,16 @@ from fuzz.report.outline import broken_kernels
 from fuzz.report.totals import counted, largest_text, never_text, remarks
 from fuzz.report.use_outcome import outcome_of
 from fuzz.report.wrapping import columns, wrapped_text
-from fuzz.tasks.check.plan import GIVEN, CheckPlan
+from fuzz.tasks.check.plan import GIVEN, CheckPlan, running_test
 
 _INDENT = len("E       ")
 """The columns that pytest takes beside each line of what a test raised."""
 _NAMED = len("fuzz.CheckFailed: ")
 """And those before its first line."""
+
+_VARIABLE = "KERNELFUZZ_EXPLAIN_S"
+OPTION = "--kernelfuzz-explain-time"
+"""What gives more time on the command line of tests."""
 
 
 class CheckFailed(AssertionError):  # noqa: N818 (named as test suites name it)
@@ -84,6 +89,18 @@ sys.excepthook = partial(program_ends, sys.excepthook)
 def told(info: Any) -> bool:
     """Whether pytest hides our frames: their message says everything. Those of an internal error are shown."""
     return isinstance(info.value, (CheckFailed, CheckError))
+
+
+def explaining() -> tuple[float, str]:
+    """Return the seconds for explaining what a check finds, and what to type for more: a program of its own has no
+    options, but an environment."""
+    text = os.environ.get(_VARIABLE)
+    if running_test() or text is None:
+        return GIVEN.options.explain_s, OPTION if running_test() else f"{_VARIABLE}=60"
+    try:
+        return float(text), f"a larger {_VARIABLE}"
+    except ValueError:
+        raise CheckError(f"{_VARIABLE}={text}: it is a number of seconds, such as 60") from None
 
 
 def report(

@@ -25,18 +25,16 @@ from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.judge.judge import Judge
 from fuzz.references.dims import UnreadableError
 from fuzz.references.guard import first_difference
+from fuzz.references.replay.cases import ReplayCase, ReplayError, compared
+from fuzz.references.replay.oracle import arrays_of, case_of
 from fuzz.references.rerun import Replayed, ways_of
-from fuzz.tasks.check.replay_cases import ReplayCase, compared
-from fuzz.tasks.check.results import CheckError
-from fuzz.tasks.judge.asked import Asked
-from fuzz.tasks.judge.nameless import arrays_of, case_of
-from fuzz.tasks.judge.numbers import batch_of
 from fuzz.tasks.judge.own import beside, drawn_of, replay_s, shapes_of
-from fuzz.tasks.judge.problem import Problem, of_module
 from fuzz.tasks.judge.replay import Replay, replay_of
-from fuzz.tasks.judge.ruling import FullSize, SolutionRuling, worst_of
-from fuzz.tasks.judge.solution import Solutions
-from fuzz.tasks.judge.source import ProblemError, executed, text_of
+from fuzz.tasks.judge.ruling import Asked, FullSize, SolutionRuling, worst_of
+from fuzz.tasks.readers.kernelbench import batch_of, of_module
+from fuzz.tasks.readers.problem import Problem
+from fuzz.tasks.readers.solution import Solutions
+from fuzz.tasks.readers.source import ProblemError, executed, text_of
 
 _FILE = "full_size_"
 _BYTES = 32
@@ -96,7 +94,7 @@ def at_full_size(
         return tuple(rulings)
     try:
         found = _judged(asked, _task(asked.against, seed, limits), left, seed, limits)
-    except (ProblemError, UnreadableError, CheckError) as error:
+    except (ProblemError, UnreadableError, ReplayError) as error:
         found = dict.fromkeys(left, _untried(printable(str(error))))
     return tuple(_with_full(each, found.get(kernel)) for kernel, each in zip(solutions, rulings, strict=True))
 

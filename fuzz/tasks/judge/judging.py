@@ -6,46 +6,59 @@ import math
 import secrets
 import shlex
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 
-from fuzz.campaign.measured import Measuring
-from fuzz.campaign.search.groups import search_ops
 from fuzz.campaign.search.stopping import Limits
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
+from fuzz.campaign.starting import select_targets, writable
+from fuzz.contracts.accepts import Accepts, accepts
+from fuzz.core.adapters.pack import load
+from fuzz.core.adapters.target import Target
 from fuzz.core.base.exits import Exit
+from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.probe import GHOST, STREAM
+from fuzz.core.execute.pool import Pool
 from fuzz.core.generate.dims import MOST_WORK, USUAL_WORK
+from fuzz.core.generate.search import Search, batches
+from fuzz.core.judge.values import problem_of
 from fuzz.core.laws.registry import declared as declared_laws
+from fuzz.explain.diagnosis import new_workers
 from fuzz.findings.book import book_in
-from fuzz.references.derive import FINITE, Derived
+from fuzz.references.derive import ANY, FINITE, Derived
 from fuzz.references.dims import parsed
-from fuzz.references.examples import DRAWN, beside, samples_of, seen_in
+from fuzz.references.examples import DRAWN, samples_of, seen_in
 from fuzz.references.scope import UnknownStepError
 from fuzz.report.brief import Provenance
 from fuzz.report.console import print_lines
 from fuzz.report.outline import run_outline
 from fuzz.report.totals import not_exercised
 from fuzz.report.wrapping import wrapped_text
-from fuzz.tasks.check.far import wrong_far
-from fuzz.tasks.judge.asked import Asked, Judged
-from fuzz.tasks.judge.floor import detection_floors, unvaried
-from fuzz.tasks.judge.full import at_full_size
-from fuzz.tasks.judge.numbers import LAST
-from fuzz.tasks.judge.own import in_other_mode, own_problem, own_shapes, with_mode, with_one_seed, with_own
-from fuzz.tasks.judge.prepared import prepared
-from fuzz.tasks.judge.problem import Problem, UnreadProblemError, problems_of
-from fuzz.tasks.judge.replaying import judged_by_replay
-from fuzz.tasks.judge.ruling import VERSION, Ruling, solution_ruling, worst_of
-from fuzz.tasks.judge.solution import solutions_of
-from fuzz.tasks.judge.source import ProblemError
-from fuzz.tasks.judge.summary import not_given, summary
-from fuzz.tasks.judge.written import derived
+from fuzz.tasks.check.reference import contract_of, with_names
+from fuzz.tasks.judge.own import own_problem
+from fuzz.tasks.judge.replaying import judged_by_replay, looked
+from fuzz.tasks.judge.ruling import VERSION, Asked, Judged, Ruling, not_given, solution_ruling, summary, worst_of
+from fuzz.tasks.judge.written import derived, write_pack
+from fuzz.tasks.readers.formats import problems_of
+from fuzz.tasks.readers.kernelbench import LAST
+from fuzz.tasks.readers.problem import Problem, UnreadProblemError
+from fuzz.tasks.readers.solution import Solutions, solutions_of
+from fuzz.tasks.readers.source import ProblemError
+from fuzz.tasks.task import Data, Task, drive
+from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.operand import MOST
+from oracles.ops import OPS
+from oracles.summation import NumericsError
+from oracles.truth import Truth
 
 _VARIED = 4
 """Where all dimensions that are not fixed have so many elements, there is room for others."""
@@ -53,6 +66,7 @@ _AROUND_S = 10.0
 """The seconds for what changes about a failure that is not shrunk."""
 _PROBED_ONE_IN = 4
 """Cases of which one is called again by a probe: there are five of them, and few cases."""
+_TURNS, _MOST_ELEMENTS, _FEW, _DIGITS = 3, 1024, 2, 2
 
 
 def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judged:
@@ -67,7 +81,7 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     solutions = solutions_of(asked.solutions, problem, asked.against)
     with screen.status("trying what is taken ..."):
         ready = prepared(asked, problem, found, solutions)
-    found, folder, kernels, targets = ready.found, ready.folder, ready.kernels, ready.targets
+    found, folder, kernels, targets = ready.found, ready.folder, ready.task.kernels, ready.task.targets
     print_lines(screen, [*filter(None, (found.said, found.left_out, problem.kept))])
     # Not before: no solution can know it.
     seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed
@@ -81,25 +95,15 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     origin = Provenance(seed, _command(asked, seed), ("--pack", str(folder)), numbered=True)
     began = time.monotonic()
     with session:
-        runner = session.runner(targets)
-        measuring, floors = Measuring(session.pool, targets, seed), dict[str, float]()
+        floors = dict[str, float]()
 
         def meanwhile() -> None:
-            measuring.measure()
-            measuring.look_ahead(asked.cases)
-            floors.update(detection_floors(found.op.name, seed, kernels, targets[0].contract))
+            floors.update(_detection_floors(found.op.name, seed, kernels, ready.task.contract))
 
-        runner.begun = meanwhile
         with session.interruption:
-            search_ops(runner, seed)
-            if not session.tally.findings and not session.interruption.wanted:
-                runner.replay([wrong_far(session.pool, targets, seed, session.tally)])
-            session.draw_no_more()
-            samples = () if problem.draw is None or session.interruption.wanted else samples_of(problem.draw)
-            failed = {each.kernel for each in book.buckets.values()}
-            beyond = beside(session.pool, targets, seed, seen_in(found, samples), DRAWN, failed)
-            with session.err.status("looking at what was measured ..."):
-                measuring.ended(session, book, asked.cases)
+            driven = drive(ready.task, session, meanwhile=meanwhile)
+            assert driven.measuring is not None
+            session.tally.note_waiting()
         elapsed = time.monotonic() - began
         for bucket in [each for each in book.buckets.values() if each.kernel in ready.untried]:
             del book.buckets[bucket.name]  # what it refuses is no bug of it
@@ -111,30 +115,24 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     interrupted = session.interruption.wanted
     outline = run_outline("judge", book, targets, session.tally, origin, interrupted=interrupted, usual=session.usual)
     session.tell_troubles()
-    own = {} if interrupted else own_shapes(asked, problem, solutions, seed, screen)
-    other = {} if interrupted else in_other_mode(asked, problem, solutions, seed, screen)
     by_id = {target.id: target for target in targets}
-    rulings = tuple(
-        with_own(
-            solution_ruling(
-                words, kernel, by_id, session.tally, book, measuring, ready.accepting,
-                untried=ready.untried.get(kernel, ""), refuses=ready.refuses.get(kernel, ""), interrupted=interrupted,
-                beyond=beyond.get(kernel),
-            ),
-            own.get(kernel),
+    found_of = {
+        kernel: solution_ruling(
+            words, kernel, by_id, session.tally, book, driven.measuring, ready.accepting,
+            untried=ready.untried.get(kernel, ""), refuses=ready.refuses.get(kernel, ""), interrupted=interrupted,
+            beyond=driven.beyond.get(kernel),
         )
         for kernel, (words, _) in solutions.items()
-    )  # fmt: skip
-    rulings = rulings if interrupted else at_full_size(asked, problem, solutions, rulings, seed)
-    rulings = tuple(with_mode(each, problem, other.get(name)) for name, each in zip(solutions, rulings, strict=True))
-    rulings = rulings if interrupted else with_one_seed(asked, problem, solutions, rulings, seed, screen)
+    }  # fmt: skip
+    alone = tuple(found_of.values())
+    rulings = alone if interrupted else looked(asked, problem, solutions, found_of, seed, screen)
     probes = {law: session.tally.laws[law] for law in laws if law != GHOST}
     never = tuple(dict.fromkeys((*outline.outcome.never, *problem.never)))
     ruling = Ruling(
         VERSION, worst_of(each.verdict for each in rulings),
         asked.against, found.said, "formula", "", seed, session.tally.cases, str(folder),
         probes, floors, outline.outcome.largest, never,
-        (*_unseen(not_exercised(undeclared), laws, unvaried(found.op.name, seed, kernels)),
+        (*_unseen(not_exercised(undeclared), laws, _unvaried(found.op.name, seed, kernels)),
          *not_given(session.tally, targets), *filter(None, [found.left_out]), *problem.remarks),
         rulings, *problem.modes,
     )  # fmt: skip
@@ -204,3 +202,126 @@ def _command(asked: Asked, seed: int) -> str:
     words = [*asked.solutions, *(word for name, value in options if value is not None for word in (name, str(value)))]
     words += [*(["--any-values"] if asked.any_values else []), *([] if asked.untrusted else ["--trusted"])]
     return shlex.join(["kernelfuzz", "judge", *words])
+
+
+def _detection_floors(op: str, seed: int, kernels: Sequence[Kernel], contract: Contract) -> Mapping[str, float]:
+    """Return, by the dtype of the first input, the error of an output as a share of itself that is seen in half of the
+    elements: of ordinary cases of a search, under a contract."""
+    shares = defaultdict[str, list[float]](list)
+    turns = islice(batches(Search(op, seed, kernels)), _TURNS)
+    cases = sorted((made.case for some in turns for made in some if made.case.elements), key=lambda case: case.elements)
+    # Weights alone may be more.
+    for case in [each for each in cases if each.elements <= _MOST_ELEMENTS] or cases[:_FEW]:
+        try:
+            found = Truth(problem_of(case), confirms=False).enclosures(contract, case.structured)
+        except NumericsError:  # the case contradicts the contract: it is not judged
+            continue
+        for each in found.values():
+            shares[next(iter(case.inputs.values())).dtype] += each.shares()
+    return {dtype: float(f"{np.median(some):.{_DIGITS - 1}e}") for dtype, some in sorted(shares.items()) if some}
+
+
+def _unvaried(op: str, seed: int, kernels: Sequence[Kernel]) -> Mapping[str, int]:
+    """Return the dimensions of which all cases at the beginning of a search have one extent, although it could be
+    another, with that: there is no room for more terms."""
+    seen = defaultdict[str, set[int]](set)
+    for batch in islice(batches(Search(op, seed, kernels)), _TURNS):
+        for draw in (made.draw for made in batch if made.draw is not None):
+            for dim, size in draw.sizes.items():
+                seen[dim].add(size)
+    return {dim: min(sizes) for dim, sizes in seen.items() if len(sizes) == 1 and dim not in OPS[op].fixed}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is searched."""
+
+    found: Derived
+    folder: Path
+    task: Task
+    accepting: Mapping[str, Accepts]
+    """What solutions do with what they do not declare, by their targets."""
+    untried: Mapping[str, str]
+    """Why kernels are not judged that refuse every case, where its extents are none of the problem's own."""
+    refuses: Mapping[str, str]
+    """What of the inputs that come with a problem a kernel refuses."""
+
+
+def prepared(asked: Asked, problem: Problem, found: Derived, solutions: Solutions) -> Prepared:
+    """Write the pack, and try what each solution takes. Where one refuses tensors of some numbers of dimensions, all
+    are given one number that every one of them takes."""
+    folder, targets = _written(asked, problem, found, solutions)
+    accepting = _accepting(targets, found, asked)
+    rank = _common_rank([*accepting.values()])
+    if rank is not None:
+        problem = replace(problem, shapes=with_names(found, rank - len(found.op.inner)))
+        found = derived(problem, asked.values, any_values=asked.any_values)
+        folder, targets = _written(asked, problem, found, solutions)
+    narrowed = dict[str, Kernel]()
+    for target in targets:
+        narrowed.setdefault(target.kernel.name, _narrowed(target.kernel, accepting.get(target.id)))
+    kernels = [*narrowed.values()]
+    by_kernel = {target.kernel.name: each for target in targets if (each := accepting.get(target.id)) is not None}
+    untried = {
+        name: f"it refuses the small numbers that stand for those of the problem: {' and '.join(each.refused)}"
+        for name, each in by_kernel.items() if each.usual == "refuses" and problem.module is not None
+    }  # fmt: skip
+    refuses = (
+        {}
+        if problem.module is not None
+        else {name: said for name, each in by_kernel.items() if (said := _refused(each, problem))}
+    )
+    always = {} if problem.draw is None else seen_in(found, samples_of(problem.draw))
+    task = Task(_chosen(asked, kernels), Data((), always, DRAWN), measures=True)
+    return Prepared(found, folder, task, accepting, untried, refuses)
+
+
+def _written(asked: Asked, problem: Problem, found: Derived, solutions: Solutions) -> tuple[Path, tuple[Target, ...]]:
+    folder = writable(asked.output) / problem.name
+    own = {name: each for name, (_, each) in solutions.items()}
+    write_pack(folder, problem, own, found, values=asked.values, untrusted=asked.untrusted)
+    kernels = [each for each in load(folder).kernels if each.name in solutions]  # earlier ones are there, too
+    return folder, _chosen(asked, kernels)
+
+
+def _chosen(asked: Asked, kernels: Sequence[Kernel]) -> tuple[Target, ...]:
+    """The targets that are asked for. A device that is not here is no news, unless there is no other."""
+    targets = select_targets(kernels, patterns=asked.targets)
+    return tuple(each for each in targets if asked.targets or each.unavailable() is None) or targets
+
+
+def _accepting(targets: Sequence[Target], found: Derived, asked: Asked) -> Mapping[str, Accepts]:
+    def workers(target: Target) -> AbstractContextManager[Pool]:
+        return new_workers([target], asked.case_limit)
+
+    def contract(dtype: str) -> Contract:
+        return contract_of(found, "torch", (dtype,), strict=asked.values == ANY)
+
+    there = [target for target in targets if target.unavailable() is None]
+    each = {target.id: accepts(workers, target, contract, multiples=True) for target in there}
+    return {name: beside for name, beside in each.items() if beside is not None}
+
+
+def _common_rank(some: Sequence[Accepts]) -> int | None:
+    """The number of dimensions that all take, the nearest to two; None where nobody refuses any, or none is taken."""
+    if not any("refuses" in each.ranks.values() for each in some):
+        return None
+    taken = [{*each.taken_ranks} for each in some if each.ranks]
+    return min({*taken[0]}.intersection(*taken), key=lambda rank: abs(rank - 2), default=None)
+
+
+def _narrowed(kernel: Kernel, beside: Accepts | None) -> Kernel:
+    """The kernel, given only what it does not refuse."""
+    if beside is None or not (beside.multiple_of or beside.max):
+        return kernel
+    return replace(
+        kernel, capabilities=replace(kernel.capabilities, multiple_of=beside.multiple_of, max=beside.max)
+    )  # fmt: skip
+
+
+def _refused(beside: Accepts, problem: Problem) -> str:
+    for sizes in problem.examples:
+        for dim, size in sizes.items():
+            if size % beside.multiple_of.get(dim, 1) or size > beside.max.get(dim, size):
+                return f"it refuses {dim} = {size}, which comes with the problem: {' and '.join(beside.refused)}"
+    return ""

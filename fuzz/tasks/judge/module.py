@@ -12,10 +12,11 @@ from fuzz.references.derive import FINITE
 from fuzz.tasks.check.check import CheckError, check
 from fuzz.tasks.check.reference import contract_of
 from fuzz.tasks.check.results import told
-from fuzz.tasks.judge.problem import Problem, of_module
-from fuzz.tasks.judge.solution import calls_of
-from fuzz.tasks.judge.source import ProblemError, identifier, signed
 from fuzz.tasks.judge.written import derived, floats_of
+from fuzz.tasks.readers.kernelbench import of_module
+from fuzz.tasks.readers.problem import Problem
+from fuzz.tasks.readers.solution import calls_of
+from fuzz.tasks.readers.source import ProblemError, identifier, signed
 from oracles.op import Op
 from oracles.ops import OPS
 

@@ -18,17 +18,14 @@ from rich.console import Console
 
 from fuzz.core.base.text import printable
 from fuzz.references.dims import UnreadableError
+from fuzz.references.replay.cases import ReplayCase, ReplayError
 from fuzz.references.rerun import FINE, RUNS, Ways
-from fuzz.tasks.check.replay_cases import ReplayCase
-from fuzz.tasks.check.results import CheckError
-from fuzz.tasks.judge.asked import Asked
-from fuzz.tasks.judge.numbers import with_smaller_batches
-from fuzz.tasks.judge.problem import SEED, Module, Problem, of_module
 from fuzz.tasks.judge.replay import Replay, replay_of
-from fuzz.tasks.judge.ruling import OwnShapes, SolutionRuling
-from fuzz.tasks.judge.solution import Solution, Solutions
-from fuzz.tasks.judge.source import ProblemError, executed, text_of
-from fuzz.tasks.judge.summary import shapes_text
+from fuzz.tasks.judge.ruling import Asked, OwnShapes, SolutionRuling, shapes_text
+from fuzz.tasks.readers.kernelbench import of_module, with_smaller_batches
+from fuzz.tasks.readers.problem import SEED, Module, Problem
+from fuzz.tasks.readers.solution import Solution, Solutions
+from fuzz.tasks.readers.source import ProblemError, executed, text_of
 
 CASES = 5
 """The cases at a task's own shapes beside a search: as many as KernelBench tries."""
@@ -181,7 +178,7 @@ def own_shapes(
         if any(np.prod(shape) > _MOST_ELEMENTS for shape, _ in outputs.values()) or not cases:
             raise ProblemError(f"they are {shapes_text(shapes)}, of which a case takes too long: {seconds:.0f} s")
         found = replay.rulings(replay.run(cases, seed, (), screen))
-    except (CheckError, ProblemError, UnreadableError) as error:
+    except (ReplayError, ProblemError, UnreadableError) as error:
         reason = printable(str(error))
         return dict.fromkeys(solutions, OwnShapes({}, "", "did not run", 0, 0, (), reason))
     return {
@@ -216,7 +213,7 @@ def in_other_mode(
     try:
         replay = replay_of(asked, other, files)
         return replay.rulings(replay.run(min(_IN_OTHER_MODE, affordable(replay, seed)), seed, (), screen))
-    except (CheckError, ProblemError, UnreadableError) as error:
+    except (ReplayError, ProblemError, UnreadableError) as error:
         reason = printable(str(error))
         return {name: SolutionRuling(words, "did not run", 0, 0, {}, (), reason) for name, (words, _) in files.items()}
 

@@ -6,12 +6,10 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -21,25 +19,25 @@ from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.probe import GHOST, STREAM
-from fuzz.core.base.verdict import Verdict
 from fuzz.core.execute.pool import WorkerPool
-from fuzz.findings.tally import never_decided
+from fuzz.findings.tally import TargetTally, never_decided
 from fuzz.references.examples import samples_of, structure_of
-from fuzz.tasks.check.replay_cases import DTYPES, Comparison, Meant, ReplayCase, meant_of
-from fuzz.tasks.check.results import CheckError
-from fuzz.tasks.judge.asked import Asked
-from fuzz.tasks.judge.nameless import op_of
-from fuzz.tasks.judge.problem import Problem
-from fuzz.tasks.judge.replay_run import Line, Run
-from fuzz.tasks.judge.ruling import SolutionRuling, worst_of
-from fuzz.tasks.judge.solution import ENTRY, Solutions
-from fuzz.tasks.judge.source import ProblemError
+from fuzz.references.replay.cases import DTYPES, Meant, ReplayError, meant_of
+from fuzz.references.replay.oracle import SPARE, op_of
+from fuzz.references.replay.run import Run
+from fuzz.tasks.judge.ruling import Asked, Said, SolutionRuling, worst_of
 from fuzz.tasks.judge.written import floats_of, probes_of, shown_line, write_solutions
+from fuzz.tasks.readers.problem import Problem
+from fuzz.tasks.readers.solution import ENTRY, Solutions
+from fuzz.tasks.readers.source import ProblemError
+from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS
 
 _BATCH = 8
 _ABLE = Capabilities(dtypes=DTYPES)
+_NOTHING_PROMISED = Contract(platform="none")
+"""It is not judged by a formula, to which a contract could apply."""
 
 
 @dataclass(frozen=True)
@@ -58,18 +56,17 @@ class Replay:
     ) -> Run:  # fmt: skip
         """Run so many cases, and begin no more after so many seconds of a processor. Raises ProblemError where the
         reference takes none."""
-        lines, probes = {each.id: Line() for each in self.targets}, dict.fromkeys(laws, 0)
-        run = Run(self.meant, self.op, self.targets, tuple(laws), seed, lines, probes)
+        run = Run(self.meant, self.op, self.targets, tuple(laws), seed)
         workers = WorkerPool(self.targets, limit=self.asked.case_limit, most_hangs=MOST_HANGS)
         with workers as pool, screen.status("replaying ..."):
             for name, status in pool.statuses.items():
                 if isinstance(status, NotRun):
-                    run.lines[name].reason, run.lines[name].broken = status.reason, bool(status.broken)
+                    run.lines[name].not_run_reason, run.lines[name].broken = status.reason, status.broken
             drawn, end = islice(self.meant.cases(seed), cases), time.process_time() + seconds
             try:
                 while time.process_time() < end and (some := [*islice(drawn, _BATCH)]):
                     run.batch(pool, some)
-            except CheckError as error:
+            except ReplayError as error:
                 raise ProblemError(f"{self.asked.against}: {error}") from error
         return run
 
@@ -84,25 +81,34 @@ class Replay:
         return {name: self._ruling(name, run) for name in self.solutions}
 
     def _ruling(self, kernel: str, run: Run) -> SolutionRuling:
-        lines = [run.lines[each.id] for each in self.targets if each.kernel.name == kernel]
-        said = worst_of(each.said() for each in lines if each.said() != "did not run")
-        largest = defaultdict[str, float](float)
-        for line in lines:
-            for dtype, ratio in line.largest.items():
-                largest[dtype] = max(ratio, largest[dtype])
+        lines = [line for line in run.lines.values() if line.kernel == kernel]
+        said = worst_of(each for line in lines if (each := _said(line)) != "did not run")
+        largest = dict[str, float]()
+        for dtype, worst in (each for line in lines for each in line.worst.items()):
+            largest[dtype] = max(worst.ratio, largest.get(dtype, 0.0))
         slow = {each.id: each.size_limit.beyond(run.op) for each in self.targets if each.size_limit is not None}
         not_given = [f"not given to {name}, which is slow: {larger}" for name, larger in slow.items()]
-        reason = next((each.reason for each in lines if each.reason), "".join(not_given[:1]))
+        reason = next((each.not_run_reason for each in lines if each.not_run_reason), "".join(not_given[:1]))
         if said == "undecided":
-            undecided = max(each.undecided for each in lines)
+            undecided = max(each.gave_up for each in lines)
             never = dict.fromkeys(name for each in lines for name in never_decided(each.decided))
             reason = f"{undecided} of {run.cases} cases have no element that a replay decides"
             reason = f"no element of {' or '.join(never)} is decided by a replay" if never else reason
-        failures = tuple(_failure(*line.worst) for line in lines if line.worst is not None)
+        failures = tuple(run.smallest[each.target].record for each in lines if each.target in run.smallest)
         return SolutionRuling(
-            self.solutions[kernel][0], said, sum(each.judged for each in lines), sum(each.failing for each in lines),
-            dict(largest), failures, "" if said == "right" or failures else reason,
+            self.solutions[kernel][0], said, sum(each.judged - each.gave_up for each in lines),
+            sum(each.findings for each in lines), largest, failures, "" if said == "right" or failures else reason,
         )  # fmt: skip
+
+
+def _said(line: TargetTally) -> Said:
+    """Return the verdict on a target. Some cases that no replay decides are no reason for doubt, unless most are."""
+    if line.findings or line.broken:
+        return "wrong"
+    if not line.judged:
+        return "did not run"
+    is_open = line.gave_up + line.not_run > line.judged - line.gave_up or bool(never_decided(line.decided))
+    return "undecided" if is_open else "right"
 
 
 def replay_of(asked: Asked, problem: Problem, solutions: Solutions) -> Replay:
@@ -120,6 +126,8 @@ def replay_of(asked: Asked, problem: Problem, solutions: Solutions) -> Replay:
         meant = replace(meant, kept=kept, square=square)
     first = next(meant.cases(secrets.randbelow(2**32)))
     op = op_of(meant, meant.outputs(first), f"replayed_{problem.name}"[:31])
+    if op.main == SPARE:
+        raise ReplayError(f"{op.name}: it takes no tensor of floats that has dimensions")
     place = writable(asked.output) / problem.name
     own = {name: solution for name, (_, solution) in solutions.items()}
     write_solutions(place, problem, own, [*meant.asked.dims], [each.name for each in op.outputs])
@@ -138,7 +146,7 @@ def _targets(asked: Asked, problem: Problem, op: Op, folder: Path, solutions: So
     laws = tuple(law for law in probes_of(problem) if law != GHOST)
     kernels = [
         PythonKernel(
-            name, op.name, folder / name / each.file, each.framework, capabilities=_ABLE, entry=ENTRY,
+            name, op.name, folder / name / each.file, each.framework, _NOTHING_PROMISED, _ABLE, entry=ENTRY,
             shown=shown_line(each), laws=laws, untrusted=asked.untrusted,
         )
         for name, (_, each) in solutions.items()
@@ -146,12 +154,3 @@ def _targets(asked: Asked, problem: Problem, op: Op, folder: Path, solutions: So
     OPS[op.name] = op
     targets = select_targets(kernels, patterns=asked.targets)
     return tuple(each for each in targets if asked.targets or each.unavailable() is None) or targets
-
-
-def _failure(case: ReplayCase, verdict: Verdict, words: str, found: Comparison) -> dict[str, Any]:
-    place, got, expected, allowed = found.place or ("", "", "", "")
-    return {
-        "verdict": verdict.name, "said": words, "case": case.text,
-        "shapes": {name: list(each.shape) for name, each in case.arrays.items()}, "recipes": dict(case.recipes),
-        "dtype": case.dtype, "place": place, "got": got, "expected": expected, "allowed": allowed,
-    }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -14,19 +15,16 @@ from fuzz.core.generate.observed import words_of
 from fuzz.references.asked import titled
 from fuzz.references.dims import UnreadableError, shapes_text
 from fuzz.references.examples import DRAWN
+from fuzz.references.replay.cases import DTYPES, WEAKER, ReplayError
 from fuzz.report.console import print_lines
 from fuzz.report.wrapping import wrapped_text
-from fuzz.tasks.check.replay_cases import DTYPES, WEAKER
-from fuzz.tasks.check.results import CheckError
-from fuzz.tasks.judge.asked import Asked, Judged
 from fuzz.tasks.judge.full import at_full_size
 from fuzz.tasks.judge.own import affordable, in_other_mode, own_problem, own_shapes, with_mode, with_one_seed, with_own
-from fuzz.tasks.judge.problem import Problem
 from fuzz.tasks.judge.replay import Replay, replay_of
-from fuzz.tasks.judge.ruling import VERSION, Ruling, SolutionRuling, worst_of
-from fuzz.tasks.judge.solution import Solutions, solutions_of
-from fuzz.tasks.judge.source import ProblemError
-from fuzz.tasks.judge.summary import failures_told, summary
+from fuzz.tasks.judge.ruling import VERSION, Asked, Judged, Ruling, SolutionRuling, failures_told, summary, worst_of
+from fuzz.tasks.readers.problem import Problem
+from fuzz.tasks.readers.solution import Solutions, solutions_of
+from fuzz.tasks.readers.source import ProblemError
 
 _UNEXERCISED = (
     "not exercised by a replay: strides, other ranks, the order of sums; failures are not explained, nor kept as cases"
@@ -46,9 +44,9 @@ def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, 
         replay = replay_of(asked, problem, solutions)
         seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed  # not before: no solution can know it
         return _judged(asked, problem, why, screen, width, replay, solutions, seed)
-    except (CheckError, ProblemError, UnreadableError) as error:
+    except (ReplayError, ProblemError, UnreadableError) as error:
         is_ours = isinstance(error, ProblemError)
-        refusal = str(error) if is_ours else f"{asked.against}: {error}" if isinstance(error, CheckError) else why
+        refusal = str(error) if is_ours else f"{asked.against}: {error}" if isinstance(error, ReplayError) else why
         if problem.module is None or problem.own is not None:
             raise ProblemError(refusal or str(error)) from error
         try:
@@ -68,7 +66,7 @@ def _judged(
     but = f", but for {problem.changed}" if problem.changed else ""
     how = ", ".join([
         *([f"at the shapes that come with it{but}"] if problem.own else []),
-        *([f"as it cannot be read: {_reason(why, title)}"] if why else []),
+        *([f"as it cannot be read: {why.removeprefix(f'{title} cannot be read: ')}"] if why else []),
         *([f"kept as in {DRAWN}: {words_of(replay.meant.kept)}"] if replay.meant.kept else []),
     ])  # fmt: skip
     returns = ", ".join(each.name for each in replay.op.outputs)
@@ -80,12 +78,7 @@ def _judged(
     run = replay.run(cases, seed, laws, screen, asked.replay_s)
     few = f"not exercised, as a case takes long: more than {run.cases} cases" if run.cases < asked.replays else ""
     found = replay.rulings(run)
-    own = {} if problem.own else own_shapes(asked, problem, solutions, seed, screen)
-    other = in_other_mode(asked, problem, solutions, seed, screen)
-    rulings = tuple(_unless_changed(with_own(each, own.get(kernel)), problem) for kernel, each in found.items())
-    rulings = at_full_size(asked, problem, solutions, rulings, seed)
-    rulings = tuple(with_mode(each, problem, other.get(kernel)) for kernel, each in zip(found, rulings, strict=True))
-    rulings = with_one_seed(asked, problem, solutions, rulings, seed, screen)
+    rulings = looked(asked, problem, solutions, found, seed, screen)
     elapsed = time.monotonic() - began
     floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(run.floors.items()) if each}
     never = (
@@ -104,12 +97,22 @@ def _judged(
     return Judged(ruling, "\n\n".join(texts))
 
 
+def looked(
+    asked: Asked, problem: Problem, solutions: Solutions, found: Mapping[str, SolutionRuling], seed: int,
+    screen: Console,
+) -> tuple[SolutionRuling, ...]:  # fmt: skip
+    """Return rulings, by the kernels of solutions, with what replays say besides: at the shapes that come with the
+    problem, as they are or smaller, in the other mode, and with weights of one seed."""
+    own = {} if problem.own else own_shapes(asked, problem, solutions, seed, screen)
+    other = in_other_mode(asked, problem, solutions, seed, screen)
+    rulings = tuple(_unless_changed(with_own(each, own.get(kernel)), problem) for kernel, each in found.items())
+    rulings = at_full_size(asked, problem, solutions, rulings, seed)
+    rulings = tuple(with_mode(each, problem, other.get(kernel)) for kernel, each in zip(found, rulings, strict=True))
+    return with_one_seed(asked, problem, solutions, rulings, seed, screen)
+
+
 def _unless_changed(ruling: SolutionRuling, problem: Problem) -> SolutionRuling:
     """The ruling of a solution that need only be right at a task's own shapes: it is not wrong for what is none."""
     if not problem.changed or ruling.verdict != "wrong":
         return ruling
     return replace(ruling, verdict="undecided", reason=f"it fails, but at none of the task's shapes: {problem.changed}")
-
-
-def _reason(why: str, title: str) -> str:
-    return why.removeprefix(f"{title} cannot be read: ")

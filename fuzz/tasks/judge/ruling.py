@@ -1,15 +1,18 @@
-"""What is said of solutions, as one record; it is a JSON object with a published schema."""
+"""What is asked of a judge, and what is said of solutions: one record, a JSON object with a published schema."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from fuzz.campaign.measured import Measuring
+from fuzz.campaign.search.groups import slow_targets_of
 from fuzz.contracts.accepts import Accepts
 from fuzz.contracts.record import Measured
 from fuzz.core.adapters.target import Target
@@ -18,12 +21,46 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.codec import encoded
 from fuzz.findings.tally import Largest, Tally
 from fuzz.references.examples import Beyond
-from fuzz.report.totals import remarks
+from fuzz.report.totals import and_more, by_reason, largest_text, never_text, partly_run_lines, remarks
 from fuzz.report.use_outcome import outcome_of
+from oracles.ops import OPS
 
 VERSION = 6
 Said = Literal["right", "wrong", "undecided", "did not run"]
 _RANK: tuple[Said, ...] = ("right", "undecided", "did not run", "wrong")
+
+
+QUICK_REPLAYS, FULL_REPLAYS = 48, 600
+"""The cases of a quick verdict and of a full one, where the reference itself is run in place of a formula."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be judged, by what and how."""
+
+    solutions: tuple[str, ...]
+    against: str
+    shapes: str | None
+    values: str
+    seed: int | None
+    cases: int
+    replays: int
+    """The cases where the reference itself is run in place of a formula: each takes twenty runs of it."""
+    output: Path
+    untrusted: bool
+    targets: tuple[str, ...]
+    case_limit: float | None
+    explain_s: float | None
+    """The seconds that each bug is explained for; None: it is shown as it was found, with what changes about it."""
+    own: bool = False
+    """Whether the shapes that come with a task are the only ones."""
+    any_values: bool = False
+    """Whether inputs may be what those that come with a task never are."""
+
+    @property
+    def replay_s(self) -> float:
+        """The seconds of a processor that all replays may take."""
+        return 60.0 * max(1.0, self.replays / QUICK_REPLAYS)
 
 
 @dataclass(frozen=True)
@@ -139,6 +176,16 @@ class Ruling:
         return json.dumps(msgspec.to_builtins(self), indent=1)
 
 
+@dataclass(frozen=True)
+class Judged:
+    """The ruling, and what people read."""
+
+    ruling: Ruling
+    text: str
+    code: Exit | None = None
+    """The exit code, where that is not the verdict's: it was interrupted, or ended by an error of ours."""
+
+
 def solution_ruling(
     solution: str, kernel: str, targets: Mapping[str, Target], tally: Tally, book: FindingBook,
     measuring: Measuring, accepting: Mapping[str, Accepts], *, untried: str = "", refuses: str = "",
@@ -193,3 +240,121 @@ def schema() -> dict[str, Any]:
 
 if __name__ == "__main__":
     print(json.dumps(schema(), indent=1))
+
+
+_BY = " by replay"
+
+
+def summary(ruling: Ruling, elapsed: float) -> str:
+    """Return a line for each solution, and what was not seen."""
+    lines, by = list[str](), _BY if ruling.oracle == "replay" else ""
+    for each in ruling.solutions:
+        lines.append(f"{each.verdict:<12} {each.solution}  {_why(each, by)}")
+        lines += [f"  {measured.text}" for measured in each.measured]
+        lines += [f"  {beside.text}" for beside in each.accepts if beside.text]
+        lines += [f"  {each.right_as}"] if each.right_as else []
+        lines += [*_beyond(each), *_in_modes(each, ruling), *_at_own_shapes(each), *_one_seed(each)]
+        lines += _at_full_size(each.full_size)
+    floors = ", or ".join(f"{share:.1e} in {dtype}" for dtype, share in ruling.detection_floor.items())
+    said = f"half of all outputs that are off by this share of their value are noticed: {floors}"
+    floor = said if floors else "not known, as no output of an ordinary case is judged"
+    lines += [f"detection floor: {floor}"] if ruling.cases else []
+    ran = f"{largest_text(ruling.largest)}; " if ruling.largest else ""
+    lines += [f"{ran}{never_text(ruling.never_ran, larger=bool(ran))}"] if ran or ruling.never_ran else []
+    lines += [*ruling.not_exercised, *([ruling.guarantee] if ruling.guarantee else [])]
+    return "\n".join([*lines, f"{ruling.cases} cases in {elapsed:.1f} s, seed {ruling.seed}, pack {ruling.pack}"])
+
+
+def _why(each: SolutionRuling, by: str) -> str:
+    if each.verdict == "wrong":
+        return f"{each.failing} of {each.judged} runs{by} fail" if each.failing else each.reason
+    if each.verdict != "right":
+        return each.reason
+    errors = ", ".join(f"{ratio:.0%} in {dtype}" for dtype, ratio in each.largest_error.items())
+    return f"{each.judged} runs{by}{f', largest error {errors} of what is allowed' if errors else ''}"
+
+
+def _in_modes(each: SolutionRuling, ruling: Ruling) -> list[str]:
+    """What is said of a solution in both modes."""
+    other = each.other_mode
+    if other is None:
+        return []
+    said = f"{other.verdict} {ruling.other_mode}: {_why(other, _BY)}"
+    lines = [f"  {each.verdict} {ruling.mode}; {said}"]
+    return [*lines, *(f"    {line.strip()}" for some in other.failures for line in some["said"].splitlines())]
+
+
+def _beyond(each: SolutionRuling) -> list[str]:
+    """What a solution does with inputs that those of the task never are."""
+    if each.beyond is None or not each.beyond.text:
+        return []
+    how = "  to have what is wrong beyond counted: --any-values"
+    return [f"  {each.beyond.text}", *([how] if each.verdict == "right" else [])]
+
+
+def _at_own_shapes(each: SolutionRuling) -> list[str]:
+    """What is said of a solution at the shapes that come with its task."""
+    own = each.own_shapes
+    if own is None:
+        return []
+    if own.verdict not in ("right", "wrong"):
+        if each.full_size is not None and each.full_size.judged:  # whose line says more
+            return []
+        return [f"  not judged at the task's own shapes: {own.reason}"]
+    count = f"{own.failing or own.judged} of {own.judged} runs, by replay"
+    but = f", but for {own.changed}" if own.changed else ""
+    lines = [f"  {own.verdict} at the task's own shapes ({shapes_text(own.shapes)}{but}): {count}"]
+    if own.verdict == "wrong":
+        return [*lines, *(f"    {line.strip()}" for some in own.failures for line in some["said"].splitlines())]
+    if each.failing:
+        lines += ["  the shapes that it fails at are the judge's; they count, as the reference takes them, too"]
+    return [
+        *lines,
+        *([] if each.verdict == "right" else ["  to judge it at the task's own shapes alone: --own-shapes"]),
+    ]
+
+
+def _one_seed(each: SolutionRuling) -> list[str]:
+    if each.one_seed is None or each.one_seed.verdict != "right":
+        return []
+    return ["  right where both are constructed from one seed, as KernelBench does; wrong with other weights"]
+
+
+def _at_full_size(full: FullSize | None) -> list[str]:
+    if full is None:
+        return []
+    if full.verdict not in ("right", "wrong"):
+        return [f"  not judged at full size: {full.reason}"]
+    count = f"{full.judged:,} of {full.elements:,} elements judged, by replay"
+    lines = [f"  {full.verdict} at the task's own shapes ({shapes_text(full.shapes)}): {count}"]
+    return [*lines, *(f"    {line.strip()}" for line in full.failure.splitlines())]
+
+
+def shapes_text(shapes: Mapping[str, Sequence[int]]) -> str:
+    """Return the shapes of inputs in words."""
+    return ", ".join(f"{name} {'x'.join(map(str, shape)) or 'scalar'}" for name, shape in shapes.items())
+
+
+def failures_told(kernel: str, failures: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the smallest case that a replay found wrong, as people read it."""
+    smallest = sorted(failures, key=lambda each: sum(map(math.prod, each["shapes"].values())))[:1]
+    return [f"FAIL  {kernel}  {each['said']}\n  {each['case']}, by replay" for each in smallest]
+
+
+def not_given(tally: Tally, targets: Sequence[Target]) -> list[str]:
+    """Why targets that judged some cases did not judge all: runs without a verdict, and cases that are too large for
+    slow targets. How many these are is known where a target alone was to be given every case that was drawn."""
+    reasons, late = dict[str, str](), slow_targets_of(targets)
+    for target in targets:
+        line = tally.targets.get(target.id)
+        if target.size_limit is None or line is None or not line.judged:
+            continue
+        missed = tally.cases - line.judged - line.not_run
+        count = f" {missed:,} of {tally.cases:,} cases:" if len(targets) == 1 else ""
+        waited = ", and those for which quick targets did not wait for it" if target.id in late else ""
+        larger = target.size_limit.beyond(OPS[target.kernel.op])
+        if missed > 0:
+            reasons[target.id] = f"slow:{count} {larger}{waited}"
+    alike = by_reason(reasons).items()
+    given = [f"not given to {and_more(ids)}, which {'are' if len(ids) > 1 else 'is'} {why}" for why, ids in alike]
+    return [*partly_run_lines(tally.targets.values()), *given]

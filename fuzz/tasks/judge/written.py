@@ -15,9 +15,9 @@ from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import DRAWN, keeping, samples_of
 from fuzz.references.named import unread
 from fuzz.tasks.check.reference import contract_of, is_replayable
-from fuzz.tasks.judge.problem import Problem, UnreadProblemError
-from fuzz.tasks.judge.solution import ENTRY, Solution
-from fuzz.tasks.judge.source import ProblemError
+from fuzz.tasks.readers.problem import Problem, UnreadProblemError
+from fuzz.tasks.readers.solution import ENTRY, Solution
+from fuzz.tasks.readers.source import ProblemError
 from oracles.dtypes import COMPUTED, DTYPES, SINGLE
 from oracles.formula.contract import Contract
 from oracles.op import Op

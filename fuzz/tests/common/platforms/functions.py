@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.core.adapters.build import Builder
-from fuzz.core.adapters.cuda_adapter import cubin_of
 from fuzz.core.adapters.toolchain import LINKED, library
+from fuzz.extras.cuda import cubin_of
 
 F32 = NDArray[np.float32]
 Call = Callable[[F32, F32], F32]

@@ -13,9 +13,8 @@ import pytest
 import torch
 
 from fuzz import Capabilities, CudaKernel
-from fuzz.core.adapters import cuda_adapter, toolchain
+from fuzz.core.adapters import toolchain
 from fuzz.core.adapters.build import Builder, BuildError
-from fuzz.core.adapters.cuda_adapter import CudaBuild, functions, launching
 from fuzz.core.adapters.export import Script
 from fuzz.core.adapters.python import PythonAttestation
 from fuzz.core.adapters.registry import expand
@@ -26,6 +25,8 @@ from fuzz.core.base.case import Case, Output, Tensor, contiguous
 from fuzz.core.base.outcome import Outcome, Status
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.transport.python import launch
+from fuzz.extras import cuda
+from fuzz.extras.cuda import CudaBuild, functions, launching
 from fuzz.tasks.beginning.declared import PROTOTYPE
 from fuzz.tests.common.cuda_pack import BREAKS, cuda_kernel
 from oracles.formula.contract import Within
@@ -133,16 +134,16 @@ def test_what_cannot_be_built_is_one_line(tmp_path: Path, cache: Path, fault: st
 
 def test_what_is_missing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [target] = expand([cuda_kernel(tmp_path)])
-    monkeypatch.setattr(cuda_adapter, "no_cuda_device", lambda: "no CUDA device")
+    monkeypatch.setattr(cuda, "no_cuda_device", lambda: "no CUDA device")
     assert target.unavailable() == "no CUDA device"
-    monkeypatch.setattr(cuda_adapter, "no_cuda_device", lambda: None)
-    monkeypatch.setattr(cuda_adapter, "bindings", lambda: False)
+    monkeypatch.setattr(cuda, "no_cuda_device", lambda: None)
+    monkeypatch.setattr(cuda, "bindings", lambda: False)
     assert target.unavailable() == "cuda.bindings is not installed: pip install cuda-bindings"
-    monkeypatch.setattr(cuda_adapter, "bindings", lambda: True)
+    monkeypatch.setattr(cuda, "bindings", lambda: True)
     monkeypatch.setattr(toolchain, "program", lambda name, package="": Tool(name, package, None))
-    monkeypatch.setattr(cuda_adapter, "_nvrtc", lambda: None)
+    monkeypatch.setattr(cuda, "_nvrtc", lambda: None)
     assert target.unavailable() == "nothing compiles CUDA: nvcc is not on PATH, and NVRTC is not installed"
-    monkeypatch.setattr(cuda_adapter, "_nvrtc", lambda: "13.0")
+    monkeypatch.setattr(cuda, "_nvrtc", lambda: "13.0")
     assert target.unavailable() is None
 
 

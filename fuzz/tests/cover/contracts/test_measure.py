@@ -17,8 +17,7 @@ from fuzz.contracts.orders import Meeting, Tree, UnreadableError, known, read_tr
 from fuzz.core.adapters.registry import expand
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.transport.python import attest
-from fuzz.tasks.check.reference import lenient, read
-from fuzz.tasks.check.tried import tried
+from fuzz.tasks.check.reference import lenient, read, tried
 from fuzz.tests.common.hunting import PACK
 from fuzz.tests.common.measured import lanes, loop, measure, pairs
 from oracles.ops import OPS

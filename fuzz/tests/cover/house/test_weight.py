@@ -22,8 +22,9 @@ fuzz.check(softmax, op="softmax", capabilities=fuzz.Capabilities(empty=False), m
 print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
 _ABSENT = (
-    "dask", "distributed", "sqlalchemy", "torch", "fuzz.extras.fleet", "fuzz.campaign.nightly",
+    "dask", "distributed", "sqlalchemy", "torch", "fuzz.extras", "fuzz.campaign.nightly",
     "fuzz.findings.explainer", "fuzz.tasks.check.replay", "fuzz.references.derive", "fuzz.references.jaxprs",
+    "fuzz.contracts", "fuzz.report.sarif",
 )  # fmt: skip
 _RECORDS = {"fuzz.explain", "fuzz.explain.explanation", "fuzz.explain.rule", "fuzz.explain.rule.rule"}
 """What a failure is told by: reports and case files have these records, and no more of triage."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.campaign.tolerance.plain import plain, usual
+from fuzz.campaign.tolerance import plain, usual
 from fuzz.core.generate.menus import menus_of
 from fuzz.quality import oracle
 from fuzz.quality.__main__ import app

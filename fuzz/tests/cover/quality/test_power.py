@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.campaign.tolerance.needs import Tolerance
-from fuzz.campaign.tolerance.plain import plain, usual
+from fuzz.campaign.tolerance import Tolerance, plain, usual
 from fuzz.quality import oracle
 from fuzz.quality.__main__ import app
 from fuzz.quality.power import ScaledMutant, Smallest, mutants, smallest

@@ -15,7 +15,7 @@ from fuzz.tests.conftest import CHECKOUT
 def test_what_measures_ourselves_is_not_in_the_wheel() -> None:
     settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]
     packages = find_packages(str(CHECKOUT), **settings)
-    assert {"fuzz", "fuzz.cli", "fuzz.campaign.selftest", "fuzz.tasks", "oracles"} <= set(packages)
+    assert {"fuzz", "fuzz.cli", "fuzz.campaign.gate", "fuzz.tasks", "oracles"} <= set(packages)
     assert (CHECKOUT / "fuzz" / "quality" / "__init__.py").is_file()
     assert not [name for name in packages if "quality" in name or "simulated" in name or "tests" in name]
 
@@ -25,7 +25,7 @@ def test_a_worker_that_is_added_as_the_page_adds_one_is_in_the_wheel() -> None:
     files = re.findall(r"^\+\+\+ b/fuzz/(\S+)", page, re.MULTILINE)
     settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
     others = [name for name in files if not name.endswith(".py")]
-    assert "core/adapters/perl_worker.pl" in others
+    assert "extras/perl_worker.pl" in others
     assert [name for name in others if not any(fnmatch(name, each) for each in settings["fuzz"])] == []
 
 

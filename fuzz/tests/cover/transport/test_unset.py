@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from fuzz.core.adapters.cuda_adapter import functions
 from fuzz.core.adapters.registry import expand
 from fuzz.core.base.case import Case, CaseError, Output, Tensor, contiguous
 from fuzz.core.base.dtypes import from_bits
@@ -20,6 +19,7 @@ from fuzz.core.base.outcome import Unwritten
 from fuzz.core.base.validity import check_case
 from fuzz.core.transport.python import shared_memory
 from fuzz.core.transport.python.unset import _fill_on_gpu
+from fuzz.extras.cuda import functions
 from fuzz.tests.common.forms import pack, softmax
 from fuzz.tests.common.planted import Run, a_case
 from fuzz.tests.common.python_planted import outcomes, python_target

@@ -9,7 +9,7 @@ from fuzz.core.base.case import contiguous
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judgement
 from fuzz.explain.evidence.evidence import Evidence
-from fuzz.explain.stages.refusals import declaring
+from fuzz.explain.stages.explain import declaring
 from fuzz.report.words import suggestion_words
 from fuzz.tests.common.planted import a_case
 

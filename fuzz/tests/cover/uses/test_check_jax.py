@@ -11,7 +11,7 @@ import torch
 
 import fuzz
 from fuzz.references.derive import derive
-from fuzz.tasks.check.foreign_arrays import of_jax, of_numpy
+from fuzz.tasks.check.function import of_jax, of_numpy
 from fuzz.tasks.check.reference import read
 from fuzz.tests.common.examples import first_cases
 
@@ -97,7 +97,7 @@ def test_places_have_the_dtype_that_they_have_in_jax() -> None:
 
 
 def test_where_it_is_not_installed_no_kernel_is_accused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fuzz.tasks.check.foreign_arrays.find_spec", lambda name: None)
+    monkeypatch.setattr("fuzz.tasks.check.function.find_spec", lambda name: None)
     with pytest.raises(fuzz.CheckError, match=r"^arrays='jax': JAX is not installed: pip install jax$"):
         fuzz.check(l2_normalised, op="softmax", arrays="jax", max_cases=1)
 

@@ -327,7 +327,7 @@ def test_a_wrong_name_is_one_line_without_frames_of_ours() -> None:
         checked(softmax, softmax, shapes={"rows": "... n"})
     assert str(caught.value) == "reference softmax cannot be read: it has no parameter 'rows': it has x"
     assert (caught.value.__cause__, caught.value.__suppress_context__) == (None, True)
-    ours = [each.frame for each in caught.traceback if "/fuzz/uses/" in str(each.path)]
+    ours = [each.frame for each in caught.traceback if "/fuzz/tasks/" in str(each.path)]
     assert len(ours) > 1
     assert all(each.f_globals.get("__tracebackhide__") is told for each in ours), "pytest hides them"
     with pytest.raises(fuzz.CheckError, match=r"^_short: it has no parameter|^_short: parameter 'gain'"):

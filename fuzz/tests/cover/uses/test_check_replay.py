@@ -13,9 +13,9 @@ import torch
 import fuzz
 from fuzz.findings.tally import Decided, never_decided, note_open
 from fuzz.references.asked import Shown
+from fuzz.references.replay.cases import compared, judged_in
+from fuzz.references.replay.ranges import Came, Span, spans_of
 from fuzz.references.rerun import Replayed, draws_at_random, replayed, ways_of
-from fuzz.tasks.check.replay_cases import compared
-from fuzz.tasks.check.replay_ranges import Came, Span, spans_of
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
@@ -43,7 +43,7 @@ def test_a_refusal_names_the_replay_which_says_what_it_is(capsys: pytest.Capture
     said = capsys.readouterr().err
     assert "mine passed a replay: 12 cases, " in said
     assert "oracle: replay, weaker than a formula: errors below what 12 replays" in said
-    with pytest.raises(fuzz.CheckFailed, match=r"FAIL  always  wrong values\n    the output\[") as caught:
+    with pytest.raises(fuzz.CheckFailed, match=r"FAIL  always  wrong values\n    y\[") as caught:
         fuzz.check(always, reference=clipped, shapes="x=b n", oracle="replay", max_cases=12, seed=1)
     assert "oracle: replay, weaker than a formula" in str(caught.value)
 
@@ -66,9 +66,21 @@ def test_what_is_no_output_of_the_reference_is_said() -> None:
             fuzz.check(kernel, reference=clipped, shapes="x=b n", oracle="replay", max_cases=2, seed=1)
         return str(caught.value).splitlines()[0]
 
-    assert "the output has the shape " in told(lambda x: mine(x)[:, :0])
-    assert told(lambda x: (mine(x), x)).endswith("returned 2 outputs, where the reference has 1")
-    assert "raised ValueError: none of this" in told(lambda x: (_ for _ in ()).throw(ValueError("none of this")))
+    assert "FAIL_SHAPE: the shape of y is " in told(lambda x: mine(x)[:, :0])
+    assert "returned 2 outputs, where the reference has 1" in told(lambda x: (mine(x), x))
+    assert "ValueError: none of this" in told(lambda x: (_ for _ in ()).throw(ValueError("none of this")))
+
+
+def test_a_function_that_changes_its_input_is_wrong_by_a_replay_too() -> None:
+    """The values that it returns are right."""
+
+    def halved(x: Any) -> Any:
+        found = mine(x)
+        x *= 0.5
+        return found
+
+    with pytest.raises(fuzz.CheckFailed, match="FAIL_INPUT_MODIFIED: changed "):
+        fuzz.check(halved, reference=clipped, shapes="x=b n", oracle="replay", max_cases=4, seed=1)
 
 
 def test_what_a_replay_does_not_judge_is_refused() -> None:
@@ -284,7 +296,7 @@ def test_any_place_of_equal_elements_is_right_unless_one_is_documented(reference
     [(best, best_from_the_end), (settled, settled_from_the_end), (routed, same_place_twice), (routed, no_place)],
 )
 def test_a_place_that_is_another_one_is_found(reference: Any, kernel: Any) -> None:
-    with pytest.raises(fuzz.CheckFailed, match=r"wrong values\n    .*output.* = -?\d+, must be \d+"):
+    with pytest.raises(fuzz.CheckFailed, match=r"wrong values\n    y\d?\[.* = -?\d+, must be \d+"):
         fuzz.check(kernel, reference=reference, shapes="x=b n", oracle="replay", max_cases=24, seed=1)
 
 
@@ -316,12 +328,11 @@ def test_what_examples_always_are_is_kept_by_a_replay_and_told(capsys: pytest.Ca
 
 
 def test_an_output_that_one_dtype_never_decides_is_named_with_it() -> None:
-    one = [Replayed(np.ones(2), np.zeros(2)), Replayed(np.ones(2), np.full(2, np.nan))]
-    found = compared(one, [np.ones(2), np.ones(2)], "f16", ("y", "z"))
-    assert found.decided == {("y", "f16"): 0, ("z", "f16"): 1}
+    one, none = Replayed(np.ones(2), np.zeros(2)), Replayed(np.ones(2), np.full(2, np.nan))
+    open_ = {("y", "f16"): int(not judged_in(one, "f16")), ("z", "f16"): int(not judged_in(none, "f16"))}
     decided: Decided = {("z", "f32"): 0}
     for _ in range(4):
-        note_open(decided, found.decided)
+        note_open(decided, open_)
     assert never_decided(decided) == ["z in f16"]
 
 

@@ -76,7 +76,7 @@ def test_a_replay_decides_on_each_output() -> None:
     def twice_and_nan(x: Any) -> Any:
         return 2 * x, x * float("nan")
 
-    with pytest.raises(fuzz.CheckFailed, match=r"^NOTHING WAS JUDGED of output 1: no element of output 1 in 4 cases"):
+    with pytest.raises(fuzz.CheckFailed, match=r"^NOTHING WAS JUDGED of y1: no element of y1 in 4 cases"):
         fuzz.check(twice_and_nan, reference=twice_and_nan, shapes="x=b n", oracle="replay", max_cases=4, seed=1)
 
 

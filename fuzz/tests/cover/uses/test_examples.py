@@ -15,8 +15,8 @@ import torch
 import fuzz
 from fuzz.references.derive import derive
 from fuzz.references.examples import square_in
+from fuzz.references.replay.cases import meant_of
 from fuzz.tasks.check.plan import GIVEN, Options
-from fuzz.tasks.check.replay_cases import meant_of
 from fuzz.tests.conftest import Cli
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import fuzz
-from fuzz.tasks.check.foreign_arrays import meant_by, of_numpy
+from fuzz.tasks.check.function import meant_by, of_numpy
 from fuzz.tests.common.foreign_array import Foreign
 
 pytestmark = pytest.mark.usefixtures("quick_checks")

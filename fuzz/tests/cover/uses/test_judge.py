@@ -14,15 +14,15 @@ import pytest
 
 from fuzz.core.adapters.pack import load
 from fuzz.references.dims import shapes_text
-from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.judging import _command
 from fuzz.tasks.judge.own import own_problem, shapes_of
-from fuzz.tasks.judge.problem import Problem, problems_of
 from fuzz.tasks.judge.replaying import _unless_changed
-from fuzz.tasks.judge.ruling import SolutionRuling, schema
-from fuzz.tasks.judge.solution import solution_of
-from fuzz.tasks.judge.source import ProblemError, executed
+from fuzz.tasks.judge.ruling import Asked, SolutionRuling, schema
 from fuzz.tasks.judge.written import derived, write_pack, write_solutions
+from fuzz.tasks.readers.formats import problems_of
+from fuzz.tasks.readers.problem import Problem
+from fuzz.tasks.readers.solution import solution_of
+from fuzz.tasks.readers.source import ProblemError, executed
 from fuzz.tests.common.solutions import CHEATS, HONEST, judged
 from fuzz.tests.conftest import CHECKOUT, Cli
 

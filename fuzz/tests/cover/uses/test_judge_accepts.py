@@ -11,8 +11,8 @@ import pytest
 
 from fuzz.contracts.accepts import Accepts, _is_few, own_refusal
 from fuzz.core.base.outcome import Outcome, Status
-from fuzz.tasks.judge.prepared import _refused
-from fuzz.tasks.judge.problem import Problem
+from fuzz.tasks.judge.judging import _refused
+from fuzz.tasks.readers.problem import Problem
 from fuzz.tests.conftest import Cli
 from oracles.op import Op
 from oracles.operand import Operand

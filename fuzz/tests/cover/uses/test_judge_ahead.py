@@ -10,7 +10,7 @@ import pytest
 
 from fuzz.core.adapters.python import imports_of
 from fuzz.core.transport.fork_server import ForkServer, fork_server
-from fuzz.tasks.judge.words import framework_in, name_in
+from fuzz.tasks.readers.source import framework_in, name_in
 from fuzz.tests.conftest import Cli
 
 _REFERENCE = "def halved(x):\n    return x / 2\n"

@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from fuzz.references.replay.cases import meant_of
+from fuzz.references.replay.oracle import op_of
 from fuzz.references.rerun import FINE, RUNS
-from fuzz.tasks.check.replay_cases import meant_of
 from fuzz.tasks.judge import judging, own
-from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.judging import read_problem
-from fuzz.tasks.judge.nameless import op_of
 from fuzz.tasks.judge.own import affordable, own_problem
-from fuzz.tasks.judge.problem import UnreadProblemError, problems_of
 from fuzz.tasks.judge.replay import Replay, menus_of
+from fuzz.tasks.judge.ruling import Asked
+from fuzz.tasks.readers.formats import problems_of
+from fuzz.tasks.readers.problem import UnreadProblemError
 
 _MODEL = """
 import torch
@@ -73,7 +74,7 @@ def test_cases_are_counted_by_what_a_replay_that_rounds_takes(tmp_path: Path, mo
         cases=lambda seed: iter([SimpleNamespace(arrays={})]), outputs=lambda case: {},
         ways=SimpleNamespace(noisy=lambda *_: now.__setitem__(0, now[0] + 1.0)),
     )  # fmt: skip
-    monkeypatch.setattr("time.process_time", lambda: now[0])
+    monkeypatch.setattr("fuzz.tasks.judge.own.time.process_time", lambda: now[0])
     asked = _asked(tmp_path)
     replay: Any = SimpleNamespace(asked=asked, meant=meant)
     assert affordable(replay, 1) == int(asked.replay_s / (RUNS + FINE)) == 3

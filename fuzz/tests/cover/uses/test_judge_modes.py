@@ -13,13 +13,11 @@ from rich.console import Console
 
 import fuzz
 from fuzz.tasks.check.plan import GIVEN, Options
-from fuzz.tasks.judge.asked import Asked
-from fuzz.tasks.judge.modes import Mode, modes_of
 from fuzz.tasks.judge.own import in_other_mode, own_shapes, with_mode, with_one_seed
-from fuzz.tasks.judge.problem import Problem, problems_of
-from fuzz.tasks.judge.ruling import SolutionRuling
-from fuzz.tasks.judge.solution import Solution, solutions_of
-from fuzz.tasks.judge.summary import _one_seed
+from fuzz.tasks.judge.ruling import Asked, SolutionRuling, _one_seed
+from fuzz.tasks.readers.formats import problems_of
+from fuzz.tasks.readers.problem import Mode, Problem, modes_of
+from fuzz.tasks.readers.solution import Solution, solutions_of
 from fuzz.tests.conftest import Cli
 
 _TASK = """import torch
@@ -109,7 +107,7 @@ def test_each_call_begins_with_the_state_after_construction(tmp_path: Path) -> N
     """A call changes the count, of which the next call would return something else."""
     made, found = 'self.register_buffer("count", torch.zeros((), dtype=torch.int64))', "x * self.count.add_(1)"
     problem = _problem(tmp_path, made, found)
-    assert problem.remarks == ["not compared: what a call leaves in count"]
+    assert "not compared: what a call leaves in count" in problem.remarks
     judged, x = _judged(problem, made, found), torch.rand(6, 4)
     for _ in range(2):
         assert (problem.reference(x=x) == x).all()

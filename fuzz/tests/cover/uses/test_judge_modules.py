@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.judging import read_problem
-from fuzz.tasks.judge.problem import Module, Problem, UnreadProblemError, problems_of
-from fuzz.tasks.judge.solution import Solution, solution_of
-from fuzz.tasks.judge.source import ProblemError
+from fuzz.tasks.judge.ruling import Asked
+from fuzz.tasks.readers.formats import problems_of
+from fuzz.tasks.readers.problem import Module, Problem, UnreadProblemError
+from fuzz.tasks.readers.solution import Solution, solution_of
+from fuzz.tasks.readers.source import ProblemError
 
 
 def test_a_module_of_several_outputs_returns_them_by_their_names() -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from fuzz.core.base.case import Tensor, contiguous
 from fuzz.core.base.places import stray_places
-from fuzz.tasks.check.replay_cases import meant_of
-from fuzz.tasks.judge.nameless import case_of, op_of
+from fuzz.references.replay.cases import meant_of
+from fuzz.references.replay.oracle import case_of, op_of
 from fuzz.tests.conftest import CHECKOUT, Cli
 from oracles.ops import OPS
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fuzz.core.adapters.cuda_adapter import functions
 from fuzz.core.base.platforms import PLATFORMS
 from fuzz.core.transport.python import launch
+from fuzz.extras.cuda import functions
 from fuzz.tests.common.platforms.__main__ import NEEDS, examined
 from fuzz.tests.common.platforms.functions import SQUARE_PLUS, SUM, Call, calls_of
 from fuzz.tests.common.platforms.measurement import Measurement, arguments, in_bf16, in_halves, measured, of_function

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.judging import read_problem
-from fuzz.tasks.judge.problem import UnreadProblemError, problems_of
-from fuzz.tasks.judge.solution import solutions_of
+from fuzz.tasks.judge.ruling import Asked
 from fuzz.tasks.judge.written import floats_of, probes_of
+from fuzz.tasks.readers.formats import problems_of
+from fuzz.tasks.readers.problem import UnreadProblemError
+from fuzz.tasks.readers.solution import solutions_of
 
 X = {"shape": ["M", "N"], "dtype": "bfloat16"}
 NORM = "def run(x, w, eps): return (x.float() * (x.float().square().mean(-1, True) + eps).rsqrt() * w).bfloat16()"

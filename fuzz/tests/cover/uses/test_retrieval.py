@@ -16,8 +16,7 @@ import pytest
 
 from fuzz.core.adapters.pack import PackError
 from fuzz.core.base.errors import UsageError
-from fuzz.tasks.check.excerpt import excerpt
-from fuzz.tasks.check.retrieval import command_of, origin_words, refuse_alone, retrieved
+from fuzz.tasks.check.retrieval import command_of, excerpt, origin_words, refuse_alone, retrieved
 from fuzz.tests.conftest import CHECKOUT, Cli, run_cli
 from oracles.ops import OPS
 

@@ -8,8 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from fuzz.campaign.tolerance.needs import DTYPES, NUMPY, OURS, SEED, TORCH, Needs, Tolerance, needs
-from fuzz.campaign.tolerance.plain import plain, usual
+from fuzz.campaign.tolerance import DTYPES, NUMPY, OURS, SEED, TORCH, Needs, Tolerance, needs, plain, usual
 from fuzz.cli.mcp import tolerance as asked_by_agents
 from fuzz.quality.subjects import simulated
 from fuzz.tests.conftest import Cli

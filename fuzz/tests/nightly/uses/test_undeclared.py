@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fuzz.campaign.search.stopping import Interruption
-from fuzz.campaign.selftest.hunt import hunt
+from fuzz.campaign.selftest import hunt
 from fuzz.core.adapters.pack import built_in, load
 from fuzz.core.base.kernel import Mutant
 from fuzz.quality.calibrate.nearest import without

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fuzz.tasks.judge.problem import Data, Problem
-from fuzz.tasks.judge.source import ProblemError, executed, identifiers, signed, text_of
+from fuzz.tasks.readers.problem import Data, Problem
+from fuzz.tasks.readers.source import ProblemError, executed, identifiers, signed, text_of
 
 _MOST_TESTS = 8
 _PLAIN = (int, float, bool, str, type(None))

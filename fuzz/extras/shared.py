@@ -136,3 +136,6 @@ def _names_like(wanted: str, path: Path) -> list[str]:
     names = {each.decode() for each in re.findall(rb"(?<=\0)[A-Za-z_]\w+(?=\0)", path.read_bytes())}
     holding = sorted((each for each in names if wanted in each), key=len)
     return holding or get_close_matches(wanted, names, 1, cutoff=0.8)
+
+
+ADAPTER = SharedAdapter()

@@ -77,3 +77,6 @@ class WasmProgram(CProgram):
         if hello.startswith(_MISSING):
             raise Unavailable(hello.removeprefix(_MISSING))
         return super().attested(hello)
+
+
+ADAPTER = WasmAdapter()

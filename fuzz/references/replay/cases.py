@@ -12,18 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fuzz.core.base.errors import UsageError
 from fuzz.core.base.stream import Dice, Stream
 from fuzz.core.generate.menus import MENUS
 from fuzz.core.generate.observed import made_so
 from fuzz.core.generate.recipes import Recipe, RowSpec
-from fuzz.findings.tally import Decided
 from fuzz.references.asked import AskedReference, asked_of, titled
 from fuzz.references.derive import output_names, taken
 from fuzz.references.dims import UnreadableError, first_of
+from fuzz.references.replay.ranges import Span, accepted, spans_of
 from fuzz.references.rerun import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
 from fuzz.references.tracing import RETURNS_NONE
-from fuzz.tasks.check.replay_ranges import Span, accepted, spans_of
-from fuzz.tasks.check.results import CheckError
 from oracles.dtypes import FORMATS, SINGLE
 from oracles.formula.made import completed, grown
 from oracles.operand import Kept
@@ -50,6 +49,10 @@ _COMPILED = 12
 _CLEAR = 16
 """An element counts as judged where less than this part of the largest one of its output is allowed: by what is random
 in a reference its replays differ by as much as it is."""
+
+
+class ReplayError(UsageError):
+    """A reference that cannot be replayed. The message says why."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +90,6 @@ class Comparison:
     """The largest error, as a share of what is allowed."""
     place: tuple[str, str, str, str] | None = None
     """The place of the worst element that is wrong, what it is and must be, and how far it may be off."""
-    decided: Decided = field(default_factory=dict)
-    """0 where an element of it is judged, else 1, by each output that has elements, and its dtype."""
 
 
 Own = Callable[[int], Mapping[str, NDArray[Any]]]
@@ -145,10 +146,10 @@ class Meant:
         return ways_of(self.asked.call, self.asked.library)
 
     def cases(self, seed: int) -> Iterator[ReplayCase]:
-        """Draw cases without end. Raises CheckError where the reference takes none."""
+        """Draw cases without end. Raises ReplayError where the reference takes none."""
         for number, case in enumerate(self._taken(seed)):
             if number < (_SAME if self.own is None else 1) and self._is_random(case):
-                raise CheckError(f"{titled(self.asked.reference)} {_RANDOM}")
+                raise ReplayError(f"{titled(self.asked.reference)} {_RANDOM}")
             yield case
 
     def _is_random(self, case: ReplayCase) -> bool:
@@ -171,12 +172,12 @@ class Meant:
             number += 1
             try:
                 self._try(case)
-            except CheckError:
+            except ReplayError:
                 raise
             except Exception as error:  # whatever it raises: it has no meaning there
                 refused += 1
                 if refused > _TRIES:
-                    raise CheckError(
+                    raise ReplayError(
                         f"oracle='replay': the reference raises {type(error).__name__}: {error}"
                     ) from error
                 continue
@@ -205,7 +206,7 @@ class Meant:
         if self.asked.library == "jax":
             self.ways.takes(case.arrays)
         elif self._returned(case) is None:
-            raise CheckError(f"oracle='replay': {titled(self.asked.reference)}: {RETURNS_NONE}")
+            raise ReplayError(f"oracle='replay': {titled(self.asked.reference)}: {RETURNS_NONE}")
 
     def _returned(self, case: ReplayCase) -> Any:
         return self.asked.call(**{name: tensor_of(each, case.dtype) for name, each in case.arrays.items()})
@@ -299,7 +300,7 @@ def compared(
     larger ones, places are told as places in those."""
     if len(returned) != len(wanted):
         return Comparison(f"returned {len(returned)} outputs, where the reference has {len(wanted)}")
-    judged, ratio, decided = 0, 0.0, Decided()
+    judged, ratio = 0, 0.0
     for at, (got, one) in enumerate(zip(returned, wanted, strict=True)):
         output = names[at] if names else f"output {at}" if len(wanted) > 1 else "the output"
         if got.shape != one.value.shape:
@@ -308,10 +309,7 @@ def compared(
         must, values = one.compared, got if one.places is None else one.places.elements(got)
         known = np.isfinite(must) & np.isfinite(one.allowed)
         width = width_of(one, dtype)
-        most = np.abs(must[known]).max(initial=0.0) / _CLEAR + 4 * SINGLE.tiny
-        of_output = int((width[known] <= most).sum()) + int((one.moved & ~known & (one.allowed == 0.0)).sum())
-        judged += of_output
-        decided |= {(output, dtype): int(not of_output)} if got.size else {}
+        judged += judged_in(one, dtype)
         with np.errstate(all="ignore"):
             far = np.abs(values - must)
             share = np.where(known & (far != 0.0), far / width, 0.0)
@@ -324,7 +322,15 @@ def compared(
         if (wrong := ~(share <= 1.0)).any():
             return _worst(output, got, one, width, np.where(wrong, share, -1.0), judged, rows)
         ratio = max(ratio, float(share.max(initial=0.0)))
-    return Comparison("", judged, ratio, decided=decided)
+    return Comparison("", judged, ratio)
+
+
+def judged_in(one: Replayed, dtype: str) -> int:
+    """Return how many elements of an output are judged, tensors of that dtype."""
+    known = np.isfinite(one.compared) & np.isfinite(one.allowed)
+    most = np.abs(one.compared[known]).max(initial=0.0) / _CLEAR + 4 * SINGLE.tiny
+    same = one.moved & ~known & (one.allowed == 0.0)  # every kernel has the same NaN and infinities there
+    return int((width_of(one, dtype)[known] <= most).sum()) + int(same.sum())
 
 
 def width_of(one: Replayed, dtype: str) -> NDArray[Any]:

@@ -110,3 +110,6 @@ class CommandProgram:
             raise AttestationError(f"{kernel.source} is not what it was when the run began")
         own = (f"{name} {value}" for name, value in lines.items() if name not in ("protocol", "op", "pid"))
         return CommandAttestation(self.digest, kernel.source.name, ", ".join(own))
+
+
+ADAPTER = CommandAdapter()

@@ -331,3 +331,6 @@ def _extent(dim: str, binding: Binding) -> str:
     operands = sorted(binding.op.operands, key=lambda each: each.optional)
     operand = next(each for each in operands if dim in each.axes)
     return f"{operand.name}, {len(operand.axes) - operand.axes.index(dim)}"
+
+
+ADAPTER = CudaAdapter(CUDA)

@@ -14,9 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.core.adapters.signature import belonging
-from fuzz.tasks.judge.problem import KERNEL, MODULE, SEED, Module, Problem
-from fuzz.tasks.judge.source import ProblemError, chosen_function, definitions, kernel_name, text_of
-from fuzz.tasks.judge.words import files_in, framework_of
+from fuzz.tasks.readers.problem import KERNEL, MODULE, SEED, Module, Problem
+from fuzz.tasks.readers.source import (
+    ProblemError,
+    chosen_function,
+    definitions,
+    files_in,
+    framework_of,
+    kernel_name,
+    text_of,
+)
 
 ENTRY = "judged"
 """The function that calls a solution: it stands at the end of its file, whose lines keep their numbers so."""

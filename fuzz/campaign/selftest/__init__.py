@@ -1,1 +1,0 @@
-"""Planted bugs: each found, for the right reason, and explained."""

@@ -1,1 +1,0 @@
-"""What tolerance a correct kernel needs, beside those that people test with."""

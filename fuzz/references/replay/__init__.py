@@ -1,0 +1,1 @@
+"""The replay: a reference that no formula is read from judges by itself, run in float64."""

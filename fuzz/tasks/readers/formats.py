@@ -1,0 +1,93 @@
+"""What a file says that solutions are judged by, whatever its format. Its code is run here."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from fuzz.references.asked import defaults_of
+from fuzz.references.named import function_at
+from fuzz.tasks.readers import gpu_mode, kernelbench
+from fuzz.tasks.readers.problem import Problem
+from fuzz.tasks.readers.source import (
+    REFERENCES,
+    ProblemError,
+    chosen_function,
+    definitions,
+    executed,
+    files_in,
+    identifier,
+    text_of,
+)
+
+
+def problems_of(words: str, solutions: Sequence[str] = ()) -> Iterator[Problem]:
+    """Return what may be the problem in a file, the most general first: a function, which `FILE:NAME` names where the
+    file has several; `Model`, `get_inputs` and `get_init_inputs`, as KernelBench has them; a definition in JSON, as
+    flashinfer-bench has it; or `task.yml`, as GPU MODE has it. Raises ProblemError."""
+    path, _, name = words.partition(":")
+    if Path(path).is_dir() and (Path(path) / "task.yml").is_file():
+        path = str(Path(path) / "task.yml")
+    if Path(path).suffix in (".yml", ".yaml"):
+        yield gpu_mode.problem_of(Path(path))
+        return
+    text = text_of(Path(path))
+    if Path(path).suffix == ".json":
+        yield _of_definition(Path(path), text)
+        return
+    defined = definitions(Path(path), text)
+    if {"Model", "get_inputs"} <= {*defined}:
+        yield from kernelbench.problems_of(Path(path), text, [*map(_source, files_in(tuple(solutions)))])
+        return
+    chosen = chosen_function(path, defined, name, REFERENCES)
+    yield Problem(chosen, function_at(f"{path}:{chosen}"))
+
+
+def _source(solution: str) -> str:
+    """The text of a solution where it may have a module; "" of others."""
+    return "" if solution.partition(":")[0].endswith(".json") else text_of(Path(solution.partition(":")[0]))
+
+
+_FLOATS = "float32", "float64", "float16", "bfloat16"
+_KNOWN = (*_FLOATS, "float8_e4m3fn", "float8_e5m2", "float4_e2m1", "int64", "int32", "int16", "int8", "uint8", "bool")
+"""What a definition says of a dtype; whatever else stands there is what the function takes."""
+
+
+def _of_definition(path: Path, text: str) -> Problem:
+    """Return the problem of a definition, as flashinfer-bench has it, whose reference is run. Raises ProblemError."""
+    try:
+        said = json.loads(text)
+        axes, inputs = said["axes"], said["inputs"]
+        fixed = {str(axis).lower(): int(each["value"]) for axis, each in axes.items() if each.get("type") == "const"}
+        dims = {name: [*map(str, each["shape"] or ())] for name, each in inputs.items()}
+        dtypes = {name: str(each.get("dtype")) for name, each in inputs.items()}
+        scalars = {name for name, each in inputs.items() if each["shape"] is None}
+        returns = [str(each.get("dtype")) for each in said.get("outputs", {}).values()]
+        name, source = str(said["name"]), str(said["reference"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ProblemError(f"{path}: it is no definition with name, axes, inputs and reference: {error!r}") from error
+    run = getattr(executed(path, source), "run", None)
+    if run is None:
+        raise ProblemError(f"{path}: its reference has no function run")
+    # It is called by places, whatever its parameters are called.
+    own = [*inspect.signature(run).parameters]
+    called = dict(zip(inputs, own, strict=False)) if len(own) >= len(inputs) else {}
+    usual = {
+        each: default for each in scalars
+        if dtypes[each] not in _FLOATS and isinstance(default := defaults_of(run).get(called.get(each, each)), int)
+    }  # fmt: skip
+    numbers = {each for some in dims.values() for each in some if each.isdigit()}
+    fixed |= {f"n{each}": int(each) for each in numbers}
+    shapes = {
+        called.get(each, each): " ".join(f"n{dim}" if dim in numbers else dim for dim in some)
+        for each, some in dims.items() if each not in usual
+    }  # fmt: skip
+    arguments = [repr(usual[each]) if each in usual else "{}.item()" if each in scalars else "{}" for each in inputs]
+    run.__name__ = identifier(name)
+    return Problem(
+        identifier(name), run, shapes,
+        {called.get(each, each): dtype for each, dtype in dtypes.items() if each not in usual and dtype in _KNOWN},
+        fixed, returns=returns, arguments=arguments if scalars else (),
+    )  # fmt: skip

@@ -1,0 +1,351 @@
+"""Problems as KernelBench has them: `Model`, `get_inputs` and `get_init_inputs`. Their code is run here."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import symtable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+from fuzz.tasks.readers.problem import KERNEL, MODULE, SEED, Mode, Module, Problem, modes_of
+from fuzz.tasks.readers.source import ProblemError, executed, identifier, identifiers, signed
+from oracles.operand import MOST
+
+_OUTPUTS = 8
+"""Where there is no room for so many outputs beside the inputs and weights of a module, these are not given."""
+_SMALL = 5, 8
+"""Extents like those that a reference is read with: one that is a multiple of nothing, and one that is of much."""
+
+
+def problems_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[Problem]:
+    """Return what may be the problem of a module, the most general first. Raises ProblemError.
+
+    Small numbers stand for the large ones, but for those that the module or a solution reads by itself, as far as it
+    can be made of those: another one for each name, or else another one for each number; the same with smaller ones;
+    then with a part of each, or those that there are; then with extents that it takes no small ones of as they are, and
+    at last with all as they are but for the first one, a batch."""
+    refusal: BaseException | None = None
+    made: Sequence[Problem] = ()
+    read = read_by(text, {"Model"}.union(*(read_by(each, (MODULE, KERNEL)) for each in solutions)))
+    for tier, numbers in with_numbers(text, read):
+        if tier == LAST and made and made[0].tier == LAST:
+            break  # of the largest part that makes one
+        try:
+            module = executed(path, text, numbers)
+            made = [replace(each, tier=tier) for each in of_module(path, module, extents_in(module, read))]
+        except (Exception, SystemExit) as error:  # whatever the problem raises
+            refusal = refusal or error
+        else:
+            yield from made
+    if not made:
+        raise ProblemError(f"{path}: {type(refusal).__name__}: {refusal}") from refusal
+    problem, shapes = made[0], made[0].shapes or {}
+    if refused := _refused(problem):
+        yield _keeping(problem, refused, "Model refuses others")
+    inputs = [shapes.get(name, "").split() for name in (problem.module.inputs if problem.module is not None else ())]
+    batch = next((dims[0] for dims in inputs if dims), None)
+    if batch is not None and batch not in problem.fixed:
+        yield _keeping(problem, [dim for dim in problem.examples[0] if dim != batch], "it is not read with others")
+
+
+def _keeping(problem: Problem, dims: Collection[str], why: str) -> Problem:
+    """The same with the extents of some dimensions as they are in the inputs that come with it."""
+    own = problem.examples[0]
+    kept = {dim: own[dim] for dim in dims}
+    said = f"kept as get_inputs() has them, as {why}: {', '.join(f'{dim} = {size}' for dim, size in kept.items())}"
+    rest = {dim: size for dim, size in own.items() if dim not in kept}
+    return replace(problem, fixed={**problem.fixed, **kept}, examples=(rest,), kept=said if kept else "")
+
+
+def _refused(problem: Problem) -> Sequence[str]:
+    """The dimensions of which a module takes no small extent, while all others are as they come with it."""
+    import torch
+
+    found, shapes = list[str](), problem.shapes or {}
+    extents = {**problem.fixed, **problem.examples[0]}
+
+    def takes(dim: str, size: int) -> bool:
+        sizes = {**extents, dim: size}
+        tensors = {
+            name: torch.zeros([sizes[each] for each in dims.split()], dtype=getattr(torch, problem.dtypes[name]))
+            for name, dims in shapes.items()
+        }  # fmt: skip
+        try:
+            with torch.no_grad():
+                problem.reference(**tensors)
+        except Exception:  # whatever it raises
+            return False
+        return True
+
+    for dim in problem.examples[0]:
+        if taken := next((size for size in _SMALL if size != extents[dim] and takes(dim, size)), None):
+            extents[dim] = taken  # so that the calls for others are short
+        else:
+            found.append(dim)
+    return found
+
+
+def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Sequence[Problem]:
+    """The problem, by each of the ways to name dimensions. Extents that are kept do not vary."""
+    import torch
+
+    torch.manual_seed(SEED)
+    made_of = tuple(module.get_init_inputs()) if hasattr(module, "get_init_inputs") else ()
+    if len(made_of) == 2 and isinstance(made_of[0], (list, tuple)) and isinstance(made_of[1], dict):
+        made_of = tuple(made_of[0]) if not made_of[1] else made_of
+    torch.manual_seed(SEED)
+    model = module.Model(*made_of)
+    given = module.get_inputs()
+    own = list(inspect.signature(model.forward).parameters)[: len(given)]
+    mode, other = modes_of(model, given)
+    state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    state = {name: tensor for name, tensor in state.items() if tensor.is_floating_point()}
+    if one_seed := len(own) + len(state) + _OUTPUTS > MOST:
+        state = {}
+    names = identifiers([*own, *state])
+    arguments = dict(zip(names, given, strict=False))
+    weights = dict(zip(names[len(own) :], state, strict=True))
+    constants = {name: each for name, each in arguments.items() if not hasattr(each, "shape")}
+    tensors = {**{name: each for name, each in arguments.items() if name not in constants},
+               **{name: state[each] for name, each in weights.items()}}  # fmt: skip
+
+    def called(mode: Mode) -> Callable[..., Any]:
+        torch.manual_seed(SEED)
+        own = model if mode.to_set is None else module.Model(*made_of).train(mode.to_set)
+        call = partial(_called, own, [*arguments], weights, constants, mode.changed)
+        return signed(call, path.stem, [*tensors])
+
+    reference, elsewhere = called(mode), called(other) if other is not None else None
+    dtypes = {name: str(each.dtype).removeprefix("torch.") for name, each in tensors.items()}
+    inputs, found = tuple(arguments), list[Problem]()
+    named = dict(zip(inspect.signature(module.Model).parameters, made_of, strict=False))
+    for naming in _NAMINGS:
+        shapes, sizes = _dimensions({name: tuple(each.shape) for name, each in tensors.items()}, naming)
+        fixed = {dim: sizes[dim] for name in weights for dim in shapes[name].split()}
+        fixed |= {dim: size for dim, size in sizes.items() if size in kept}
+        numbers = _numbers(made_of) - {1, *fixed.values()}  # which are of weights, and told by these
+        tied = {} if one_seed else {dim: size for dim, size in sizes.items() if size in numbers}
+        fixed |= tied
+        made = Module(made_of, inputs, weights, constants, mode, other, elsewhere, named, one_seed, tied)
+        examples = ({dim: size for dim, size in sizes.items() if dim not in fixed},)
+        if all(shapes != each.shapes for each in found):
+            found.append(
+                Problem(identifier(path.stem), reference, shapes, dtypes, fixed, made, examples=examples,
+                        draw=partial(_inputs_of, module, inputs))
+            )  # fmt: skip
+    return found
+
+
+def _numbers(made_of: Sequence[Any]) -> set[int]:
+    """The whole numbers among the arguments of a module."""
+    parts = (part for each in made_of for part in (each if isinstance(each, (tuple, list)) else [each]))
+    return {part for part in parts if type(part) is int}
+
+
+def _inputs_of(module: ModuleType, names: Sequence[str], seed: int) -> Mapping[str, Any]:
+    import torch
+
+    torch.manual_seed(seed)
+    return dict(zip(names, module.get_inputs(), strict=False))
+
+
+def _called(
+    model: Any, names: list[str], weights: Mapping[str, str], constants: Mapping[str, Any], changed: Collection[str],
+    **tensors: Any,
+) -> Any:  # fmt: skip
+    from torch.func import functional_call
+
+    given = {**constants, **tensors}
+    state = {own: tensors[name] for name, own in weights.items()}
+    dtype = next((each.dtype for each in tensors.values() if each.is_floating_point()), None)
+    if not weights and dtype is not None:  # its weights are not among the arguments
+        kept = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+        state = {name: each.to(dtype) for name, each in kept.items() if each.is_floating_point()}
+    state |= {name: state.get(name, each).clone() for name, each in model.named_buffers() if name in changed}
+    return functional_call(model, state, tuple(given[name] for name in names))
+
+
+Naming = Literal["first", "last", "chained"]
+_NAMINGS: Sequence[Naming] = "first", "last", "chained"
+"""What axes of several tensors are one where a tensor has several of one extent: the first ones of each, the last ones,
+or the last one of a tensor and the first one of the next, as of matrices that are multiplied."""
+
+
+def _dimensions(
+    shapes: Mapping[str, tuple[int, ...]], naming: Naming = "first"
+) -> tuple[Mapping[str, str], Mapping[str, int]]:
+    """Names of dimensions: axes of one extent are one, but for those of one tensor."""
+    named, sizes = dict[tuple[int, int], str](), dict[str, int]()
+    found, before = dict[str, str](), Counter[int]()
+    for name, shape in sorted(shapes.items(), key=lambda each: -len(each[1])):
+        dims = []
+        for axis, size in enumerate(shape):
+            again = (shape[axis + 1 :] if naming == "last" else shape[:axis]).count(size) + before[size]
+            dims.append(named.setdefault((size, again), f"d{len(named)}"))
+            sizes[dims[-1]] = size
+        found[name] = " ".join(dims)
+        if naming == "chained":
+            before.update({size: count - 1 for size, count in Counter(shape).items()})
+    return {name: found[name] for name in shapes}, sizes
+
+
+_LARGE, _STEPS = 15, ((24, 8), (8, 4))
+"""Whole numbers of a problem from 16 on are extents of a benchmark: they become multiples of 8 from 24 on, no two of
+them one, or else of 4 from 8 on. Smaller ones say how many heads or groups there are, or the size of a window; but for
+batches, which are no multiples, so that nothing else is as long, and for groups, into which all others divide."""
+_PARTS = 8, 4, 2, 1
+"""Where none of them makes a module, all but the batch become such a part, so that two that must be one stay so."""
+_BATCHES = (5, 7, 11, 13)
+LAST = 2
+"""The tier of problems that are read where no other can be."""
+
+
+class _Small(ast.NodeTransformer):
+    """Puts small numbers in the place of large ones: those that `smaller` gives, for one name or for all."""
+
+    def __init__(
+        self, smaller: Callable[[int], int], taken: Iterable[int], kept: Collection[int], groups: int, *, by_name: bool
+    ) -> None:
+        self._small = smaller
+        self._kept = kept
+        self._groups = groups
+        self._batches = (size for size in _BATCHES if size not in taken)
+        self._by_name = by_name
+        self._smaller: dict[int, int] = {}
+
+    def statement(self, node: ast.stmt) -> ast.stmt:
+        if self._by_name:
+            self._smaller = {}
+            if batch := _number_called(node, "batch"):
+                self._smaller[batch] = next(self._batches, batch)
+            groups = _number_called(node, "group")
+            if groups is not None and groups > _LARGE:
+                self._smaller[groups] = self._groups
+        found: ast.stmt = self.visit(node)
+        return found
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        value = node.value
+        if not isinstance(value, int) or isinstance(value, bool) or value in self._kept:
+            return node
+        if value > _LARGE or value in self._smaller:
+            if value not in self._smaller:
+                self._smaller[value] = self._small(value)
+            return ast.copy_location(ast.Constant(self._smaller[value]), node)
+        return node
+
+
+def _next_of(free: Iterator[int], _: int) -> int:
+    return next(free)
+
+
+def _part_of(part: int, size: int) -> int:
+    return size // part
+
+
+def with_smaller_batches(text: str) -> Iterator[tuple[str, int, ast.Module]]:
+    """Return the text with a half, a quarter and so on of its first batch, and what that is called."""
+    size = batch_of(text)
+    while size > 1:
+        size //= 2
+        tree = ast.parse(text)
+        own = next(each for each in tree.body if (_number_called(each, "batch") or 0) > 1)
+        assert isinstance(own, ast.Assign)
+        own.value = ast.copy_location(ast.Constant(size), own.value)
+        yield ast.unparse(own.targets[0]), size, tree
+
+
+def batch_of(text: str) -> int:
+    """Return the first batch of a text that has several rows; 0 where it has none."""
+    return next((size for each in ast.parse(text).body if (size := _number_called(each, "batch") or 0) > 1), 0)
+
+
+def _number_called(node: ast.stmt, word: str) -> int | None:
+    """The number that a statement gives a name with that word; None of others."""
+    named = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and word in node.targets[0].id
+    value = node.value if named and isinstance(node, ast.Assign) else None
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, int) else None
+
+
+def with_numbers(text: str, read: Collection[str]) -> Iterator[tuple[int, ast.Module]]:
+    """Return the text with other numbers, by tier, but with its own under the names that are `read`, as a solution
+    has numbers of its own there."""
+    tree = ast.parse(text)
+    own = [each for each in tree.body if _defined(each) & {*read}]
+    taken, kept = _whole_numbers(tree), frozenset[int]().union(*map(_whole_numbers, own))
+    for tier, (first, step) in enumerate(_STEPS):
+        for by_name in (True, False):
+            free = (size for size in count(first, step) if size not in taken)
+            yield tier, _with(text, read, _Small(partial(_next_of, free), taken, kept, step, by_name=by_name))
+    for part in _PARTS:
+        yield LAST, _with(text, read, _Small(partial(_part_of, part), taken, kept, 1, by_name=True))
+    yield LAST, tree
+
+
+def _whole_numbers(tree: ast.AST) -> frozenset[int]:
+    return frozenset(
+        node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, int)
+    )
+
+
+def _with(text: str, read: Collection[str], small: _Small) -> ast.Module:
+    """Only what stands at the top, where the extents are, and in the functions that make inputs."""
+    tree = ast.parse(text)
+    for at, each in enumerate(tree.body):
+        is_maker = isinstance(each, ast.FunctionDef) and each.name.startswith("get_")
+        if (isinstance(each, (ast.Assign, ast.AnnAssign)) or is_maker) and not _defined(each) & {*read}:
+            tree.body[at] = small.statement(each)
+    return tree
+
+
+def read_by(text: str, names: Iterable[str]) -> frozenset[str]:
+    """Return names with all that what stands at the top of a module under them reads by itself, and that this follows
+    from. A text that is no Python has none."""
+    try:
+        waiting, found = [*ast.parse(text).body], {*names}
+    except (SyntaxError, ValueError):  # whoever reads the solution says so
+        return frozenset()
+    while there := [each for each in waiting if _defined(each) & found]:
+        waiting = [each for each in waiting if each not in there]
+        found.update(*map(_read, there))
+    return frozenset(found)
+
+
+def _defined(node: ast.stmt) -> set[str]:
+    """The names that a statement at the top gives something to."""
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return {node.name}
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
+    return {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+
+
+def _read(node: ast.stmt) -> set[str]:
+    """The names at the top that a statement reads, now or when it is called."""
+    tables, found = [symtable.symtable(ast.unparse(node), "", "exec")], set[str]()
+    while tables:
+        table = tables.pop()
+        symbols = [each for each in table.get_symbols() if each.is_referenced()]
+        found |= {each.get_name() for each in symbols if each.is_global() or table.get_type() == "module"}
+        tables += table.get_children()
+    return found
+
+
+def extents_in(module: ModuleType, names: Iterable[str]) -> frozenset[int]:
+    """Return the whole numbers that names at the top of a module stand for."""
+    waiting, found = [vars(module).get(name) for name in names], set[int]()
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, int):
+            found.add(value)
+        elif isinstance(value, (list, tuple)):
+            waiting += value
+        elif isinstance(value, Mapping):
+            waiting += value.values()
+    return frozenset(found)

@@ -1,0 +1,219 @@
+"""A problem: the function that says what kernels should compute, and what its format says of the function's tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fuzz.references.asked import defaults_of
+from fuzz.references.dims import first_of
+from fuzz.references.replay.cases import Own
+from fuzz.tasks.readers.source import ProblemError
+from oracles.operand import MOST
+
+SEED = 0
+"""Modules are constructed from it."""
+MODULE, KERNEL = "ModelNew", "kernel_function"
+"""The names of solutions of a `Model`: a class, or a function."""
+
+_WEIGHTS = (
+    "no weights but those of one seed, from which both modules are constructed, as KernelBench does: cases have no "
+    f"more than {MOST} tensors"
+)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A function that says what a solution should compute."""
+
+    name: str
+    reference: Callable[..., Any]
+    """It takes tensors by their names."""
+    shapes: Mapping[str, str] | None = None
+    """The dimensions of each, where they are said or follow from examples."""
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    fixed: Mapping[str, int] = field(default_factory=dict)
+    """The extents that cannot be others."""
+    module: Module | None = None
+    data: Data | None = None
+    returns: Sequence[str] = ()
+    """The dtypes of its outputs, where they are said."""
+    arguments: Sequence[str] = ()
+    """How a solution is called, where it takes more than tensors: an expression of what is given in each place, with
+    {} for that where it is one of the tensors, which come in their order."""
+    examples: tuple[Mapping[str, int], ...] = ()
+    """The extents of dimensions in the inputs that come with it."""
+    tier: int = 0
+    """Which numbers it has: 0 for the larger ones of those that it could have, 1 for the smaller ones, LAST for what is
+    read where none of these is."""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    """What is said of arguments that are no tensors."""
+    draw: Callable[[int], Mapping[str, Any]] | None = None
+    """Draws the inputs that come with it, of another seed each."""
+    own: Own | None = None
+    """Where it is judged by the inputs that come with it alone: what draws them."""
+    changed: str = ""
+    """What is smaller in those, since they would take too long."""
+    kept: str = ""
+    """Which extents do not vary, and why; "" where nothing but weights keeps any."""
+
+    @property
+    def in_other_mode(self) -> Problem | None:
+        """The same in the other mode, where that makes a difference."""
+        own = self.module
+        if own is None or own.other is None or own.elsewhere is None:
+            return None
+        return replace(self, reference=own.elsewhere, module=replace(own, mode=own.other, other=None))
+
+    @property
+    def modes(self) -> tuple[str, str]:
+        """The mode in which a module is judged, and the other one where that makes a difference; '' of a function."""
+        own = self.module
+        return ("", "") if own is None else (own.mode.text, own.other.text if own.other is not None else "")
+
+    @property
+    def never(self) -> tuple[str, ...]:
+        """In which ways a module is never called."""
+        if self.module is None:
+            return ()
+        mode = "evaluation mode" if self.module.mode.training else "training mode"
+        return (mode, "autograd") if self.module.other is None else ("autograd",)
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What is not judged, and why."""
+        own = self.module
+        if own is None:
+            return [self.kept] if self.kept else []
+        tied = ", ".join(f"any {dim} but {size}" for dim, size in own.tied.items())
+        tied = f"not exercised, as Model is constructed with it: {tied}" if tied else ""
+        return [*filter(None, (self.kept, _WEIGHTS if own.one_seed else "", tied)), *own.mode.remarks]
+
+    @property
+    def others(self) -> Mapping[str, Any]:
+        """What arguments are that are no tensors, or may be left out, by their names."""
+        return {**defaults_of(self.reference), **self.numbers}
+
+
+@dataclass(frozen=True)
+class Data:
+    """A problem whose solution has one parameter, `data`."""
+
+    words: str
+    """That, as an expression of the tensors."""
+    files: Mapping[str, str]
+    """The modules that come with it, which solutions import."""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How a module is called."""
+
+    training: bool = False
+    is_set: bool = False
+    """Whether it is set after construction."""
+    random: bool = False
+    """Whether that is so as the module draws random numbers in the mode in which it is constructed."""
+    changed: tuple[str, ...] = ()
+    """The buffers that a call changes: each call begins with what is in them after construction, or what is drawn."""
+
+    @property
+    def text(self) -> str:
+        """The mode in words."""
+        return f"in {'training mode' if self.training else 'eval()'}{'' if self.is_set else ', as constructed'}"
+
+    @property
+    def to_set(self) -> bool | None:
+        """What `train` is called with; None where it is not called."""
+        return self.training if self.is_set else None
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What nobody judges."""
+        random = "not judged in training mode, as constructed: Model draws random numbers there" if self.random else ""
+        left = f"not compared: what a call leaves in {first_of(self.changed)}" if self.changed else ""
+        return [*filter(None, (random, left))]
+
+
+AS_CONSTRUCTED = Mode()
+
+
+@dataclass(frozen=True)
+class Module:
+    """A problem whose solution is a module of torch."""
+
+    made_of: tuple[Any, ...]
+    """The arguments that it is made with."""
+    inputs: tuple[str, ...]
+    """The tensors that it is called with, in their order."""
+    weights: Mapping[str, str]
+    """The tensors that it has, by their names in the op, with those in its state."""
+    constants: Mapping[str, Any]
+    """What it is called with that are no tensors."""
+    mode: Mode = AS_CONSTRUCTED
+    other: Mode | None = None
+    """The other mode, where the reference returns something else there."""
+    elsewhere: Callable[..., Any] | None = None
+    """The reference in that."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments that it is made with, by their names."""
+    one_seed: bool = False
+    """Whether a solution keeps the weights that it has after construction, from the seed that those of `Model` are."""
+    tied: Mapping[str, int] = field(default_factory=dict)
+    """The extents of inputs that it is made with, such as a number of features: they do not vary."""
+
+
+class UnreadProblemError(ProblemError):
+    """A problem whose function has no formula. It may be replayed."""
+
+    def __init__(self, message: str, problem: Problem) -> None:
+        super().__init__(message)
+        self.problem = problem
+
+
+def modes_of(model: Any, given: Sequence[Any]) -> tuple[Mode, Mode | None]:
+    """Return the mode in which a module is judged by such inputs, and the other one where it returns something else
+    there. Raises what the module raises."""
+    mode = Mode(model.training)
+    outputs, changed = _called(model, given, mode, 0)
+    other = Mode(not mode.training, is_set=True)
+    if mode.training and not _alike(outputs, _called(model, given, mode, 1)[0]):
+        return replace(other, random=True, changed=_called(model, given, other, 0)[1]), None
+    try:
+        others, changed_there = _called(model, given, other, 0)
+    except Exception:  # whatever it raises
+        return replace(mode, changed=changed), None
+    same = _alike(outputs, others)
+    return replace(mode, changed=changed), None if same else replace(other, changed=changed_there)
+
+
+def _called(model: Any, given: Sequence[Any], mode: Mode, seed: int) -> tuple[Sequence[Any], tuple[str, ...]]:
+    """What a module returns, and the buffers that it changes. It stays as it is."""
+    import torch
+    from torch.func import functional_call
+    from torch.utils import _pytree
+
+    own, was = dict(model.named_buffers()), [(each, each.training) for each in model.modules()]
+    state = {name: each.clone() for name, each in own.items()}
+    torch.manual_seed(seed)
+    try:
+        if mode.is_set:
+            model.train(mode.training)
+        copies = tuple(each.clone() if torch.is_tensor(each) else each for each in given)  # it may write to them
+        with torch.no_grad():
+            found = functional_call(model, state, copies)
+    finally:
+        for each, training in was:
+            each.training = training
+    return _pytree.tree_leaves(found), tuple(name for name in own if not _alike([own[name]], [state[name]]))
+
+
+def _alike(some: Sequence[Any], others: Sequence[Any]) -> bool:
+    import torch
+
+    pairs = [*zip(some, others, strict=False)]
+    return len(some) == len(others) and all(
+        torch.allclose(a, b, 0.0, 0.0, equal_nan=True) if torch.is_tensor(a) and a.shape == b.shape else a is b
+        for a, b in pairs
+    )

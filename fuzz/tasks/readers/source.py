@@ -1,0 +1,230 @@
+"""Sources of problems and solutions: read, and what is run of them; and the names that follow from theirs."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fuzz.core.adapters.build import Builder, CacheError
+from fuzz.core.adapters.cuda import no_cuda_device
+from fuzz.core.adapters.python import imports_of, sandbox_at
+from fuzz.core.base.errors import UsageError
+from fuzz.core.transport.fork_server import fork_server
+from fuzz.core.transport.sandbox import unusable
+from fuzz.references.named import first_in_path
+from fuzz.references.text import TAKEN
+
+_LONGEST = 31
+"""No name of an op or an operand is longer."""
+
+
+class ProblemError(UsageError):
+    """A problem or a solution that cannot be read. The message says which, and what to do."""
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a file. Raises ProblemError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProblemError(f"{path}: {getattr(error, 'strerror', None) or 'it is no text'}") from error
+
+
+def parsed(text: str, file: str) -> ast.Module:
+    """Return a source as Python reads it. Raises ProblemError, which names the file."""
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        raise ProblemError(f"{file}: it is no Python: {error.msg}, line {error.lineno}") from error
+    except ValueError as error:
+        raise ProblemError(f"{file}: it is no Python: {error}") from error
+
+
+def definitions(path: Path, text: str) -> Mapping[str, ast.stmt]:
+    """Return the functions and classes of a source by their names. Nothing of it is run. Raises ProblemError."""
+    tree = parsed(text, str(path))
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return {each.name: each for each in tree.body if isinstance(each, kinds)}
+
+
+def chosen_function(path: str, defined: Mapping[str, ast.stmt], name: str, usual: tuple[str, ...]) -> str:
+    """Return the name of the function that is meant: the one that is named, one of the `usual` names, or the only one.
+    Raises ProblemError."""
+    functions = [each for each, what in defined.items() if isinstance(what, ast.FunctionDef) and each[0] != "_"]
+    if name:
+        if name in defined:
+            return name
+        raise ProblemError(f"{path} has no function {name!r}; it has {', '.join(functions) or 'none'}")
+    known = [each for each in usual if each in functions] or functions
+    if len(known) != 1 and not any(each in functions for each in usual):
+        said = f"it has {', '.join(functions)}: name one, {path}:{functions[0]}" if functions else "it has no function"
+        raise ProblemError(f"{path}: {said}")
+    return known[0]
+
+
+def executed(path: Path, text: str, tree: ast.Module | None = None) -> ModuleType:
+    """Return the module of a source, which is run. Raises ProblemError."""
+    module = ModuleType(f"_kernelfuzz_problem_{path.stem}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module
+    try:
+        with first_in_path(path.resolve().parent):
+            exec(compile(tree or text, str(path), "exec"), module.__dict__)
+    except (Exception, SystemExit) as error:  # to leave with exit code 0 would say that a solution is right
+        raise ProblemError(f"{path}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def signed(call: Callable[..., Any], name: str, parameters: list[str]) -> Callable[..., Any]:
+    """Return a function whose parameters are the tensors: they are read from its signature."""
+
+    def reference(**tensors: Any) -> Any:
+        return call(**tensors)
+
+    kinds = [inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in parameters]
+    reference.__signature__ = inspect.Signature(kinds)  # type: ignore[attr-defined]
+    reference.__name__ = identifier(name)
+    return reference
+
+
+def identifier(name: str) -> str:
+    """Return the name of an op or an operand that is like it."""
+    plain = "".join(each if each.isalnum() else "_" for each in name.lower()).strip("_0123456789")
+    plain = plain[:_LONGEST].rstrip("_") or "reference"
+    return f"{plain}_" if plain in TAKEN else plain
+
+
+def identifiers(words: Iterable[str]) -> list[str]:
+    """Return names as operands may have them, no two of them one."""
+    found = list[str]()
+    for each in words:
+        name, number = identifier(each), 1
+        while name in found:
+            number += 1
+            name = f"{identifier(each)[: _LONGEST - 3]}_{number}"
+        found.append(name)
+    return found
+
+
+def kernel_name(words: str, taken: Sequence[str]) -> str:
+    """Return the name of a solution as a kernel may have it, which is none of those that are taken."""
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", words).strip("_") or "solution"
+    name, number = plain, 1
+    while name in taken:
+        number += 1
+        name = f"{plain}_{number}"
+    return name
+
+
+_COMPILED = (".c", ".cc", ".cpp", ".cxx", ".cu", ".h")
+REFERENCES = ("reference", "ref", "ref_kernel")
+"""The names of a function that is a problem, where a file has several."""
+
+
+def files_in(words: tuple[str, ...]) -> list[str]:
+    """Return the files that are named, and those in folders that are. Raises ProblemError."""
+    found = list[str]()
+    for each in words:
+        path = Path(each)
+        if path.is_dir():
+            inside = sorted(str(file) for file in path.iterdir() if file.suffix in (".py", ".json"))
+            if not inside:
+                raise ProblemError(f"{each}: the folder has no solutions, which are .py or .json")
+            found += inside
+        else:
+            found.append(each)
+    return found
+
+
+def name_in(words: str) -> str:
+    """Return the name of a problem, see `problems_of`. Raises ProblemError."""
+    path, _, name = words.partition(":")
+    if Path(path).is_dir() or Path(path).suffix in (".yml", ".yaml"):
+        folder = Path(path) if Path(path).is_dir() else Path(path).parent
+        return identifier(folder.resolve().name)
+    text = text_of(Path(path))
+    if Path(path).suffix == ".json":
+        said = _json(Path(path), text)
+        return identifier(str(said.get("name", "")))
+    defined = definitions(Path(path), text)
+    if {"Model", "get_inputs"} <= {*defined}:
+        return identifier(Path(path).stem)
+    return chosen_function(path, defined, name, REFERENCES)
+
+
+def framework_in(words: str) -> tuple[str, str]:
+    """Return the name of a solution, and the framework that it is written with. Raises ProblemError."""
+    path = Path(words.partition(":")[0])
+    if path.suffix in _COMPILED:
+        raise ProblemError(f"{path}: a kernel in C or C++ is declared in a pack: see fuzz/docs/judging.md")
+    text = text_of(path)
+    if path.suffix != ".json":
+        return path.stem, framework_of([text], str(path))
+    sources = _json(path, text).get("sources")
+    texts = (
+        [str(each.get("content")) for each in sources if isinstance(each, dict)] if isinstance(sources, list) else []
+    )
+    return path.stem, framework_of(texts)
+
+
+def framework_of(texts: Iterable[str], file: str = "its source") -> str:
+    """Return the framework of sources, by what they import; beside JAX alone arrays are NumPy's. Raises ProblemError,
+    which names the file."""
+    imported = {name for text in texts for name in _imports(text, file)}
+    known = {"triton": "triton", "torch": "torch", "numpy": "numpy", "jax": "numpy"}
+    return next((framework for name, framework in known.items() if name in imported), "torch")
+
+
+def _imports(text: str, file: str) -> set[str]:
+    tree = parsed(text, file)
+    plain = {
+        each.name.partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names
+    }
+    return plain | {str(node.module).partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+
+
+def _json(path: Path, text: str) -> Mapping[str, object]:
+    try:
+        said = json.loads(text)
+    except ValueError as error:
+        raise ProblemError(f"{path}: it is no JSON: {error}") from error
+    if not isinstance(said, dict):
+        raise ProblemError(f"{path}: it is no object")
+    return said
+
+
+_MOST = 2
+"""With more solutions there are more processes than most machines have processors: they begin one after the other."""
+
+
+@contextmanager
+def begun(solutions: tuple[str, ...], against: str, output: Path, *, untrusted: bool) -> Iterator[None]:
+    """Begin what workers of solutions are forked from. A sandbox shows it the folder that a solution will be written
+    to, which is made; one that nothing was written to is removed in the end. Raises ProblemError for a solution that is
+    none, before seconds are spent on the problem."""
+    made, files = list[Path](), [framework_in(words) for words in files_in(solutions)]
+    with suppress(ProblemError, CacheError, OSError):  # whoever reads it says what is wrong
+        folder, taken = output / name_in(against), list[str]()
+        for name, framework in files if len(files) <= _MOST and not (untrusted and unusable()) else ():
+            taken.append(kernel_name(name, taken))
+            own, builder = folder / taken[-1], Builder()
+            made += [each for each in (output, folder, own) if untrusted and not each.exists()]
+            if untrusted:
+                own.mkdir(parents=True, exist_ok=True)
+            sandbox = sandbox_at(own, builder) if untrusted else None
+            interpreted = framework == "triton" and no_cuda_device() is not None
+            fork_server(imports_of(framework, untrusted=untrusted), interpreted, sandbox).begin()
+    try:
+        yield
+    finally:
+        for each in reversed(made):
+            with suppress(OSError):  # something was written to it
+                each.rmdir()

@@ -1,0 +1,155 @@
+"""A task: what every front door makes of kernels, and one driver judges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from fuzz.campaign.corpus.folder import Kept as Known
+from fuzz.campaign.corpus.folder import entries_of, in_batches
+from fuzz.campaign.search.examiner import Examiner
+from fuzz.campaign.session import Session
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import Pool
+from fuzz.core.generate.limits import far_cases
+from fuzz.core.laws.registry import Entry
+from fuzz.findings.tally import Tally
+from fuzz.references.examples import GIVEN, Beyond, beside
+from oracles.formula.contract import Contract
+from oracles.operand import Kept
+
+if TYPE_CHECKING:
+    from fuzz.campaign.measured import Measuring
+    from fuzz.contracts.accepts import Accepted
+
+
+@dataclass(frozen=True)
+class Data:
+    """What a task is judged on besides the cases that are drawn for it."""
+
+    known: Sequence[Known] = ()
+    """The cases that come first."""
+    always: Mapping[str, Kept] = field(default_factory=dict)
+    """What the inputs always are in the examples that come with it."""
+    source: str = GIVEN
+    """Where these examples come from, in words."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Kernels, what they should compute, what they promise, and the data that they are judged on."""
+
+    targets: Sequence[Target]
+    """Where the kernels run; all are kernels of one op."""
+    data: Data = Data()
+    measures: bool = False
+    """Whether nothing is declared of the kernels, so that they are measured."""
+    looks_far: bool = True
+    """Whether the longest extents are tried at the end."""
+    taken: Accepted | None = None
+    """The extents that its kernel takes, if it does not take all."""
+
+    @cached_property
+    def searched(self) -> Sequence[Target]:
+        """The targets as they are searched: with the extents that are taken."""
+        return self.targets if self.taken is None else [self.taken.narrowed(each) for each in self.targets]
+
+    @property
+    def kernels(self) -> Sequence[Kernel]:
+        """The kernels, each once."""
+        return [*{target.kernel.name: target.kernel for target in self.targets}.values()]
+
+    @property
+    def op(self) -> str:
+        """The name of the op that says what they should compute."""
+        return self.targets[0].kernel.op
+
+    @property
+    def contract(self) -> Contract:
+        """What the first of them promises where it runs."""
+        return self.targets[0].contract
+
+
+@dataclass(frozen=True)
+class Driven:
+    """What is known of a task besides what the tally and the book of its session have."""
+
+    targets: Sequence[Target]
+    """Those that were judged: where nothing failed, with all that they take."""
+    measuring: Measuring | None
+    beyond: Mapping[str, Beyond]
+    """What kernels do with inputs that the examples never are, by their names."""
+    again: bool
+    """Whether a known case failed, so that nothing was searched."""
+
+
+def drive(
+    task: Task,
+    session: Session,
+    *,
+    meanwhile: Callable[[], None] = lambda: None,
+    enough: Callable[[Tally], bool] = lambda tally: False,
+) -> Driven:
+    """Judge a task in a session: known cases, a search, the longest extents; then look at what was measured, and at
+    what lies beyond the examples. `meanwhile` is called while workers search, which ends where it is `enough`."""
+    book, pool, tally, most = session.book, session.pool, session.tally, session.limits.max_cases
+    taken, targets, searched = task.taken, task.targets, task.searched
+    runner = session.runner(searched)
+    runner.enough = enough
+    measuring: Measuring | None = None
+    if task.measures:
+        from fuzz.campaign.measured import Measuring
+
+        measuring = Measuring(pool, searched, session.seed)
+
+    def begun() -> None:
+        if measuring is not None:
+            measuring.measure()
+            if most is not None:
+                measuring.look_ahead(most)
+        meanwhile()
+
+    if session.here is None:
+        runner.begun = begun
+    elif measuring is not None:
+        measuring.measure()  # kernels run here: nothing goes on beside a search
+    runner.replay(in_batches(map(entries_of, task.data.known)))
+    again = bool(tally.findings)
+    if not again:
+        runner.wait_for_workers()
+        runner.run(task.op, session.seed)
+    if taken is not None and not book.buckets:
+        runner = session.runner(targets)
+        runner.replay([[Entry(taken.refused)]])
+    if task.looks_far and not book.buckets and not session.interruption.wanted:
+        runner.replay([_wrong_far(pool, targets, session.seed, tally)])
+    session.draw_no_more()
+    if measuring is not None:
+        with session.err.status("looking at what was measured ..."):
+            measuring.ended(session, book, most)
+    always = {} if session.interruption.wanted else task.data.always
+    failed = {each.kernel for each in book.buckets.values()}
+    beyond = beside(pool, searched, session.seed, always, task.data.source, failed)
+    return Driven(searched if book.buckets else targets, measuring, beyond, again)
+
+
+def _wrong_far(pool: Pool, targets: Sequence[Target], seed: int, tally: Tally) -> list[Entry]:
+    """Return the cases with the longest extents, each in one case, that a target gets wrong. What is wrong elsewhere
+    too was found already, at less cost. The tally notes how large those are that ran."""
+    cases = far_cases(targets[0].kernel.capability, seed)
+    entries = [Entry(case) for case in cases if targets[0].kernel.capability.accepts(case)]
+    if not entries:
+        return []
+    examiner = Examiner(pool, targets, decides=False)  # it takes long beside so many elements
+    [found] = examiner.examined([entries], examiner.submit(entries))
+    for dtype, largest in found.tally.largest.items():
+        tally.note_largest(dtype, largest)
+    return [
+        entry
+        for entry, judgements in zip(entries, found.judgements, strict=True)
+        if any(each.verdict is not Verdict.PASS and each.verdict.is_finding for each in judgements)
+    ]
