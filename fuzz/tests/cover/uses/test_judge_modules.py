@@ -10,6 +10,7 @@ import torch
 
 from fuzz.uses.judge.asked import Asked
 from fuzz.uses.judge.judging import read_problem
+from fuzz.uses.judge.modes import Mode
 from fuzz.uses.judge.problem import Module, Problem, UnreadProblemError, problems_of
 from fuzz.uses.judge.solution import Solution, solution_of
 from fuzz.uses.judge.source import ProblemError
@@ -200,3 +201,25 @@ def test_extents_that_a_module_is_constructed_with_do_not_vary(tmp_path: Path) -
     [(dim, size)] = problem.module.tied.items()
     assert (problem.shapes, problem.fixed) == ({"x": f"d0 {dim}"}, {dim: size})
     assert problem.remarks == [f"not exercised, as Model is constructed with it: any {dim} but {size}"]
+
+
+def test_a_module_that_keeps_a_buffer_by_a_second_name_is_called_again() -> None:
+    """As what it caches of a norm in its first call. It crashed in a line of ours."""
+    text = """import torch
+
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cached", None)
+        self.norm = torch.nn.BatchNorm1d(3)
+
+    def forward(self, x):
+        self.cached = self.norm.running_mean
+        return self.norm(x)
+"""
+    module = Module((), ("x",), {}, {}, mode=Mode(training=True, changed=("norm.running_mean",)))
+    problem = Problem("norm", len, dtypes={"x": "float32"}, module=module)
+    known: dict[str, Any] = {}
+    exec(Solution("norm", {"n.py": text}, "n.py", "ModelNew", "torch", ()).written(problem, "x", "y")["n.py"], known)
+    x = torch.rand(4, 3)
+    assert torch.equal(known["judged"](x), known["judged"](x))
