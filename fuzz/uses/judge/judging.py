@@ -41,7 +41,6 @@ from fuzz.uses.search.groups import search_ops
 from fuzz.uses.search.stopping import Limits
 from fuzz.uses.search.turn_runner import Terms
 from fuzz.uses.session import Session
-from oracles.declared import MOST
 from oracles.op import Op
 from oracles.reference.derive import FINITE, Derived
 from oracles.reference.dims import parsed
@@ -157,7 +156,7 @@ def read_problem(asked: Asked) -> tuple[Problem, Derived]:
     best: tuple[int, Problem, Derived] | None = None
     for problem in problems_of(asked.against, asked.solutions):
         if problem.module is not None and problem.module.one_seed:  # weights that are no inputs are in no formula
-            raise UnreadProblemError(f"it has more than {MOST} tensors", own_problem(asked.against))
+            raise UnreadProblemError("it has more or larger tensors than a case", own_problem(asked.against))
         if asked.shapes is not None:
             dims, numbers = parsed(asked.shapes, twice=True)
             shapes = {name: " ".join(words) for name, words in dims.items()}

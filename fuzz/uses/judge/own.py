@@ -21,7 +21,7 @@ from fuzz.uses.check.replay_cases import ReplayCase
 from fuzz.uses.check.results import CheckError
 from fuzz.uses.judge.asked import Asked
 from fuzz.uses.judge.numbers import with_smaller_batches
-from fuzz.uses.judge.problem import SEED, Module, Problem, of_module
+from fuzz.uses.judge.problem import SEED, Module, Problem, has_too_many, of_module
 from fuzz.uses.judge.replay import Replay, replay_of
 from fuzz.uses.judge.ruling import OwnShapes, SolutionRuling
 from fuzz.uses.judge.solution import Solution, Solutions
@@ -90,8 +90,10 @@ def _small_enough(path: Path, text: str) -> tuple[ModuleType, str]:
 
 
 def _largest(module: ModuleType) -> tuple[int, ...]:
-    """The shape of the largest tensor that it is given, has or returns. Raises ProblemError."""
-    return max((shape for some in (*shapes_of(module), _returned(module)) for shape in some), key=math.prod, default=())
+    """The shape of the largest tensor that it is given, has in a case or returns. Raises ProblemError."""
+    given, own = shapes_of(module)
+    shapes = [*given, *([] if has_too_many(len(given), own) else own), *_returned(module)]
+    return max(shapes, key=math.prod, default=())
 
 
 def _call_s(module: ModuleType) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,9 +38,11 @@ MODULE, KERNEL = "ModelNew", "kernel_function"
 
 _OUTPUTS = 8
 """Where there is no room for so many outputs beside the inputs and weights of a module, these are not given."""
+_MOST_OF_WEIGHTS = 1 << 22
+"""A module with a larger tensor among its weights keeps those of its construction: each case would hold others."""
 _WEIGHTS = (
-    "no weights but those of one seed, from which both modules are constructed, as KernelBench does: cases have no "
-    f"more than {MOST} tensors"
+    "no weights but those of one seed, from which both modules are constructed, as KernelBench does: a case has no "
+    f"more than {MOST} tensors, nor a weight of more than {_MOST_OF_WEIGHTS:,} elements"
 )
 
 
@@ -107,7 +110,7 @@ class Problem:
         if own is None:
             return [self.kept] if self.kept else []
         tied = ", ".join(f"any {dim} but {size}" for dim, size in own.tied.items())
-        tied = f"not exercised, as Model is constructed with it: {tied}" if tied else ""
+        tied = f"not exercised, as get_inputs() and get_init_inputs() have it so: {tied}" if tied else ""
         return [*filter(None, (self.kept, _WEIGHTS if own.one_seed else "", tied)), *own.mode.remarks]
 
     @property
@@ -148,7 +151,7 @@ class Module:
     one_seed: bool = False
     """Whether a solution keeps the weights that it has after construction, from the seed that those of `Model` are."""
     tied: Mapping[str, int] = field(default_factory=dict)
-    """The extents of inputs that it is made with, such as a number of features: they do not vary."""
+    """The extents of inputs that it is made with, such as a number of features, or that are 1: they do not vary."""
 
 
 class UnreadProblemError(ProblemError):
@@ -273,7 +276,7 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
     mode, other = modes_of(model, given)
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     state = {name: tensor for name, tensor in state.items() if tensor.is_floating_point()}
-    if one_seed := len(own) + len(state) + _OUTPUTS > MOST:
+    if one_seed := has_too_many(len(own), [tuple(each.shape) for each in state.values()]):
         state = {}
     names = identifiers([*own, *state])
     arguments = dict(zip(names, given, strict=False))
@@ -296,8 +299,9 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
         shapes, sizes = _dimensions({name: tuple(each.shape) for name, each in tensors.items()}, naming)
         fixed = {dim: sizes[dim] for name in weights for dim in shapes[name].split()}
         fixed |= {dim: size for dim, size in sizes.items() if size in kept}
-        numbers = _numbers(made_of) - {1, *fixed.values()}  # which are of weights, and told by these
-        tied = {} if one_seed else {dim: size for dim, size in sizes.items() if size in numbers}
+        numbers = _numbers(made_of) - {*fixed.values()} | {1}  # those of weights are told by these
+        tied = {dim: size for dim, size in sizes.items() if dim not in fixed and size in numbers}
+        tied = {} if one_seed else tied
         fixed |= tied
         made = Module(made_of, inputs, weights, constants, mode, other, elsewhere, named, one_seed, tied)
         examples = ({dim: size for dim, size in sizes.items() if dim not in fixed},)
@@ -307,6 +311,11 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
                         draw=partial(_inputs_of, module, inputs))
             )  # fmt: skip
     return found
+
+
+def has_too_many(inputs: int, weights: Sequence[tuple[int, ...]]) -> bool:
+    """Return whether a case has no room for such weights."""
+    return inputs + len(weights) + _OUTPUTS > MOST or max(map(math.prod, weights), default=0) > _MOST_OF_WEIGHTS
 
 
 def _numbers(made_of: Sequence[Any]) -> set[int]:

@@ -61,7 +61,8 @@ def test_an_element_whose_exact_value_takes_long_is_told_roughly(monkeypatch: py
     truth = SimpleNamespace(explain=late, explain_roughly=lambda *asked: asked)
     monkeypatch.setattr("fuzz.triage.facts.truth_of", lambda *_: truth)
     target: Any = SimpleNamespace(contract="contract")
-    assert _breakdown_of(case, check, outcome, target) == ("contract", "y", (0, 1), 0.0)
+    told: Any = _breakdown_of(case, check, outcome, target)
+    assert told == ("contract", "y", (0, 1), 0.0)
 
 
 def test_a_rule_with_two_ors_is_none() -> None:
