@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -17,6 +19,7 @@ from oracles.doubledouble import F64, DoubleDouble, head
 from oracles.dtypes import DTYPES, FORMATS, Integer, judged
 from oracles.elementary.functions import records
 from oracles.enclosure import (
+    FORBIDDEN,
     Enclosure,
     Mask,
     Worst,
@@ -28,6 +31,7 @@ from oracles.enclosure import (
 )
 from oracles.escalation import PreciseProgress, settled
 from oracles.formula.contract import Contract
+from oracles.formula.exact.deadline import LateError, deadline
 from oracles.lazy import lazy
 from oracles.precise import MOST, START, Bounds, conforms, stable
 from oracles.problem import Problem, ProblemError, index_of, lots
@@ -45,6 +49,9 @@ Result = Literal["pass", "numeric", "nonfinite", "gave_up"]
 _KEEP_ELEMENTS = 1 << 20
 """The largest x, in elements, for which what serves more than one contract or kernel is held: enclosures, which take 40
 bytes an element, screens and outputs."""
+_CONFIRM_S = 10.0
+"""The seconds of processor time for the precise tier to confirm an element that certainly fails: in a network each may
+take minutes."""
 _KEEP_BOUNDS = 1 << 14
 """The number of bounds of single elements that are held for other kernels, of some hundred bytes each."""
 SAMPLE = 64
@@ -241,6 +248,19 @@ class Truth:
             given = self.elements.given(output, place, contract, structured)
             return breakdown(output, index, bounds, None if got is None else float(got), terms, facts, given)
 
+    def explain_roughly(self, contract: Contract, output: str, index: tuple[int, ...], got: float) -> Breakdown:
+        """The same from the fast tier, without the terms of the budget. Raises `GaveUp` where it knows no interval."""
+        place = self.canonical_index(output, index)
+        each = self.enclosures(contract, self.problem.structured, once=True)[output]
+        centre, below, above = (float(part[place]) for part in (head(each.centre), each.below, each.above))
+        if not math.isfinite(centre + below + above):
+            raise GaveUp(f"{output}{list(index)}: known to the precise tier alone")
+        nan = FORBIDDEN if each.nan is None else int(each.nan[place])
+        ends = mpmath.mpf(centre) - below, mpmath.mpf(centre) + above
+        integer = isinstance(DTYPES[self.problem.outputs[output]], Integer)
+        bounds = Bounds(each.form, mpmath.mpf(centre), *ends, nan, integer=integer)
+        return breakdown(output, index, bounds, got, (), (), ())
+
     def ulps_off(self, contract: Contract, output: str, index: tuple[int, ...], got: float | np.floating[Any]) -> float:
         """Return how far a value is off, in units in the last place of the expected one, or as a number of codes where
         the output is of integers; NaN where it is a place. The expected value is that of the fast tier, in float64 or
@@ -408,10 +428,11 @@ class Truth:
         if comparison.repeated is not None and comparison.repeated[index]:
             contradicts = True  # it stands there twice, which nothing allows
         elif self.confirms:
-            if self._confirm(name, contract, index, value, passing=False) is None:
-                return OutputCheck(name, "gave_up", worst, float(ratio.flat[flat]), escalated=escalated)
-            certain = self.bounds(contract, name, index, True, once=True)
-            contradicts = certain is not None and not conforms(certain, value)
+            with suppress(LateError), deadline(time.process_time() + _CONFIRM_S, lambda: None):
+                if self._confirm(name, contract, index, value, passing=False) is None:
+                    return OutputCheck(name, "gave_up", worst, float(ratio.flat[flat]), escalated=escalated)
+                certain = self.bounds(contract, name, index, True, once=True)
+                contradicts = certain is not None and not conforms(certain, value)
         result = "nonfinite" if not np.isfinite(value) or np.isnan(head(enclosure.centre)[index]) else "numeric"
         mask = np.zeros(int(np.prod(self.op.shape(name))), bool)
         mask[self.places(name)[failing]] = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -40,6 +41,7 @@ from fuzz.explain.stages.conclusion import Conclusion
 from oracles import breakdown
 from oracles.dtypes import FORMATS, ITEMSIZE
 from oracles.enclosure import Mask
+from oracles.formula.exact.deadline import LateError, deadline
 from oracles.operand import AXIS
 from oracles.ops import OPS
 from oracles.truth import GaveUp, OutputCheck
@@ -54,6 +56,8 @@ _CHANGED_BY: Mapping[Kind, str] = {
 """The counterfactual that shows whether a condition of such a kind matters."""
 _LIKE_ROUNDING, _GROSS = 1e-3, 0.01
 """What is off by a smaller share of its value may be taken for rounding; by a larger one, not. Chosen, not measured."""
+_EXACTLY_S = 10.0
+"""The seconds for the exact value of one element: of a network each may take minutes."""
 _RUNS = 64
 """Runs of failing elements that are kept: what a picture of them shows."""
 _MOST_OR = 1
@@ -295,7 +299,12 @@ def _breakdown_of(case: Case, check: OutputCheck, outcome: Outcome, target: Targ
     output, index = case.outputs[check.output], check.worst_index
     assert index is not None
     got = from_bits(outcome.outputs[check.output], output.dtype, output.layout.shape)
-    return truth_of(case, check, outcome).explain(target.contract, check.output, index, float(got[index]))
+    truth, asked = truth_of(case, check, outcome), (target.contract, check.output, index, float(got[index]))
+    try:
+        with deadline(time.process_time() + _EXACTLY_S, lambda: None):
+            return truth.explain(*asked)
+    except LateError:
+        return truth.explain_roughly(*asked)
 
 
 def worst_element(told: breakdown.Breakdown, failing: int, of: int, *, contradicts: bool, dtype: str) -> WorstElement:

@@ -55,7 +55,6 @@ from fuzz.tasks.readers.source import ProblemError
 from fuzz.tasks.task import Data, Task, drive
 from oracles.formula.contract import Contract
 from oracles.op import Op
-from oracles.operand import MOST
 from oracles.ops import OPS
 from oracles.summation import NumericsError
 from oracles.truth import Truth
@@ -155,7 +154,7 @@ def read_problem(asked: Asked) -> tuple[Problem, Derived]:
     best: tuple[int, Problem, Derived] | None = None
     for problem in problems_of(asked.against, asked.solutions):
         if problem.module is not None and problem.module.one_seed:  # weights that are no inputs are in no formula
-            raise UnreadProblemError(f"it has more than {MOST} tensors", own_problem(asked.against))
+            raise UnreadProblemError("it has more or larger tensors than a case", own_problem(asked.against))
         if asked.shapes is not None:
             dims, numbers = parsed(asked.shapes, twice=True)
             shapes = {name: " ".join(words) for name, words in dims.items()}

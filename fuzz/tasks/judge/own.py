@@ -23,7 +23,7 @@ from fuzz.references.rerun import FINE, RUNS, Ways
 from fuzz.tasks.judge.replay import Replay, replay_of
 from fuzz.tasks.judge.ruling import Asked, OwnShapes, SolutionRuling, shapes_text
 from fuzz.tasks.readers.kernelbench import of_module, with_smaller_batches
-from fuzz.tasks.readers.problem import SEED, Module, Problem
+from fuzz.tasks.readers.problem import SEED, Module, Problem, has_too_many
 from fuzz.tasks.readers.solution import Solution, Solutions
 from fuzz.tasks.readers.source import ProblemError, executed, text_of
 
@@ -87,8 +87,10 @@ def _small_enough(path: Path, text: str) -> tuple[ModuleType, str]:
 
 
 def _largest(module: ModuleType) -> tuple[int, ...]:
-    """The shape of the largest tensor that it is given, has or returns. Raises ProblemError."""
-    return max((shape for some in (*shapes_of(module), _returned(module)) for shape in some), key=math.prod, default=())
+    """The shape of the largest tensor that it is given, has in a case or returns. Raises ProblemError."""
+    given, own = shapes_of(module)
+    shapes = [*given, *([] if has_too_many(len(given), own) else own), *_returned(module)]
+    return max(shapes, key=math.prod, default=())
 
 
 def _call_s(module: ModuleType) -> float | None:

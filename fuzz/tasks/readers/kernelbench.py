@@ -14,12 +14,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-from fuzz.tasks.readers.problem import KERNEL, MODULE, SEED, Mode, Module, Problem, modes_of
+from fuzz.tasks.readers.problem import KERNEL, MODULE, SEED, Mode, Module, Problem, has_too_many, modes_of
 from fuzz.tasks.readers.source import ProblemError, executed, identifier, identifiers, signed
-from oracles.operand import MOST
 
-_OUTPUTS = 8
-"""Where there is no room for so many outputs beside the inputs and weights of a module, these are not given."""
 _SMALL = 5, 8
 """Extents like those that a reference is read with: one that is a multiple of nothing, and one that is of much."""
 
@@ -107,7 +104,7 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
     mode, other = modes_of(model, given)
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     state = {name: tensor for name, tensor in state.items() if tensor.is_floating_point()}
-    if one_seed := len(own) + len(state) + _OUTPUTS > MOST:
+    if one_seed := has_too_many(len(own), [tuple(each.shape) for each in state.values()]):
         state = {}
     names = identifiers([*own, *state])
     arguments = dict(zip(names, given, strict=False))
@@ -130,8 +127,9 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
         shapes, sizes = _dimensions({name: tuple(each.shape) for name, each in tensors.items()}, naming)
         fixed = {dim: sizes[dim] for name in weights for dim in shapes[name].split()}
         fixed |= {dim: size for dim, size in sizes.items() if size in kept}
-        numbers = _numbers(made_of) - {1, *fixed.values()}  # which are of weights, and told by these
-        tied = {} if one_seed else {dim: size for dim, size in sizes.items() if size in numbers}
+        numbers = _numbers(made_of) - {*fixed.values()} | {1}  # those of weights are told by these
+        tied = {dim: size for dim, size in sizes.items() if dim not in fixed and size in numbers}
+        tied = {} if one_seed else tied
         fixed |= tied
         made = Module(made_of, inputs, weights, constants, mode, other, elsewhere, named, one_seed, tied)
         examples = ({dim: size for dim, size in sizes.items() if dim not in fixed},)

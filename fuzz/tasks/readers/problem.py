@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,9 +18,13 @@ SEED = 0
 MODULE, KERNEL = "ModelNew", "kernel_function"
 """The names of solutions of a `Model`: a class, or a function."""
 
+_OUTPUTS = 8
+"""Where there is no room for so many outputs beside the inputs and weights of a module, these are not given."""
+_MOST_OF_WEIGHTS = 1 << 22
+"""A module with a larger tensor among its weights keeps those of its construction: each case would hold others."""
 _WEIGHTS = (
-    "no weights but those of one seed, from which both modules are constructed, as KernelBench does: cases have no "
-    f"more than {MOST} tensors"
+    "no weights but those of one seed, from which both modules are constructed, as KernelBench does: a case has no "
+    f"more than {MOST} tensors, nor a weight of more than {_MOST_OF_WEIGHTS:,} elements"
 )
 
 
@@ -87,7 +92,7 @@ class Problem:
         if own is None:
             return [self.kept] if self.kept else []
         tied = ", ".join(f"any {dim} but {size}" for dim, size in own.tied.items())
-        tied = f"not exercised, as Model is constructed with it: {tied}" if tied else ""
+        tied = f"not exercised, as get_inputs() and get_init_inputs() have it so: {tied}" if tied else ""
         return [*filter(None, (self.kept, _WEIGHTS if own.one_seed else "", tied)), *own.mode.remarks]
 
     @property
@@ -161,7 +166,7 @@ class Module:
     one_seed: bool = False
     """Whether a solution keeps the weights that it has after construction, from the seed that those of `Model` are."""
     tied: Mapping[str, int] = field(default_factory=dict)
-    """The extents of inputs that it is made with, such as a number of features: they do not vary."""
+    """The extents of inputs that it is made with, such as a number of features, or that are 1: they do not vary."""
 
 
 class UnreadProblemError(ProblemError):
@@ -170,6 +175,11 @@ class UnreadProblemError(ProblemError):
     def __init__(self, message: str, problem: Problem) -> None:
         super().__init__(message)
         self.problem = problem
+
+
+def has_too_many(inputs: int, weights: Sequence[tuple[int, ...]]) -> bool:
+    """Return whether a case has no room for such weights."""
+    return inputs + len(weights) + _OUTPUTS > MOST or max(map(math.prod, weights), default=0) > _MOST_OF_WEIGHTS
 
 
 def modes_of(model: Any, given: Sequence[Any]) -> tuple[Mode, Mode | None]:

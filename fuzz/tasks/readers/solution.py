@@ -249,7 +249,8 @@ def _judged_fill(model, before, given):
     of one shape.
 
     A module may keep what it made of its weights until others are loaded, their versions change or its mode is set."""
-    state = {{**dict(model.named_parameters()), **dict(model.named_buffers())}}
+    each = {{"remove_duplicate": False}}  # a module may keep one tensor by two names
+    state = {{**dict(model.named_parameters(**each)), **dict(model.named_buffers(**each))}}
     rest = [name for name, each in state.items() if name not in given and each.is_floating_point()]
     loaded = {{}}
     for name, tensor in before.items():

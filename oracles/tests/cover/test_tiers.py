@@ -69,6 +69,26 @@ def test_what_fails_is_confirmed_where_that_is_asked_for(monkeypatch: pytest.Mon
         Truth(problem).check(Contract(), wrong)
 
 
+def test_the_fast_tier_tells_nearly_the_same_of_an_element_that_fails() -> None:
+    """Where the precise tier takes minutes, as of a network."""
+    x = np.random.default_rng(0).standard_normal((2, 16)).astype(np.float32)
+    truth = Truth(Problem("rms_norm", {"eps": 0.0}, {"x": x}, {"y": "f32"}))
+    whole, rough = (each(Contract(), "y", (1, 3), 1.5) for each in (truth.explain, truth.explain_roughly))
+    assert (rough.got, rough.expected) == (whole.got, whole.expected)
+    for mine, theirs in ((rough.low, whole.low), (rough.high, whole.high)):
+        assert float(mine.value) == pytest.approx(float(theirs.value), rel=1e-6)
+    assert (rough.passes, [each.name for each in rough.terms]) == (False, ["rounding"])
+
+
+def test_what_certainly_fails_does_so_where_there_is_no_time_to_confirm_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 16)).astype(np.float32)
+    problem = Problem("rms_norm", {"eps": 0.0}, {"x": x}, {"y": "f32"})
+    wrong = {"y": np.asarray(simulated(problem)["y"] * np.float32(1.5))}
+    monkeypatch.setattr("oracles.truth._CONFIRM_S", -1.0)
+    (check,) = Truth(problem).check(Contract(), wrong)
+    assert (check.result, check.failing, check.contradicts) == ("numeric", 32, False)
+
+
 def test_an_unstable_precise_tier_never_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).standard_normal((1, 8)).astype(np.float32)
     problem = Problem("rms_norm", {"eps": 0.0}, {"x": x}, {"y": "f32"})

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from fuzz.core.base.case import contiguous
 from fuzz.core.base.feature import Feature
 from fuzz.explain.explanation import Counterfactual, Held
-from fuzz.explain.facts import _so_far, stated
+from fuzz.explain.facts import _breakdown_of, _so_far, stated
 from fuzz.explain.rule.rule import Atom, Learned, Rule
 from fuzz.explain.stages.conclusion import Conclusion
 from fuzz.tests.common.features import N
+from fuzz.tests.common.planted import a_case
+from oracles.formula.exact.deadline import LateError
 
 _LARGE = Atom(Feature("largest element", "x"), ">=", (88.0,), 1.0)
 _LONG = Atom(N, ">=", (9,), 1.0)
@@ -44,6 +49,20 @@ def test_what_no_change_shows_is_not_said_beside_values(
     rule: Rule, changes: tuple[Counterfactual, ...], is_stated: bool
 ) -> None:
     assert (stated(_concluded(rule), changes) is not None) == is_stated
+
+
+def test_an_element_whose_exact_value_takes_long_is_told_roughly(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(*_: object) -> None:
+        raise LateError
+
+    case = a_case(contiguous((1, 2)))
+    check: Any = SimpleNamespace(output="y", worst_index=(0, 1))
+    outcome: Any = SimpleNamespace(outputs={"y": bytes(8)})
+    truth = SimpleNamespace(explain=late, explain_roughly=lambda *asked: asked)
+    monkeypatch.setattr("fuzz.explain.facts.truth_of", lambda *_: truth)
+    target: Any = SimpleNamespace(contract="contract")
+    told: Any = _breakdown_of(case, check, outcome, target)
+    assert told == ("contract", "y", (0, 1), 0.0)
 
 
 def test_a_rule_with_two_ors_is_none() -> None:

@@ -67,6 +67,14 @@ def test_a_batch_is_smaller_where_a_call_takes_long_as_far_as_the_reference_take
     assert own_problem(path).changed == f"batch_size = {batch}, as more takes too long"
 
 
+def test_a_network_with_a_weight_too_large_for_a_case_keeps_those_of_one_seed(tmp_path: Path) -> None:
+    """As AlexNet has: it was not judged at all."""
+    problem = own_problem(_model(tmp_path, norm="torch.nn.Linear(24, 200_000)"))
+    assert problem.module is not None
+    assert (problem.module.one_seed, [*(problem.shapes or ())]) == (True, ["x"])
+    assert problem.changed == "batch_size = 4, as more takes too long"
+
+
 def test_cases_are_counted_by_what_a_replay_that_rounds_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plain call takes far less."""
     now = [0.0]

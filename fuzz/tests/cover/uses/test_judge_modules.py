@@ -11,7 +11,7 @@ import torch
 from fuzz.tasks.judge.judging import read_problem
 from fuzz.tasks.judge.ruling import Asked
 from fuzz.tasks.readers.formats import problems_of
-from fuzz.tasks.readers.problem import Module, Problem, UnreadProblemError
+from fuzz.tasks.readers.problem import Mode, Module, Problem, UnreadProblemError
 from fuzz.tasks.readers.solution import Solution, solution_of
 from fuzz.tasks.readers.source import ProblemError
 
@@ -171,21 +171,21 @@ def test_a_module_of_more_tensors_than_a_case_has_keeps_its_weights(tmp_path: Pa
     problem, judged = _solution(tmp_path, task.replace("class Model(", "class ModelNew("), task)
     assert [*(problem.shapes or ())] == ["x"]
     assert problem.remarks == [
-        "no weights but those of one seed, from which both modules are constructed, as KernelBench does: cases have no "
-        "more than 48 tensors"
+        "no weights but those of one seed, from which both modules are constructed, as KernelBench does: a case has no "
+        "more than 48 tensors, nor a weight of more than 4,194,304 elements"
     ]
     x = torch.rand(5, 3, dtype=torch.float64)
     torch.testing.assert_close(judged(x.float()), problem.reference(x=x).float())
     assert problem.reference(x=x).dtype == torch.float64
     words = ((str(tmp_path / "mine.py"),), str(tmp_path / "task.py"), None, "finite", 1, 8, 8)
-    with pytest.raises(UnreadProblemError, match="it has more than 48 tensors") as unread:
+    with pytest.raises(UnreadProblemError, match="it has more or larger tensors than a case") as unread:
         read_problem(Asked(*words, tmp_path, False, (), None, None))
     own = unread.value.problem
     assert own.own is not None
     assert (own.module is not None and own.module.one_seed, [*own.own(1)]) == (True, ["x"])
 
 
-def test_extents_that_a_module_is_constructed_with_do_not_vary(tmp_path: Path) -> None:
+def test_extents_of_1_and_those_that_a_module_is_constructed_with_do_not_vary(tmp_path: Path) -> None:
     """`Model` itself may not look at them: torch's InstanceNorm2d takes any number of features without weights of its
     own, and a solution with weights for as many as it is told does not."""
     (tmp_path / "task.py").write_text(
@@ -193,11 +193,34 @@ def test_extents_that_a_module_is_constructed_with_do_not_vary(tmp_path: Path) -
         "class Model(torch.nn.Module):\n"
         "    def __init__(self, features):\n        super().__init__()\n"
         "    def forward(self, x):\n        return x * 2\n\n"
-        "def get_inputs():\n    return [torch.rand(MOST, features)]\n\n"
+        "def get_inputs():\n    return [torch.rand(MOST, features, 1)]\n\n"
         "def get_init_inputs():\n    return [features]\n"
     )
     problem = next(problems_of(str(tmp_path / "task.py")))
     assert problem.module is not None
-    [(dim, size)] = problem.module.tied.items()
-    assert (problem.shapes, problem.fixed) == ({"x": f"d0 {dim}"}, {dim: size})
-    assert problem.remarks == [f"not exercised, as Model is constructed with it: any {dim} but {size}"]
+    size = problem.module.tied["d1"]
+    assert (problem.shapes, problem.fixed) == ({"x": "d0 d1 d2"}, {"d1": size, "d2": 1})
+    said = f"any d1 but {size}, any d2 but 1"
+    assert problem.remarks == [f"not exercised, as get_inputs() and get_init_inputs() have it so: {said}"]
+
+
+def test_a_module_that_keeps_a_buffer_by_a_second_name_is_called_again() -> None:
+    """As what it caches of a norm in its first call. It crashed in a line of ours."""
+    text = """import torch
+
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cached", None)
+        self.norm = torch.nn.BatchNorm1d(3)
+
+    def forward(self, x):
+        self.cached = self.norm.running_mean
+        return self.norm(x)
+"""
+    module = Module((), ("x",), {}, {}, mode=Mode(training=True, changed=("norm.running_mean",)))
+    problem = Problem("norm", len, dtypes={"x": "float32"}, module=module)
+    known: dict[str, Any] = {}
+    exec(Solution("norm", {"n.py": text}, "n.py", "ModelNew", "torch", ()).written(problem, "x", "y")["n.py"], known)
+    x = torch.rand(4, 3)
+    assert torch.equal(known["judged"](x), known["judged"](x))
