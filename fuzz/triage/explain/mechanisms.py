@@ -15,12 +15,23 @@ import numpy as np
 
 from fuzz.base.case import Case, CaseError, Tensor, contiguous
 from fuzz.base.draw import Frame, Placement
-from fuzz.base.dtypes import numbers, quantise
+from fuzz.base.dtypes import numbers
 from fuzz.base.verdict import Verdict
 from fuzz.contracts.runs import Run
 from fuzz.generate import variations as vary
 from fuzz.judge.values import problem_of
-from fuzz.triage.explain.bench import TELLING, Bench, allowed, other_values, received, truth_of, values_of, with_tensor
+from fuzz.triage.explain.bench import (
+    TELLING,
+    Bench,
+    allowed,
+    exact,
+    other_values,
+    received,
+    truth_of,
+    valued,
+    values_of,
+    with_tensor,
+)
 from fuzz.triage.explain.forms import OTHERS, SAME, lost_step, read, rewritten, roundings
 from fuzz.triage.explanation import Mechanism
 from fuzz.triage.trial.trial import OutOfTimeError, Trials
@@ -147,15 +158,14 @@ def _unless(bench: Bench) -> Mechanism | None:
         if operand.integers or name == bench.op.main or name not in bases[0].inputs:
             continue
         for value in (0.0, 1.0)[: 2 if len(operand.axes) < 2 else 1]:  # all 1, a matrix makes sums
-            cases = [with_tensor(case, name, _full(case.inputs[name], value)) for case in bases]
+            cases = [
+                with_tensor(case, name, valued(case.inputs[name], np.full(values_of(case.inputs[name]).shape, value)))
+                for case in bases
+            ]
             if bench.passed(cases) == [True] * len(cases) and (value or bench.uses_all(cases[0], name)):
                 told.append(f"{name} = {value:g}")
                 break
     return Mechanism("unless", " or ".join(told)) if told else None
-
-
-def _full(tensor: Tensor, value: float) -> Tensor:
-    return replace(tensor, bits=quantise(np.full(values_of(tensor).shape, value), tensor.dtype).tobytes())
 
 
 def _unordered(bench: Bench) -> Mechanism | None:
@@ -178,8 +188,7 @@ def _unordered(bench: Bench) -> Mechanism | None:
 
 
 def _reversed(tensor: Tensor, axis: int) -> Tensor:
-    values = np.flip(values_of(tensor).reshape(tensor.layout.shape), axis)
-    return replace(tensor, bits=quantise(values.ravel(), tensor.dtype).tobytes())
+    return valued(tensor, np.flip(values_of(tensor).reshape(tensor.layout.shape), axis))
 
 
 def _of_another_form(bench: Bench) -> Mechanism | None:
@@ -188,17 +197,10 @@ def _of_another_form(bench: Bench) -> Mechanism | None:
     runs, contract = [*bench.ran([bench.case]), *bench.ran([*map(vary.made, drawn)])], bench.trials.target.contract
     for form in OTHERS if runs else ():
         for other in rewritten(bench.op, form):
-            told = [_are_those(run, _exact(run, other), contract) for run in runs]
+            told = [_are_those(run, exact(truth_of(run, other), run.case), contract) for run in runs]
             if True in told and False not in told:
                 return Mechanism("form", form.words)
     return None
-
-
-def _exact(run: Run, other: Op) -> Mapping[str, F64]:
-    """The exact values of another op."""
-    with np.errstate(all="ignore"):
-        found = truth_of(run, other).enclose(Contract(), run.case.structured)
-    return {name: head(each.centre) for name, each in found.items()}
 
 
 def _taken(bench: Bench) -> Mechanism | None:
@@ -207,17 +209,14 @@ def _taken(bench: Bench) -> Mechanism | None:
     names = [each.name for each in bench.op.inputs if base.inputs.get(each.name) and not each.integers]
     for dtype in _NARROWER:
         for some in ([], *([name] for name in names))[not names[1:] :] if not bench.has_places else ():
-            rounded = {name: _rounded(base.inputs[name], dtype) for name in some or names}
+            rounded = {
+                name: valued(base.inputs[name], round_to(values_of(base.inputs[name]), FORMATS[dtype]))
+                for name in some or names
+            }
             runs = bench.ran([base, replace(base, inputs={**base.inputs, **rounded})])
             if runs and bench.ignores(*runs) and runs[1].conforms(contract):
                 return Mechanism("takes", " and ".join(some or names), step=dtype)
     return None
-
-
-def _rounded(tensor: Tensor, dtype: str) -> Tensor:
-    """The tensor with values of another dtype, in its own."""
-    values = round_to(values_of(tensor), FORMATS[dtype])
-    return replace(tensor, bits=quantise(values, tensor.dtype).tobytes())
 
 
 def _narrow(bench: Bench) -> Mechanism | None:
@@ -267,9 +266,9 @@ def _are_those(run: Run, others: Mapping[str, F64], contract: Contract) -> bool 
     with np.errstate(all="ignore"):
         mine = run.judge.oracle.truth.op.enclose(contract, run.case.structured)
         for name, each in mine.items():
-            exact, new, (low, high) = head(each.centre), others[name], each.outer
-            apart = np.isfinite(new) & (np.abs(new - exact) > TELLING * (high - low))
-            close += list((np.abs(came[name] - new) <= _CLOSER * np.abs(new - exact))[apart])
+            away, (low, high) = np.abs(others[name] - head(each.centre)), each.outer
+            apart = np.isfinite(away) & (away > TELLING * (high - low))
+            close += list((np.abs(came[name] - others[name]) <= _CLOSER * away)[apart])
     return all(close) if close else None
 
 
@@ -344,7 +343,7 @@ def _changed_all(bench: Bench, way: Callable[[F64, float], F64], names: Sequence
         tensor, values = base.inputs[name], values_of(base.inputs[name])
         most = [np.abs(values).max(where=side, initial=0.0) or 1.0 for side in (values < 0, values >= 0)]
         changed = way(values / np.where(values < 0, *most), limit)  # one sign alone may have a limit
-        case = with_tensor(case, name, replace(tensor, bits=quantise(changed, tensor.dtype).tobytes()))
+        case = with_tensor(case, name, valued(tensor, changed))
     return case
 
 
