@@ -287,7 +287,8 @@ def _until(bench: Bench) -> Mechanism | None:
     most = {name: float(each.max(initial=0.0)) for name, each in sizes.items()}
     if bench.passed([_changed_all(bench, lambda values, limit: values, names, 1.0)]) != [True]:
         return None
-    for some in (*([name] for name in names[:_ALONE]), *([names] if len(names) > 1 else [])):
+
+    def scaled(some: Sequence[str]) -> Mechanism | None:
         about, far, near = " and ".join(some), max(most[each] for each in some), min(least[each] for each in some)
         found = _from(bench, lambda values, limit: values * limit, some, scales) if far > 1 else None
         if found is not None and found[0] <= far:
@@ -295,18 +296,28 @@ def _until(bench: Bench) -> Mechanism | None:
         found = _from(bench, _lowered, some, -scales) if near < 1 else None
         if found is not None and found[0] >= near:
             return Mechanism("down", about, limit=found[0], step=_lossy(bench, found[1]))
-    for some in ([main], *([names] if len(names) > 1 else [])):
-        reached = sum(most[each] for each in some) + 1
-        found = _from(bench, lambda values, limit: values + limit, some, shifts) if reached > 2 else None
-        if found is not None and found[0] <= reached:
+        return None
+
+    def shifted(some: Sequence[str]) -> Mechanism | None:
+        if found := _from(bench, lambda values, limit: values + limit, some, shifts):
             origin = "" if some == names else _near(bench, names, found[0])
-            return Mechanism("shift", " and ".join(some), dim=origin, limit=found[0], step=_lossy(bench, found[1]))
+            if found[0] <= sum(most[each] for each in (names if origin else some)) + 1:
+                return Mechanism("shift", " and ".join(some), dim=origin, limit=found[0], step=_lossy(bench, found[1]))
+        return None
+
+    together = [names] if len(names) > 1 else []
+    for way, some in (
+        (scaled, [main]), *((shifted, some) for some in ([main], *together)),
+        *((scaled, some) for some in (*([name] for name in names[1:_ALONE]), *together)),
+    ):  # fmt: skip
+        if told := way(some):
+            return told
     return None
 
 
 def _lowered(values: F64, limit: float) -> F64:
     sizes = np.abs(values)
-    return values * limit / sizes.min(where=sizes > 0, initial=1.0)
+    return values * (limit / float(sizes.min(where=sizes > 0, initial=1.0)))
 
 
 def _near(bench: Bench, names: Sequence[str], limit: float) -> str:
