@@ -42,6 +42,9 @@ from oracles.tests.common.whole import WHOLE
 settings.register_profile("tests", derandomize=True, database=None, deadline=None, max_examples=100 if WHOLE else 25)
 settings.load_profile("tests")
 
+# pytest-xdist sets it for its workers, which are no terminal: a line is one line there, unless a test says otherwise.
+os.environ.pop("COLUMNS", None)
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 HANG_S = 900

@@ -85,9 +85,9 @@ class Bench:
 
     def uses_all(self, case: Case, but: str) -> bool:
         """Whether every input but one has an effect on the right result."""
-        own = _exact(case)
+        own = _of_its_own(case)
         for name in (each.name for each in self.op.inputs if each.name in case.inputs and not each.integers):
-            other = _exact(with_tensor(case, name, other_values(case.inputs[name])))
+            other = _of_its_own(with_tensor(case, name, other_values(case.inputs[name])))
             if name != but and all(np.array_equal(own[each], other[each], equal_nan=True) for each in own):
                 return False
         return True
@@ -105,11 +105,15 @@ class Bench:
         return True if apart else None
 
 
-def _exact(case: Case) -> Mapping[str, F64]:
+def exact(problem: FormulaProblem, case: Case) -> Mapping[str, F64]:
     """The exact values of a case, by output."""
     with np.errstate(all="ignore"):
-        found = Truth(problem_of(case), confirms=False).op.enclose(Contract(), case.structured)
+        found = problem.enclose(Contract(), case.structured)
     return {name: head(each.centre) for name, each in found.items()}
+
+
+def _of_its_own(case: Case) -> Mapping[str, F64]:
+    return exact(Truth(problem_of(case), confirms=False).op, case)
 
 
 def _has_values(outcome: Outcome) -> bool:
@@ -136,6 +140,11 @@ def values_of(tensor: Tensor) -> F64:
     return numbers(tensor.bits, tensor.dtype, (-1,)).astype(np.float64)
 
 
+def valued(tensor: Tensor, values: F64) -> Tensor:
+    """The tensor with other values, in its own dtype."""
+    return replace(tensor, bits=quantise(values.ravel(), tensor.dtype).tobytes())
+
+
 def other_values(tensor: Tensor, where: tuple[slice | int, ...] = (), by: float = 4.0) -> Tensor:
     """The tensor with other values of the same signs, larger and in another order, as a scale may cancel out; or with
     others at some places, `by` times as large, so that they are not lost beside the rest."""
@@ -145,7 +154,7 @@ def other_values(tensor: Tensor, where: tuple[slice | int, ...] = (), by: float 
     else:
         part = values.reshape(tensor.layout.shape)
         part[where] = np.where(part[where] == 0, by / 4.0, by * part[where])
-    return replace(tensor, bits=quantise(values, tensor.dtype).tobytes())
+    return valued(tensor, values)
 
 
 def with_tensor(case: Case, name: str, tensor: Tensor) -> Case:

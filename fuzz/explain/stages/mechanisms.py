@@ -16,12 +16,23 @@ import numpy as np
 from fuzz.contracts.runs import Run
 from fuzz.core.base.case import Case, CaseError, Tensor, contiguous
 from fuzz.core.base.draw import Frame, Placement
-from fuzz.core.base.dtypes import numbers, quantise
+from fuzz.core.base.dtypes import numbers
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.generate import variations as vary
 from fuzz.core.judge.values import problem_of
 from fuzz.explain.explanation import Mechanism
-from fuzz.explain.stages.bench import TELLING, Bench, allowed, other_values, received, truth_of, values_of, with_tensor
+from fuzz.explain.stages.bench import (
+    TELLING,
+    Bench,
+    allowed,
+    exact,
+    other_values,
+    received,
+    truth_of,
+    valued,
+    values_of,
+    with_tensor,
+)
 from fuzz.explain.stages.forms import OTHERS, SAME, lost_step, read, rewritten, roundings
 from fuzz.explain.trial.trial import OutOfTimeError, Trials
 from oracles.doubledouble import F64, head
@@ -148,15 +159,14 @@ def _unless(bench: Bench) -> Mechanism | None:
         if operand.integers or name == bench.op.main or name not in bases[0].inputs:
             continue
         for value in (0.0, 1.0)[: 2 if len(operand.axes) < 2 else 1]:  # all 1, a matrix makes sums
-            cases = [with_tensor(case, name, _full(case.inputs[name], value)) for case in bases]
+            cases = [
+                with_tensor(case, name, valued(case.inputs[name], np.full(values_of(case.inputs[name]).shape, value)))
+                for case in bases
+            ]
             if bench.passed(cases) == [True] * len(cases) and (value or bench.uses_all(cases[0], name)):
                 told.append(f"{name} = {value:g}")
                 break
     return Mechanism("unless", " or ".join(told)) if told else None
-
-
-def _full(tensor: Tensor, value: float) -> Tensor:
-    return replace(tensor, bits=quantise(np.full(values_of(tensor).shape, value), tensor.dtype).tobytes())
 
 
 def _unordered(bench: Bench) -> Mechanism | None:
@@ -179,8 +189,7 @@ def _unordered(bench: Bench) -> Mechanism | None:
 
 
 def _reversed(tensor: Tensor, axis: int) -> Tensor:
-    values = np.flip(values_of(tensor).reshape(tensor.layout.shape), axis)
-    return replace(tensor, bits=quantise(values.ravel(), tensor.dtype).tobytes())
+    return valued(tensor, np.flip(values_of(tensor).reshape(tensor.layout.shape), axis))
 
 
 def _of_another_form(bench: Bench) -> Mechanism | None:
@@ -189,17 +198,10 @@ def _of_another_form(bench: Bench) -> Mechanism | None:
     runs, contract = [*bench.ran([bench.case]), *bench.ran([*map(vary.made, drawn)])], bench.trials.target.contract
     for form in OTHERS if runs else ():
         for other in rewritten(bench.op, form):
-            told = [_are_those(run, _exact(run, other), contract) for run in runs]
+            told = [_are_those(run, exact(truth_of(run, other), run.case), contract) for run in runs]
             if True in told and False not in told:
                 return Mechanism("form", form.words)
     return None
-
-
-def _exact(run: Run, other: Op) -> Mapping[str, F64]:
-    """The exact values of another op."""
-    with np.errstate(all="ignore"):
-        found = truth_of(run, other).enclose(Contract(), run.case.structured)
-    return {name: head(each.centre) for name, each in found.items()}
 
 
 def _taken(bench: Bench) -> Mechanism | None:
@@ -208,17 +210,14 @@ def _taken(bench: Bench) -> Mechanism | None:
     names = [each.name for each in bench.op.inputs if base.inputs.get(each.name) and not each.integers]
     for dtype in _NARROWER:
         for some in ([], *([name] for name in names))[not names[1:] :] if not bench.has_places else ():
-            rounded = {name: _rounded(base.inputs[name], dtype) for name in some or names}
+            rounded = {
+                name: valued(base.inputs[name], round_to(values_of(base.inputs[name]), FORMATS[dtype]))
+                for name in some or names
+            }
             runs = bench.ran([base, replace(base, inputs={**base.inputs, **rounded})])
             if runs and bench.ignores(*runs) and runs[1].conforms(contract):
                 return Mechanism("takes", " and ".join(some or names), step=dtype)
     return None
-
-
-def _rounded(tensor: Tensor, dtype: str) -> Tensor:
-    """The tensor with values of another dtype, in its own."""
-    values = round_to(values_of(tensor), FORMATS[dtype])
-    return replace(tensor, bits=quantise(values, tensor.dtype).tobytes())
 
 
 def _narrow(bench: Bench) -> Mechanism | None:
@@ -268,9 +267,9 @@ def _are_those(run: Run, others: Mapping[str, F64], contract: Contract) -> bool 
     with np.errstate(all="ignore"):
         mine = run.judge.oracle.truth.op.enclose(contract, run.case.structured)
         for name, each in mine.items():
-            exact, new, (low, high) = head(each.centre), others[name], each.outer
-            apart = np.isfinite(new) & (np.abs(new - exact) > TELLING * (high - low))
-            close += list((np.abs(came[name] - new) <= _CLOSER * np.abs(new - exact))[apart])
+            away, (low, high) = np.abs(others[name] - head(each.centre)), each.outer
+            apart = np.isfinite(away) & (away > TELLING * (high - low))
+            close += list((np.abs(came[name] - others[name]) <= _CLOSER * away)[apart])
     return all(close) if close else None
 
 
@@ -289,7 +288,8 @@ def _until(bench: Bench) -> Mechanism | None:
     most = {name: float(each.max(initial=0.0)) for name, each in sizes.items()}
     if bench.passed([_changed_all(bench, lambda values, limit: values, names, 1.0)]) != [True]:
         return None
-    for some in (*([name] for name in names[:_ALONE]), *([names] if len(names) > 1 else [])):
+
+    def scaled(some: Sequence[str]) -> Mechanism | None:
         about, far, near = " and ".join(some), max(most[each] for each in some), min(least[each] for each in some)
         found = _from(bench, lambda values, limit: values * limit, some, scales) if far > 1 else None
         if found is not None and found[0] <= far:
@@ -297,12 +297,22 @@ def _until(bench: Bench) -> Mechanism | None:
         found = _from(bench, _lowered, some, -scales) if near < 1 else None
         if found is not None and found[0] >= near:
             return Mechanism("down", about, limit=found[0], step=_lossy(bench, found[1]))
-    for some in ([main], *([names] if len(names) > 1 else [])):
-        reached = sum(most[each] for each in some) + 1
-        found = _from(bench, lambda values, limit: values + limit, some, shifts) if reached > 2 else None
-        if found is not None and found[0] <= reached:
+        return None
+
+    def shifted(some: Sequence[str]) -> Mechanism | None:
+        if found := _from(bench, lambda values, limit: values + limit, some, shifts):
             origin = "" if some == names else _near(bench, names, found[0])
-            return Mechanism("shift", " and ".join(some), dim=origin, limit=found[0], step=_lossy(bench, found[1]))
+            if found[0] <= sum(most[each] for each in (names if origin else some)) + 1:
+                return Mechanism("shift", " and ".join(some), dim=origin, limit=found[0], step=_lossy(bench, found[1]))
+        return None
+
+    together = [names] if len(names) > 1 else []
+    for way, some in (
+        (scaled, [main]), *((shifted, some) for some in ([main], *together)),
+        *((scaled, some) for some in (*([name] for name in names[1:_ALONE]), *together)),
+    ):  # fmt: skip
+        if told := way(some):
+            return told
     return None
 
 
@@ -346,7 +356,7 @@ def _changed_all(bench: Bench, way: Callable[[F64, float], F64], names: Sequence
         tensor, values = base.inputs[name], values_of(base.inputs[name])
         most = [np.abs(values).max(where=side, initial=0.0) or 1.0 for side in (values < 0, values >= 0)]
         changed = way(values / np.where(values < 0, *most), limit)  # one sign alone may have a limit
-        case = with_tensor(case, name, replace(tensor, bits=quantise(changed, tensor.dtype).tobytes()))
+        case = with_tensor(case, name, valued(tensor, changed))
     return case
 
 

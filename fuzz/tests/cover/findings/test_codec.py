@@ -78,6 +78,10 @@ def test_the_published_schema_is_that_of_the_records() -> None:
     Draft202012Validator.check_schema(schema())
 
 
+def test_one_of_an_older_version_is_read() -> None:
+    assert decoded({**encoded(FULL), "schema": 1}) == replace(FULL, schema=1)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

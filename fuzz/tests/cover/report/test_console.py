@@ -24,9 +24,14 @@ def test_brackets_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
     assert (said.out.count(REMEDY), said.err.count(REMEDY)) == (2, 2)
 
 
-def test_a_long_line_of_progress_is_not_broken(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_line_of_progress_is_broken_between_words_where_somebody_sees_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     console.progress().print("word " * 100)
     assert len(capsys.readouterr().err.splitlines()) == 1
+    monkeypatch.setenv("COLUMNS", "80")
+    console.progress().print("word " * 100)
+    assert {len(line) for line in capsys.readouterr().err.splitlines()[:-1]} <= {78, 79}
 
 
 def test_the_first_line_of_a_failure_is_red_where_a_terminal_has_colours(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,17 +151,76 @@ def test_a_distance_of_two_inputs_and_one_from_zero() -> None:
     assert re.search(r"right until x is about 3\.\d from y", told), told
 
 
+def _scaled(x: Any, w: Any, s: Any, b: Any) -> Any:
+    return (s * (x @ w + b)).softmax(-1)
+
+
 @pytest.mark.whole
-def test_a_cause_is_told_alike_in_no_time_and_in_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    softplus, expm1 = (lambda x: torch.log1p(torch.exp(x)), _softplus), (lambda x: x.exp() - 1, lambda x: x.expm1())
-    at_once = [_headline(*each, "x=n").partition(" x = ")[0] for each in (softplus, expm1)]
+def test_an_input_that_is_right_where_it_has_no_effect() -> None:
+    told = _headline(lambda x, w, s, b: (s * (x @ w) + b).softmax(-1), _scaled, "x=b k, w=k n, s=, b=n")
+    assert re.search("wrong values, right with (s = 1 or b = 0|b = 0 or s = 1)", told), told
+    told = _headline(lambda x, w, s, b: (s * (x @ w.abs() + b)).softmax(-1), _scaled, "x=b k, w=k n, s=, b=n")
+    assert "right with" not in told, told
+
+
+def _border(x: Any, w: Any) -> Any:
+    return functional.conv1d(x, w, padding=1).mean(-1)
+
+
+@pytest.mark.whole
+def test_an_order_without_effect_and_one_with_another_effect() -> None:
+    told = _headline(lambda x, w: x.mean(-1) @ w.mean(-1).T, _border, "x=b c n, w=o c k, k=3")
+    assert "ignores the order of x along n" in told, told
+    told = _headline(lambda x, w: 1.01 * _border(x, w), _border, "x=b c n, w=o c k, k=3")
+    assert "order" not in told, told
+
+
+@pytest.mark.whole
+def test_a_limit_of_the_second_input_and_of_both() -> None:
+    def cosine(x: Any, y: Any) -> Any:
+        return functional.cosine_similarity(x, y, dim=-1)
+
+    def inside(x: Any, y: Any) -> Any:
+        return (x * y).sum(-1) * ((x * x).sum(-1) * (y * y).sum(-1) + 1e-8).rsqrt()
+
+    assert re.search("right down to (x|y|x and y) of about", _headline(inside, cosine, "x=b n, y=b n"))
+
+
+@pytest.mark.whole
+def test_a_limit_is_told_only_of_what_is_beyond_it() -> None:
+    """All values are wrong by a little, and large ones by more."""
+    told = _headline(lambda x: x.exp() / (x.exp().sum(-1, keepdim=True) + 1e-6), lambda x: x.softmax(-1), "x=b n")
+    assert "from 0" not in told, told
+
+
+def _cross_entropy(x: Any, y: Any) -> Any:
+    return -(y * x.log_softmax(-1)).sum(-1)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(
+    ("kernel", "reference", "shapes"),
+    [
+        (lambda x: torch.log1p(torch.exp(x)), _softplus, "x=n"),
+        (lambda x: x.exp() - 1, lambda x: x.expm1(), "x=n"),
+        (lambda x: (x * x).mean(-1) - x.mean(-1) ** 2, _var, "x=b n"),
+        (lambda x: x * ((x * x).half().float().mean(-1, keepdim=True) + 1).rsqrt(), lambda x: _rms(x), "x=b n"),
+        (lambda x, y: -(y * x.softmax(-1).log()).sum(-1), _cross_entropy, "x=b n, y=b n"),
+    ],
+    ids=["softplus", "expm1", "variance", "inner step", "cross entropy"],
+)
+def test_a_cause_is_told_alike_in_no_time_and_in_much(
+    kernel: Callable[..., Any], reference: Callable[..., Any], shapes: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """In no time the last one is not made smaller, and too large itself for experiments."""
+    at_once = _headline(kernel, reference, shapes)
     monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "again", explain_s=20.0))
-    for said, each in zip(at_once, (softplus, expm1), strict=True):
-        assert _said_of(said) == _said_of(_headline(*each, "x=n"))
+    assert _said_of(at_once) == _said_of(_headline(kernel, reference, shapes))
 
 
 def _said_of(headline: str) -> str:
-    found = re.search("(right|wrong|is) .*?(overflows|cancels)", headline)
+    found = re.search("(right|wrong|is|rounds) .*?(underflows|overflows|cancels|f16)", headline)
     assert found is not None, headline
     return found[0]
 
@@ -210,6 +269,19 @@ def test_what_resembles_a_mechanism_is_not_called_one(
 
 def _square(x: Any) -> Any:
     return (x * x).mean(-1)
+
+
+def _normed(x: Any) -> Any:
+    mean = x.mean(-1, keepdim=True)
+    return (x - mean) * ((x * x).mean(-1, keepdim=True) - mean * mean + 1e-5).rsqrt()
+
+
+def _log_total(x: Any) -> Any:
+    return x.abs().log().sum(-1)
+
+
+def _rms(x: Any) -> Any:
+    return x * ((x * x).mean(-1, keepdim=True) + 1).rsqrt()
 
 
 def _quotient(x: Any) -> Any:
@@ -282,6 +354,9 @@ def _in_bf16(x: Any) -> Any:
             "exp(x) + exp(y) overflows",
         ),
         (lambda x: _square(x) - x.mean(-1) ** 2, _var, "x=b n", "wrong where", "sum(x * x)"),
+        (_normed, lambda x: functional.layer_norm(x, x.shape[-1:]), "x=b n", "expanded=True", "cancels"),
+        (lambda x: x.abs().prod(-1).log(), _log_total, "x=b n", "product of abs(x)", "overflows"),
+        (lambda x: x * ((x * x).half().float().mean(-1, keepdim=True) + 1).rsqrt(), _rms, "x=b n", "x * x to f16", ""),
         (_unshifted, lambda x: x.softmax(-1), "x=b n", "right until x is about 89", "exp(x) overflows"),
         (lambda x: x.exp().sum(-1).log(), lambda x: x.logsumexp(-1), "x=b n", "x is about 89", "exp(x) overflows"),
         (lambda x: x.softmax(-1).log(), lambda x: x.log_softmax(-1), "x=b n", "right until", "maximum(x)) underflows"),
@@ -307,6 +382,9 @@ def _in_bf16(x: Any) -> Any:
         "log-sigmoid",
         "logaddexp",
         "variance",
+        "layer norm",
+        "logarithms",
+        "inner step",
         "softmax",
         "logsumexp",
         "log-softmax",
@@ -343,6 +421,7 @@ def test_the_step_is_named_in_which_a_value_is_lost(
         (lambda x: x.logsumexp(-1) + 1e-4, lambda x: x.logsumexp(-1), "x=b n"),
         (lambda x: (x.abs() + 1e-3).log().mean(-1).exp(), lambda x: x.abs().log().mean(-1).exp(), "x=b n"),
         (lambda x: x.sum(-1) / (x.shape[-1] + 1), lambda x: x.mean(-1), "x=b n"),
+        (lambda x: _rms(x) * 1.0001, _rms, "x=b n"),
     ],
     ids=[
         "infinite",
@@ -359,6 +438,7 @@ def test_the_step_is_named_in_which_a_value_is_lost(
         "shifted",
         "added",
         "mean",
+        "scaled",
     ],
 )
 def test_what_is_wrong_otherwise_is_no_lost_step(
