@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from oracles.formula.node import Node
 from oracles.reference.dims import ONE, Axis, Dim, Pair, UnreadableError, extent
-from oracles.reference.lines import called, number, of_dims, template
+from oracles.reference.lines import called, number, of_dims, substituted, template
 from oracles.reference.recording import Two
 from oracles.reference.sizes import is_less, negated, of
 
@@ -29,12 +29,35 @@ def taken_at(
         value = spread(reader, value, dim)
     if outside is None and place_along(reader, value.expression) == dim:
         return replace(value, expression=index, has=frozenset(has))
+    if outside is None and (whole := _at_once(reader, value, dim, index)) is not None:
+        table, along, at, beyond = whole
+        return taken_at(reader, replace(table, axes=value.axes), along, at, has, beyond)
     moved = value.expression if value.places else None  # to move places is not to calculate with them
     parts = {"x": moved or reader.expression(value), "index": index, "dim": of_dims([dim])}
     text = "f.take(x, index, dim)" if outside is None else "f.take(x, index, dim, outside)"
     parts |= {} if outside is None else {"outside": number(outside)}
     made = reader.lines.add(template(text, parts), "taken")
+    if isinstance(made, ast.Name):
+        reader.taken[made.id] = value, dim, index, frozenset(has), outside
     return replace(value, expression=made, condition=None, has=value.has - {dim} | frozenset(has))
+
+
+def _at_once(
+    reader: Reader, value: Value, dim: Dim, index: ast.expr
+) -> tuple[Value, Dim, ast.expr, float | None] | None:
+    """What is taken of what was taken by the place along this dimension alone: of which value, along what, at which
+    places, and what stands outside; None of others."""
+    place = reader.place(dim)
+    known = reader.taken.get(value.expression.id) if isinstance(value.expression, ast.Name) else None
+    if known is None or not isinstance(place, ast.Name):
+        return None
+    table, along, inner, has, outside = known
+    line = reader.lines.line(inner)
+    inner = inner if line is None or inner == place else line.expression
+    names = {node.id for node in ast.walk(inner) if isinstance(node, ast.Name)} - {"f"}
+    if has != {dim} or dim in table.has or names != {place.id}:
+        return None
+    return table, along, substituted(inner, {place.id: index}), outside
 
 
 def place_along(reader: Reader, expression: ast.expr | None) -> Dim | None:

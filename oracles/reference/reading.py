@@ -104,6 +104,9 @@ class Reader:
     """What it begins with, by how its turns call what the one before made."""
     stacks: dict[str, Sequence[Value]] = field(default_factory=dict)
     """What lies beside each other along a dimension of its own, by its line."""
+    taken: dict[str, tuple[Value, Dim, ast.expr, frozenset[Dim], float | None]] = field(default_factory=dict)
+    """Of what each line takes elements, along what, at which places, which dimensions these have, and what stands where
+    there is none."""
     operations: int = 0
     _values: list[Any] = field(default_factory=list)
     _copies: dict[Dim, list[Dim]] = field(default_factory=dict)
