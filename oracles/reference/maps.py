@@ -98,6 +98,9 @@ def _as_axes(reader: Reader, value: Value, at: int, old: Axis, new: Axis, axes: 
     if extent(old) != extent(new):
         raise UnreadableError(f"has {_words(old)} where {_words(new)} should be, which is not as long")
     place = at % value.rank
+    for other, axis in enumerate(value.axes):  # of a matrix that is square both axes may be called otherwise
+        if other != place and {*new} & {*axis} & value.has:
+            value = copied(reader, value, other, {*old, *new})
     found = replace(value, axes=(*value.axes[:place], *axes, *value.axes[place + 1 :]))
     while old and new and old[0] == new[0]:
         old, new = old[1:], new[1:]
