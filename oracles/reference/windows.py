@@ -271,7 +271,8 @@ def _by_places(reader: Reader, value: Value, dim: Dim, places: Axis, *, between_
         source = template("f.where(s < 0.0, 0.0, f.where(end < s, end, s))", {**names, "s": source})
     names |= {"low": reader.lines.add(low, "low"), "place": reader.place(near), "s": reader.lines.add(source, "source")}
     index = reader.lines.add(template("low - 1.0 + place", names), "at")
-    away = reader.lines.add(template("1.0 - abs(s - at)", {**names, "at": index}), "share")
+    # Kernels start from either end, so that a small share errs by as much as what is left of 1.
+    away = reader.lines.add(template("2.0 - abs(s - at) - 1.0", {**names, "at": index}), "share")
     share = reader.lines.add(template("f.where(a < 0.0, 0.0, a)", {"a": away}), "share")
     taken = taken_at(reader, value, dim, index, (*places, near), 0.0)
     terms, shares = replace(taken, axes=(*taken.axes, (near,))), Value(share, (), frozenset((*places, near)))

@@ -16,9 +16,13 @@ F = torch.nn.functional
 
 def _ends(ends: Any, x: Any, w: Any, dilation: int) -> list[int]:
     """How many places are padded in front of each axis and behind it, for F.pad."""
-    if ends == "same":
+    if ends in ("same", "same, the longer end first"):
         wholes = [dilation * (size - 1) for size in w.shape[2:]]
-        return [end for whole in reversed(wholes) for end in (whole // 2, whole - whole // 2)]
+        return [
+            end
+            for whole in reversed(wholes)
+            for end in (whole // 2, whole - whole // 2)[:: 1 if ends == "same" else -1]
+        ]
     each = [ends] * (x.dim() - 2) if isinstance(ends, int) else [*ends]
     return [end for one in reversed(each) for end in (one, one)]
 
@@ -67,14 +71,14 @@ def _pair(name: str, wrong: dict[str, Any], **given: Any) -> tuple[Kernel, Kerne
 
 ONE, TWO = "x=b c n, w=m c k", "x=b c h v, w=m c r s"
 PAIRS: dict[str, tuple[tuple[Kernel, Kernel, Kernel], str, dict[str, int]]] = {
-    "same": (_pair("w", {"given": {"padding": 1}}, padding="same"), ONE, {}),
+    "same": (_pair("w", {"given": {"padding": "same, the longer end first"}}, padding="same"), ONE, {}),
     "same with steps inside": (_pair("w", {"given": {"dilation": 1}}, padding="same", dilation=2), ONE, {}),
     "groups": (_pair("b", {"bias": False}, groups=2), "x=b 2c n, w=2m c k, b=2m", {}),
     "steps inside": (_pair("w", {"given": {"dilation": 2}}, dilation=3, padding=3), ONE, {"k": 3}),
     "steps": (_pair("b", {"given": {"padding": 2}}, stride=3, padding=1), ONE + ", b=m", {}),
     "two ends": (_pair("b", {"given": {"padding": (2, 1)}}, padding=(1, 2)), TWO + ", b=m", {"r": 3, "s": 5}),
     "planes": (
-        _pair("w", {"given": {"padding": 0}}, padding=1, stride=2, dilation=2, groups=2),
+        _pair("w", {"given": {"dilation": 1}}, padding=1, stride=2, dilation=2, groups=2),
         "x=b 2c h v, w=2m c r s",
         {"r": 3, "s": 2},
     ),
