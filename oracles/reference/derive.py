@@ -203,6 +203,7 @@ def _read(
         forget_limits(reader.lines)
     kinds = [dtype_of(each) for each in read]
     outputs = [_of_dims(reader, replace(reader.unrounded(each), dtype="torch.float32")) for each in read]
+    reader.say_extents(outputs)
     names = output_names(asked, recording.names, len(outputs))
     own = inspect.getdoc(asked.reference) or ""
     summary = own.split("\n")[0].replace("\\", "").replace('"', "'").strip()

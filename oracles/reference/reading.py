@@ -10,7 +10,7 @@ from typing import Any
 from oracles.formula.node import Node
 from oracles.reference.dims import ONE, Axis, Dim, FurtherCallsError, MisfitError, Pair, UnreadableError, extent
 from oracles.reference.fits import Calls, counted, fitted, powers
-from oracles.reference.lines import Lines, is_point, number, of_dims, template
+from oracles.reference.lines import Lines, called, is_point, number, of_dims, template
 from oracles.reference.loops import MARKERS
 from oracles.reference.maps import as_axis, spread, taken_at, with_axis
 from oracles.reference.names import locals_of
@@ -396,6 +396,17 @@ class Reader:
             return value
         return replace(value, expression=line.expression.args[0])
 
+    def say_extents(self, outputs: Sequence[Value]) -> None:
+        """Say the extents of dimensions that no line has any more, as what they have is taken at once, by others."""
+        ends = [part for each in outputs for part in (each.expression, each.condition) if part is not None]
+        calls = [node for line in self.lines.needed(ends) for node in ast.walk(line.expression) if called(node)]
+        held = {getattr(node.args[0], "value", None) for node in calls if called(node) == "position"}
+        held |= {dim for dims in self.inputs.values() for dim in dims}
+        said = _Said(self.sizes, held)
+        for line in self.lines.found.values():
+            line.expression = said.visit(line.expression)
+            line.ways = {name: said.visit(way) for name, way in line.ways.items()}
+
     def dim(self, pair: Pair) -> Axis:
         """Return the axis of that extent, of what the reference makes by itself."""
         if pair == ONE:
@@ -456,6 +467,19 @@ class Reader:
         """Return an expression of a value and of a number of elements, `count`."""
         made = self.lines.add(template(text, {"self": self.expression(value), "count": count}), hint)
         return replace(value, expression=made, condition=None)
+
+
+class _Said(ast.NodeTransformer):
+    def __init__(self, sizes: Sizes, held: Container[Any]) -> None:
+        self._sizes, self._held = sizes, held
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        dim = getattr(node.args[0], "value", None) if called(node) == "extent" else None
+        if not isinstance(dim, Dim) or dim in self._held or dim.name not in self._sizes.made:
+            return node
+        found: ast.expr = self.visit(self._sizes.expression(self._sizes.made[dim.name][1]))
+        return found
 
 
 def _is_complex(given: Any) -> bool:

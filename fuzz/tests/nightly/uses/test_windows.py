@@ -31,8 +31,8 @@ def _slid(x: Any, w: Any, b: Any, *, stride: int = 1, padding: Any = 0, dilation
     """A sum over places in windows, one after the other."""
     x = F.pad(x, _ends(padding, x, w, dilation))
     spans = [(n - dilation * (k - 1) - 1) // stride + 1 for n, k in zip(x.shape[2:], w.shape[2:], strict=True)]
-    parts, found = x.reshape(len(x), groups, -1, *x.shape[2:]), 0.0
-    own = w.reshape(groups, -1, *w.shape[1:])
+    parts, own = x.reshape(len(x), groups, -1, *x.shape[2:]), w.reshape(groups, -1, *w.shape[1:])
+    found: Any = 0.0
     for at in np.ndindex(*w.shape[2:]):
         where = [
             slice(dilation * k, dilation * k + stride * (n - 1) + 1, stride) for k, n in zip(at, spans, strict=True)
@@ -88,7 +88,7 @@ PAIRS: dict[str, tuple[tuple[Kernel, Kernel, Kernel], str, dict[str, int]]] = {
 @pytest.mark.parametrize("name", PAIRS)
 def test_a_convolution_is_told_from_one_of_other_windows(name: str) -> None:
     (reference, right, other), shapes, fixed = PAIRS[name]
-    given = {"shapes": shapes, "fixed": fixed, "seed": 1, "max_cases": 8}
+    given: Any = {"shapes": shapes, "fixed": fixed, "seed": 1, "max_cases": 8}
     fuzz.check(right, reference=reference, **given)
     with pytest.raises(fuzz.CheckFailed, match="wrong values"):
         fuzz.check(other, reference=reference, **given)
