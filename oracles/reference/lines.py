@@ -191,7 +191,7 @@ class _Shown(ast.NodeTransformer):
         return ast.Name(node.id.rpartition(" ")[2])
 
 
-def called(expression: ast.AST) -> str:
+def called(expression: ast.expr) -> str:
     """Return the name of the function of `f` whose value an expression is, or its negative; "" of others."""
     while isinstance(expression, ast.UnaryOp):
         expression = expression.operand

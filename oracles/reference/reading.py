@@ -399,8 +399,9 @@ class Reader:
     def say_extents(self, outputs: Sequence[Value]) -> None:
         """Say the extents of dimensions that no line has any more, as what they have is taken at once, by others."""
         ends = [part for each in outputs for part in (each.expression, each.condition) if part is not None]
-        calls = [node for line in self.lines.needed(ends) for node in ast.walk(line.expression) if called(node)]
-        held = {getattr(node.args[0], "value", None) for node in calls if called(node) == "position"}
+        nodes = (node for line in self.lines.needed(ends) for node in ast.walk(line.expression))
+        calls = [node for node in nodes if isinstance(node, ast.Call) and called(node) == "position"]
+        held = {getattr(node.args[0], "value", None) for node in calls}
         held |= {dim for dims in self.inputs.values() for dim in dims}
         said = _Said(self.sizes, held)
         for line in self.lines.found.values():
