@@ -11,7 +11,7 @@ from itertools import chain, pairwise, product
 from typing import Any
 
 from fuzz.references.arrays import as_tensors, library_of
-from fuzz.references.dims import MisnamedError, UnreadableError, UnsaidError, parsed
+from fuzz.references.dims import MisnamedError, Square, UnreadableError, UnsaidError, parsed
 from fuzz.references.relations import related
 from fuzz.references.text import identifier
 from oracles.formula.made import Counts
@@ -29,10 +29,6 @@ class Shown:
     high: int
     are_places: bool
     """Whether they may all be places along a dimension of some example."""
-
-
-Square = tuple[tuple[str, str], ...]
-"""Dimensions that are as long."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +56,8 @@ class AskedReference:
     shown: Mapping[str, Shown] = field(default_factory=dict)
     """Tensors of integers that there are examples of."""
     square: Square = ()
+    tied: Square = ()
+    """Those of them of which the reference takes no others."""
 
     @property
     def others(self) -> Mapping[str, Any]:
@@ -132,7 +130,7 @@ def asked_of(
     dtypes: Mapping[str, str], fixed: Mapping[str, int], values: Mapping[str, str] | str, *, twice: bool = False,
 ) -> Iterator[AskedReference]:  # fmt: skip
     """What may be meant, the most general first; `twice` is of `parsed`."""
-    dims, numbers = (None, {}) if shapes is None else parsed(shapes, twice=twice)
+    dims, numbers = (None, {}) if shapes is None else parsed(shapes, twice=True)
     dims = dims or None
     reference = getattr(reference, "_torchdynamo_orig_callable", reference)  # what torch.compile was given
     library, reference = library_of(reference), as_tensors(reference)
@@ -164,8 +162,8 @@ def asked_of(
         example = ", ".join(f'"{name}": "b n"' for name in needed)
         raise UnsaidError(f"say what dimensions its tensors have, such as shapes={{{example}}}, or give example_inputs")
     by_place, shown = not _has_signature(reference), _shown(tensors)
-    read = ((each, ()) for each in found) if twice or dims is not None else chain(*map(_apart, found))
-    for each, square in read:
+    read = ((each, (), ()) for each in found) if twice else chain(*map(_apart, found))
+    for each, square, tied in read:
         called = {identifier(name, f"x{at}"): name for at, name in enumerate(each)}
         if len(called) < len(each):
             raise UnreadableError(f"two of its tensors, {', '.join(each)}, have one name in small letters")
@@ -176,7 +174,7 @@ def asked_of(
             {own[name]: dtype for name, dtype in known.items() if name in own}, constants, fixed, counts,
             values if isinstance(values, str) else {own.get(name, name): menu for name, menu in values.items()},
             called=dict.fromkeys(called, "") if by_place else called, library="jax" if library == "jax" else "torch",
-            shown={own[name]: some for name, some in shown.items() if name in own}, square=square,
+            shown={own[name]: some for name, some in shown.items() if name in own}, square=square, tied=tied,
         )  # fmt: skip
 
 
@@ -224,27 +222,30 @@ _MOST_APART = 6
 """The most places of a dimension that one tensor has twice: there are 203 ways to give six names."""
 
 
-def _apart(dims: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[Mapping[str, tuple[str, ...]], Square]]:
-    """The dimensions, where a tensor has one twice with other names for it, the most first, and which are as long."""
-    twice = next((dim for some in dims.values() for dim in some if some.count(dim) > 1), "")
+def _apart(dims: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[Mapping[str, tuple[str, ...]], Square, Square]]:
+    """The dimensions, where a tensor has one twice with other names for it, the most first, and which are as long; in
+    the end as such of which the reference takes no others."""
+    twice = next((dim for some in dims.values() for dim in some if dim != OUTER and some.count(dim) > 1), "")
     places = [(name, at) for name, some in dims.items() for at, dim in enumerate(some) if dim == twice]
     if not twice or len(places) > _MOST_APART:
-        yield dims, ()
+        yield dims, (), ()
         return
     names = [twice, *(each for each in _LETTERS if not any(each in some for some in dims.values()))]
-    for count in range(len(places), 1, -1):
-        for which in product(range(min(count, len(names))), repeat=len(places)):
+    most = [*range(len(places))]
+    for count in (*most[:0:-1], 0):
+        for which in product(range(min(count + 1, len(names))), repeat=len(places)) if count else (most,):
             firsts = [*dict.fromkeys(which)]
             given = dict(zip(places, which, strict=True))
-            if firsts != [*range(count)] or len({(name, each) for (name, _), each in given.items()}) < len(places):
+            few = firsts != [*range(count + 1)] and bool(count)
+            if few or len({(name, each) for (name, _), each in given.items()}) < len(places):
                 continue
             renamed = {
                 name: tuple(names[given[name, at]] if (name, at) in given else dim for at, dim in enumerate(some))
                 for name, some in dims.items()
             }
-            square = tuple(pairwise(names[:count]))
-            yield from ((found, (*square, *more)) for found, more in _apart(renamed))
-    yield dims, ()
+            square = tuple(pairwise(names[: len(firsts)]))
+            own = () if count else square
+            yield from ((found, (*square, *more), (*own, *tied)) for found, more, tied in _apart(renamed))
 
 
 def _like(tensors: Mapping[str, Any]) -> Iterator[Mapping[str, tuple[str, ...]]]:

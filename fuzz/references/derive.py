@@ -133,7 +133,7 @@ def _with_gradients(
     """Return the dimensions of a gradient's arguments, where those of cotangents follow from the function, and the
     extents of dimensions that follow from others."""
     given: Sequence[str] = getattr(reference, GIVEN, ())
-    named, numbers = ({}, {}) if shapes is None else parsed(shapes)
+    named, numbers = ({}, {}) if shapes is None else parsed(shapes, twice=True)
     if not given or {*given} <= {*named}:
         return shapes, {}
     own = {name: " ".join(dims) for name, dims in named.items() if name not in given}
@@ -190,7 +190,7 @@ def _read(
 ) -> Derived:  # fmt: skip
     """What is read with these extents; where the reference tells some number below 0 from places, with that, if it
     takes that, and with `further` calls where two do not show how a number follows from extents."""
-    dims = declared_dims(asked.dims, asked.fixed, drawn, asked.counts)
+    dims = _declared(asked, drawn)
     recording = _recorded(asked, dims, dtypes)
     free = {each: dim for each, dim in dims.items() if each not in asked.counts}
     made = {each: (dims[each], count) for each, count in asked.counts.items()}
@@ -210,6 +210,7 @@ def _read(
         forget_limits(reader.lines)
     kinds = [dtype_of(each) for each in read]
     outputs = [_of_dims(reader, replace(reader.unrounded(each), dtype="torch.float32")) for each in read]
+    reader.say_extents(outputs)
     names = output_names(asked, recording.names, len(outputs))
     own = inspect.getdoc(asked.reference) or ""
     summary = own.split("\n")[0].replace("\\", "").replace('"', "'").strip()
@@ -239,7 +240,9 @@ def _read(
         raise MisfitError(f"how long {min(unknown)} is, which it makes on the way, follows from no tensor's dimensions")
     extents = [{each.name: each.sizes[which] for each in free.values()} for which in (0, 1)]
     try:
-        agreement = hold(op, held(asked), [*extents, third(free, asked.fixed, drawn)])
+        agreement = hold(
+            replace(op, square=asked.tied), held(asked), [*extents, third(free, asked.fixed, drawn, asked.tied)]
+        )
     except UnreadableError:
         if further or not reader.guessed:
             raise
@@ -266,6 +269,10 @@ def _read(
     )
 
 
+def _declared(asked: AskedReference, drawn: Drawn, turn: int | None = None) -> Mapping[str, Dim]:
+    return declared_dims(asked.dims, asked.fixed, drawn, asked.counts, turn, asked.tied)
+
+
 def _recorded(asked: AskedReference, dims: Mapping[str, Dim], dtypes: Mapping[str, str]) -> Recording:
     return recorded(asked, [specs_of(asked, dims, dtypes, which) for which in (0, 1)])
 
@@ -278,7 +285,7 @@ def _further(
     found, others = {name: [*dims[name].sizes] for name in free}, list[Recording]()
     for turn in range(min(TURNS, len(free) + _MORE)):
         with suppress(UnreadableError):
-            turned = declared_dims(asked.dims, asked.fixed, drawn, asked.counts, turn)
+            turned = _declared(asked, drawn, turn)
             again = _recorded(asked, turned, dtypes)
             if [step.op for step in again.steps] == [step.op for step in recording.steps]:
                 others.append(again)
@@ -305,7 +312,7 @@ def _takes(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, Mappi
         if found and tried.counts != asked.counts:
             return
         try:
-            dims = declared_dims(tried.dims, tried.fixed, drawn, tried.counts)
+            dims = _declared(tried, drawn)
             if refusal is not None and any(_elements(some, dims) > _MOST_ELEMENTS for some in tried.dims.values()):
                 continue
             dtypes = dtypes_of(tried, dims, most)
@@ -358,7 +365,7 @@ def _said(asked: AskedReference, op: Op, reader: Reader, agreement: Agreement) -
     count = f"{reader.operations} operation{'s' * (reader.operations != 1)}"
     same = f"same value as the reference in float64 at {agreement.sets} sets of extents"
     where = f", where {said_of(asked.counts)}" if asked.counts else ""
-    where += f", {' = '.join(dict.fromkeys(chain(*asked.square)))} as in the examples" if asked.square else ""
+    where += f", {' = '.join(dict.fromkeys(chain(*asked.square)))} as given" if asked.square else ""
     parts = [f"{titled(asked.reference)}: {shapes[0]} -> {shapes[1]}{where}, {count}, {same}"]
     if agreement.positive and asked.values != ANY:
         above = [each for each in agreement.positive if each not in agreement.zero]

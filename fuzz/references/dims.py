@@ -62,6 +62,10 @@ class MisnamedError(UnreadableError):
     helps."""
 
 
+Square = tuple[tuple[str, str], ...]
+"""Dimensions that are as long."""
+
+
 @dataclass(frozen=True)
 class Dim:
     """A named dimension."""
@@ -96,9 +100,11 @@ def declared_dims(
     drawn: Drawn | None = None,
     counts: Counts | None = None,
     turn: int | None = None,
+    tied: Square = (),
 ) -> Mapping[str, Dim]:
     """Return all dimensions by name, in their order, with extents for both calls; those that are fixed have theirs, and
-    those that follow from others as many as `counts` says. Further ones have a number, their `turn`."""
+    those that follow from others as many as `counts` says, and `tied` ones the same. Further ones have a number, their
+    `turn`."""
     drawn, counts = drawn or Drawn(), counts or {}
     names = [*dict.fromkeys((*(name for dims in shapes.values() for name in dims), *counts))]
     free = [name for name in names if name not in fixed and name not in counts]
@@ -112,6 +118,8 @@ def declared_dims(
         pair = next((pair for pair in (long if name in widest else turned) if pair in left), left[0])
         left.remove(pair)
         pairs[name] = drawn.times * pair[0], drawn.times * pair[1]
+    for one, other in tied:
+        pairs[other] = pairs.get(one, pairs[other])
     sizes = {**pairs, **{name: (size, size) for name, size in fixed.items()}}
     first, second = (_whole(counts, {name: pair[which] for name, pair in sizes.items()}, fixed) for which in (0, 1))
     return {name: Dim(name, (first[name], second[name])) for name in names}
@@ -127,9 +135,11 @@ def _whole(counts: Counts, sizes: Mapping[str, int], fixed: Mapping[str, int]) -
     raise UnreadableError(f"no extents are found of which {' and '.join(counts)} follow in whole numbers")
 
 
-def third(dims: Iterable[str], fixed: Mapping[str, int], drawn: Drawn) -> Mapping[str, int]:
+def third(dims: Iterable[str], fixed: Mapping[str, int], drawn: Drawn, tied: Square = ()) -> Mapping[str, int]:
     """Return extents for a third call, which is not traced."""
     free = {name: drawn.times * size for name, size in zip(dims, _THIRD, strict=False)}
+    for one, other in tied:
+        free[other] = free.get(one, free[other])
     return {**free, **{name: fixed[name] for name in dims if name in fixed}}
 
 

@@ -298,7 +298,10 @@ def drawn(
     outer: tuple[int, ...] | None = None,
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
     """Return values of all inputs, with these extents."""
-    found, sizes = dict[str, NDArray[Any]](), op.whole(sizes) or sizes
+    found, sizes = dict[str, NDArray[Any]](), {**sizes}
+    for one, other in op.square:
+        sizes[other] = sizes.get(one, sizes[other])
+    sizes = op.whole(sizes) or sizes
     if {dim for each in op.inputs for dim in each.axes} - sizes.keys() - {OUTER}:
         raise UnreadableError(NO_ELEMENTS)
     for each in op.inputs:

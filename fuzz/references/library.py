@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import combinations, product
 from typing import Any
@@ -16,7 +16,10 @@ from fuzz.references.dims import Dim, UnreadableError, shapes_text
 from fuzz.references.guard import RunReference, widened
 from fuzz.references.recording import Recording
 from fuzz.references.rules import RULES
+from fuzz.references.windows import each_of
 
+_CONVOLVED = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
+"""The arguments of a convolution."""
 Specs = Mapping[str, tuple[tuple[int, ...], str]]
 """The shape and the dtype of each tensor, as NumPy spells it."""
 
@@ -84,7 +87,38 @@ def recorded(asked: AskedReference, calls: Sequence[Specs]) -> Recording:
         from fuzz.references.jaxprs.recording import record
 
         return record(asked.call, names, calls)
-    return recording.record(asked.call, names, [_tensors(each, seed) for seed, each in enumerate(calls)], RULES)
+    sizes = [[size for name in names for size in call[name][0]] for call in calls]
+    free = {size for pair in zip(*sizes, strict=True) if len({*pair}) > 1 for size in pair}
+    call = partial(_padded_by_both_ends, asked.call, free)
+    return recording.record(call, names, [_tensors(each, seed) for seed, each in enumerate(calls)], RULES)
+
+
+def _padded_by_both_ends(reference: Callable[..., Any], free: Collection[int], /, **tensors: Any) -> Any:
+    """Call a reference whose convolutions pad both ends by themselves where padding="same" meets windows of an extent
+    that is free: torch calls other operations for even windows than for odd ones."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    convolutions = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
+
+    class Padding(TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(self, function: Any, types: Any, given: Any = (), named: Any = None) -> Any:
+            asked = {**dict(zip(_CONVOLVED, given, strict=False)), **(named or {})}
+            sizes = asked["weight"].shape[2:] if function in convolutions and asked.get("padding") == "same" else ()
+            if {*sizes}.isdisjoint(free) or {*each_of(asked.get("stride", 1), 1)} != {1}:
+                return function(*given, **(named or {}))
+            dilation = each_of(asked.pop("dilation", 1), convolutions[function])
+            wholes = [step * (size - 1) for step, size in zip(dilation, sizes, strict=True)]
+            padded = asked.pop("input")
+            for at, whole in enumerate(reversed(wholes)):
+                # Both ends are as long for odd windows, so one too long is cut off: its length would not tell.
+                length = padded.shape[-1 - at] + whole
+                padded = torch.nn.functional.pad(padded, [*(0, 0) * at, whole // 2, whole])
+                padded = padded.narrow(-1 - at, 0, length)
+            return function(padded, **{**asked, "padding": 0, "dilation": tuple(dilation)})
+
+    with Padding():
+        return reference(**tensors)
 
 
 def shortens(asked: AskedReference, specs: Specs) -> bool:

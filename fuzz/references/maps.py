@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fuzz.references.dims import ONE, Axis, Dim, Pair, UnreadableError, extent
-from fuzz.references.lines import called, number, of_dims, template
+from fuzz.references.lines import called, number, of_dims, substituted, template
 from fuzz.references.recording import Two
 from fuzz.references.scope import Scope, Value
 from fuzz.references.sizes import is_less, negated, of
@@ -26,12 +26,33 @@ def taken_at(
         value = spread(scope, value, dim)
     if outside is None and place_along(scope, value.expression) == dim:
         return replace(value, expression=index, has=frozenset(has))
+    if outside is None and (whole := _at_once(scope, value, dim, index)) is not None:
+        table, along, at, beyond = whole
+        return taken_at(scope, replace(table, axes=value.axes), along, at, has, beyond)
     moved = value.expression if value.places else None  # to move places is not to calculate with them
     parts = {"x": moved or scope.expression(value), "index": index, "dim": of_dims([dim])}
     text = "f.take(x, index, dim)" if outside is None else "f.take(x, index, dim, outside)"
     parts |= {} if outside is None else {"outside": number(outside)}
     made = scope.lines.add(template(text, parts), "taken")
+    if isinstance(made, ast.Name):
+        scope.taken[made.id] = value, dim, index, frozenset(has), outside
     return replace(value, expression=made, condition=None, has=value.has - {dim} | frozenset(has))
+
+
+def _at_once(scope: Scope, value: Value, dim: Dim, index: ast.expr) -> tuple[Value, Dim, ast.expr, float | None] | None:
+    """What is taken of what was taken by the place along this dimension alone: of which value, along what, at which
+    places, and what stands outside; None of others."""
+    place = scope.place(dim)
+    known = scope.taken.get(value.expression.id) if isinstance(value.expression, ast.Name) else None
+    if known is None or not isinstance(place, ast.Name):
+        return None
+    table, along, inner, has, outside = known
+    line = scope.lines.line(inner)
+    inner = inner if line is None or inner == place else line.expression
+    names = {node.id for node in ast.walk(inner) if isinstance(node, ast.Name)} - {"f"}
+    if has != {dim} or dim in table.has or names != {place.id}:
+        return None
+    return table, along, substituted(inner, {place.id: index}), outside
 
 
 def place_along(scope: Scope, expression: ast.expr | None) -> Dim | None:
@@ -72,6 +93,9 @@ def _as_axes(scope: Scope, value: Value, at: int, old: Axis, new: Axis, axes: Se
     if extent(old) != extent(new):
         raise UnreadableError(f"has {_words(old)} where {_words(new)} should be, which is not as long")
     place = at % value.rank
+    for other, axis in enumerate(value.axes):  # of a matrix that is square both axes may be called otherwise
+        if other != place and {*new} & {*axis} & value.has:
+            value = copied(scope, value, other, {*old, *new})
     found = replace(value, axes=(*value.axes[:place], *axes, *value.axes[place + 1 :]))
     while old and new and old[0] == new[0]:
         old, new = old[1:], new[1:]

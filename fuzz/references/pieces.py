@@ -72,6 +72,18 @@ def _select(reader: Reader, self: Value, dim: int, index: Any) -> Value:
     return replace(taken_at(reader, value, along, _number(reader, place), ()), axes=axes)
 
 
+@rule("diagonal")
+def _diagonal(reader: Reader, self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    """The last axis counts along both of these."""
+    one, other = range(self.rank)[dim1], range(self.rank)[dim2]
+    if offset or pair_along(self, one) != pair_along(self, other):
+        raise UnreadableError("takes a diagonal that is not the main one of a square")
+    value, along = single(reader, self, one)
+    value, beside = single(reader, value, other)
+    value = taken_at(reader, value, beside, reader.place(along), [along])
+    return replace(value, axes=(*(axis for at, axis in enumerate(value.axes) if at not in (one, other)), (along,)))
+
+
 @rule("unbind")
 def _unbind(reader: Reader, self: Value, dim: int = 0) -> Sequence[Value]:
     at = reader.axis(self, dim)

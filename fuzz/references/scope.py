@@ -9,7 +9,7 @@ from typing import Any
 
 from fuzz.references.dims import Axis, Dim, FurtherCallsError, MisfitError, Pair, UnreadableError
 from fuzz.references.fits import Calls, counted, fitted, powers
-from fuzz.references.lines import Lines, is_point, number, template
+from fuzz.references.lines import Lines, called, is_point, number, template
 from fuzz.references.loops import MARKERS
 from fuzz.references.recording import Recording, Step, Two
 from fuzz.references.sizes import Sizes, negated, of
@@ -102,6 +102,9 @@ class Scope:
     """What it begins with, by how its turns call what the one before made."""
     stacks: dict[str, Sequence[Value]] = field(default_factory=dict)
     """What lies beside each other along a dimension of its own, by its line."""
+    taken: dict[str, tuple[Value, Dim, ast.expr, frozenset[Dim], float | None]] = field(default_factory=dict)
+    """Of what each line takes elements, along what, at which places, which dimensions these have, and what stands where
+    there is none."""
     operations: int = 0
     _values: list[Any] = field(default_factory=list)
     _copies: dict[Dim, list[Dim]] = field(default_factory=dict)
@@ -198,7 +201,32 @@ class Scope:
             return value
         return replace(value, expression=line.expression.args[0])
 
+    def say_extents(self, outputs: Sequence[Value]) -> None:
+        """Say the extents of dimensions that no line has any more, as what they have is taken at once, by others."""
+        ends = [part for each in outputs for part in (each.expression, each.condition) if part is not None]
+        nodes = (node for line in self.lines.needed(ends) for node in ast.walk(line.expression))
+        calls = [node for node in nodes if isinstance(node, ast.Call) and called(node) == "position"]
+        held = {getattr(node.args[0], "value", None) for node in calls}
+        held |= {dim for dims in self.inputs.values() for dim in dims}
+        said = _Said(self.sizes, held)
+        for line in self.lines.found.values():
+            line.expression = said.visit(line.expression)
+            line.ways = {name: said.visit(way) for name, way in line.ways.items()}
+
     def place(self, dim: Dim) -> ast.expr:
         """Return what counts along a dimension."""
         made = self.sizes.place(dim)
         return self.lines.add(made, dim.name) if dim.name in self.sizes.made else made
+
+
+class _Said(ast.NodeTransformer):
+    def __init__(self, sizes: Sizes, held: Container[Any]) -> None:
+        self._sizes, self._held = sizes, held
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        dim = getattr(node.args[0], "value", None) if called(node) == "extent" else None
+        if not isinstance(dim, Dim) or dim in self._held or dim.name not in self._sizes.made:
+            return node
+        found: ast.expr = self.visit(self._sizes.expression(self._sizes.made[dim.name][1]))
+        return found

@@ -213,13 +213,18 @@ def _divided(reader: Reader, value: Value, dim: Dim, places: Axis, window: Dim, 
 
 @rule("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
 def _upsampled(reader: Reader, self: Value, **_: Number) -> Value:
-    """Each element is there a whole number of times."""
+    """Each element is there a whole number of times, or every so manieth one is once."""
 
     def nearest(value: Value, at: int, dim: Dim, places: Axis, times: float) -> Value:
-        if not times.is_integer() or not times:
+        place, size = linear(reader, dict.fromkeys(places, 1.0)), reader.shape()[at]
+        steps = {old // max(new, 1) if old % max(new, 1) == 0 else 0 for old, new in zip(dim.sizes, size, strict=True)}
+        if times.is_integer() and times:
+            index = template("f.floor(a / n)", {"a": place, "n": number(times)})
+        elif len(steps) == 1 and 0 not in steps:
+            index = template("n * a", {"a": place, "n": number(float(steps.pop()))})
+        else:
             raise UnreadableError("makes other than a whole number of elements of each")
-        place = linear(reader, dict.fromkeys(places, 1.0))
-        return taken_at(reader, value, dim, template("f.floor(a / n)", {"a": place, "n": number(times)}), places)
+        return taken_at(reader, value, dim, index, places)
 
     return _resized(reader, self, nearest)
 
@@ -229,10 +234,8 @@ def _blended(reader: Reader, self: Value, align_corners: bool, **_: Number) -> V
     """Between two elements each: by powers of two with shares that are the same in all precisions."""
 
     def blended(value: Value, at: int, dim: Dim, places: Axis, times: float) -> Value:
-        if align_corners:
-            return _between_ends(reader, value, dim, places)
-        if math.frexp(times)[0] != 0.5 or times < 1:
-            raise UnreadableError("takes shares of elements that hang on how places are rounded")
+        if align_corners or math.frexp(times)[0] != 0.5 or times < 1:
+            return _by_places(reader, value, dim, places, between_ends=align_corners)
         return _by_halves(reader, value, at, dim, places, times)
 
     return _resized(reader, self, blended)
@@ -255,16 +258,23 @@ def _by_halves(reader: Reader, value: Value, at: int, dim: Dim, places: Axis, ti
     return reader.ways(reader.each("(1.0 - t) * a + t * b", "blend", **given), LERP, **given)
 
 
-def _between_ends(reader: Reader, value: Value, dim: Dim, places: Axis) -> Value:
-    """The first place is that of the first element, the last one that of the last one. A place is rounded by each
-    kernel in its own way, so elements next to it have the share 0 there: it is the same from either side."""
+def _by_places(reader: Reader, value: Value, dim: Dim, places: Axis, *, between_ends: bool) -> Value:
+    """The first and last elements lie at the ends, or half an element inside. A place is rounded by each kernel in its
+    own way, so elements next to it have the share 0 there: it is the same from either side."""
     near = reader.sizes.new(Node("constant", value=4.0), "near")  # two on either side, which are counted in integers
     n, m = (template("f.extent(dim)", {"dim": of_dims(each)}) if each else number(1.0) for each in ((dim,), places))
-    names = {"a": linear(reader, dict.fromkeys(places, 1.0)), "n": template("n - 1.0", {"n": n})}
-    names["m"] = reader.lines.add(template("f.where(m < 2.0, 1.0, m - 1.0)", {"m": m}), "steps")
-    low = reader.lines.add(template("f.floor(a * n / m)", names), "low")
-    index = reader.lines.add(template("low - 1.0 + place", {"low": low, "place": reader.place(near)}), "at")
-    away = reader.lines.add(template("1.0 - abs(a * (n / m) - at)", {**names, "at": index}), "share")
+    names = {"a": linear(reader, dict.fromkeys(places, 1.0)), "end": template("n - 1.0", {"n": n}), "n": n, "m": m}
+    if between_ends:
+        names["m"] = reader.lines.add(template("f.where(m < 2.0, 1.0, m - 1.0)", names), "steps")
+        low, source = template("f.floor(a * end / m)", names), template("a * (end / m)", names)
+    else:
+        low = template("f.floor((2.0 * a * n + n - m) / (2.0 * m))", names)
+        source = reader.lines.add(template("(a + 0.5) * (n / m) - 0.5", names), "source")
+        source = template("f.where(s < 0.0, 0.0, f.where(end < s, end, s))", {**names, "s": source})
+    names |= {"low": reader.lines.add(low, "low"), "place": reader.place(near), "s": reader.lines.add(source, "source")}
+    index = reader.lines.add(template("low - 1.0 + place", names), "at")
+    # Kernels start from either end, so that a small share errs by as much as what is left of 1.
+    away = reader.lines.add(template("2.0 - abs(s - at) - 1.0", {**names, "at": index}), "share")
     share = reader.lines.add(template("f.where(a < 0.0, 0.0, a)", {"a": away}), "share")
     taken = taken_at(reader, value, dim, index, (*places, near), 0.0)
     terms, shares = replace(taken, axes=(*taken.axes, (near,))), Value(share, (), frozenset((*places, near)))

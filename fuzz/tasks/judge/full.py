@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -70,6 +71,8 @@ class _Task:
     cut: frozenset[str]
     """The inputs that have rows."""
     count: int
+    ahead: bool = False
+    """Whether its first rows are compared, as a row knows its place or those before it, as in a triangle."""
     rows: Sequence[int] = ()
     seconds: float = 0.0
     """What a call of the reference with all rows takes, about."""
@@ -134,13 +137,15 @@ def _task(against: str, seed: int, limits: Limits) -> _Task:
     if count < 2 or not having:
         raise ProblemError("no input has a batch of several rows")
     refusal: Exception | None = None
-    for cut in dict.fromkeys((tuple(having), tuple(having[:1]))):  # a matrix may be as long as a batch by chance
+    cuts = dict.fromkeys((tuple(having), tuple(having[:1])))  # a matrix may be as long as a batch by chance
+    for ahead, cut in product((False, True), cuts):
         try:
-            return _with_rows(_cut(path, module, given, cut, count, seed), seed, limits)
+            return _with_rows(replace(_cut(path, module, given, cut, count, seed), ahead=ahead), seed, limits)
         except ProblemError:
             raise
         except (Exception, SystemExit) as error:  # whatever the reference raises
-            refusal = refusal or (error if isinstance(error, Exception) else RuntimeError(str(error)))
+            if refusal is None or isinstance(error, _TogetherError):  # of what cannot be cut so, nothing is told
+                refusal = error if isinstance(error, Exception) else RuntimeError(str(error))
     told = f"{type(refusal).__name__}: {refusal}".splitlines()[0]
     raise ProblemError(told.removeprefix(f"{_TogetherError.__name__}: "))
 
@@ -183,9 +188,9 @@ def _check_sizes(shapes: Sequence[tuple[int, ...]], limits: Limits) -> None:
 
 
 def _with_rows(task: _Task, seed: int, limits: Limits) -> _Task:
-    """The same with the rows that are compared: the first one, the last one, and others by the seed. Raises
-    ProblemError."""
-    ends, ways = (0, task.count - 1), ways_of(task.problem.reference)
+    """The same with the rows that are compared: the first one, the last one, and others by the seed, or the first ones.
+    Raises ProblemError."""
+    ends, ways = (0, 1 if task.ahead else task.count - 1), ways_of(task.problem.reference)
     outputs = ways.single(task.at(ends))
     if any(each.shape[:1] != (2,) for each in outputs):
         raise _TogetherError("its rows hang together: an output has no row for each")
@@ -210,15 +215,19 @@ def _with_rows(task: _Task, seed: int, limits: Limits) -> _Task:
 
 
 def _rows(task: _Task, count: int, middle: Sequence[int]) -> list[int]:
-    """Return that many rows: the last one, the first one, then others."""
+    """Return that many rows: the last one, the first one, then others; or as many first ones."""
+    if task.ahead:
+        return [*range(count)]
     return [*range(min(count - 1, 1)), *sorted(middle[: max(count - 2, 0)]), task.count - 1]
 
 
 def _check_apart(task: _Task, rows: Sequence[int]) -> None:
-    """Raise _TogetherError where the reference has other values for some rows apart and in another order."""
+    """Raise _TogetherError where the reference has other values for some rows apart and in another order; for the
+    first ones of some, where those alone are compared."""
     exact, last = ways_of(task.problem.reference).exact, len(rows) - 1
     whole = exact(task.at(rows))
-    for order in ([last, 0], [*range(last - 1, 0, -1)]) if last > 1 else ([1], [0]):
+    orders = ([last, 0], [*range(last - 1, int(last > 2), -1)]) if last > 1 else ([1], [0])
+    for order in ([*range(last)], [0]) if task.ahead else orders:
         parts = exact(task.at([rows[at] for at in order]))
         for part, each in zip(parts, whole, strict=True):
             wanted = each[order] if each.shape[:1] == (len(rows),) else each

@@ -317,7 +317,9 @@ def _at_own_shapes(each: SolutionRuling) -> list[str]:
 def _one_seed(each: SolutionRuling) -> list[str]:
     if each.one_seed is None or each.one_seed.verdict != "right":
         return []
-    return ["  right where both are constructed from one seed, as KernelBench does; wrong with other weights"]
+    # One that folds its weights when it is constructed computes the same then.
+    told = "right where both are constructed from one seed and nothing is trained or loaded, as KernelBench does"
+    return [f"  {told}; wrong with other weights"]
 
 
 def _at_full_size(full: FullSize | None) -> list[str]:

@@ -24,7 +24,7 @@ from fuzz.core.generate.sketch import ROWS, N
 from fuzz.core.generate.space import space_of
 from fuzz.core.generate.turn import Made
 from oracles.dtypes import ITEMSIZE
-from oracles.formula.trace import Node, Outputs, dot, extent, floor, greatest, position, take
+from oracles.formula.trace import Node, Outputs, dot, extent, floor, greatest, position, take, where
 from oracles.op import Op
 from oracles.operand import Operand, Parameter
 from oracles.tests.common.dims import ALL, ATTEND, GEMM, PRODUCT, TURN
@@ -203,3 +203,16 @@ def test_what_is_fixed_leaves_less_room_for_the_others() -> None:
 
 def mixed(x: Node, w: Node) -> Outputs:
     return {"y": dot(x, w, "c")}
+
+
+def counted(x: Node, at: Node) -> Outputs:
+    """The sum of what goes to each place: a length counts twice."""
+    return {"y": dot(where(position("o", extent("n")) == at, 1.0, 0.0), x, "n")}
+
+
+def test_a_length_that_counts_twice_is_no_longer_than_there_is_room_for() -> None:
+    op = Op(counted, (Operand("x", "b n"), Operand("at", "n", dtype="int64", index="n")), (Operand("y", "b o"),))
+    with known(op):
+        drawn = [draw_of(each.case) for each in made(op)]
+        assert max(each.work for each in drawn) <= MOST_WORK
+    assert max(each.n for each in drawn) > 512

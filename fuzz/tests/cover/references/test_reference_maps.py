@@ -31,6 +31,23 @@ def cornered(x, y):  # type: ignore[no-untyped-def]
     return tuple(F.interpolate(x, mode="linear", align_corners=True, **each) for each in sizes)
 
 
+def same_extents(x, w):  # type: ignore[no-untyped-def]
+    return F.conv1d(x, w, padding="same", dilation=3)
+
+
+def same_planes(x, w):  # type: ignore[no-untyped-def]
+    return F.conv2d(x, w, padding="same", groups=2)
+
+
+def resized(x, y):  # type: ignore[no-untyped-def]
+    sizes = {"scale_factor": 3}, {"scale_factor": 0.5}, {"size": y.shape[:1]}, {"size": 7}
+    return tuple(F.interpolate(x, mode="linear", **each) for each in sizes)
+
+
+def every_fourth(x):  # type: ignore[no-untyped-def]
+    return F.interpolate(x, scale_factor=1 / 4, mode="nearest")
+
+
 def quartered(x, w):  # type: ignore[no-untyped-def]
     return F.conv1d(x, w, groups=4)
 
@@ -159,6 +176,10 @@ READ: Mapping[Callable[..., Any], tuple[str, Mapping[str, int]]] = {
     strided: ("x=b c h w, w=m c k j, b=m", {"k": 3, "j": 2}),
     grouped: ("x=b n t, w=m c k", {"n": 6, "m": 4, "c": 3, "k": 3}),
     cornered: ("x=b c t, y=m", {}),
+    same_extents: ("x=b c t, w=m c k", {}),
+    same_planes: ("x=b 2c h v, w=2m c k j", {"k": 2, "j": 5}),
+    resized: ("x=b c 2t, y=m", {}),
+    every_fourth: ("x=b c 4t", {}),
     quartered: ("x=b 4c t, w=m c k", {}),
     as_long: ("x=b c t, w=m c k", {}),
     up_to_each: ("x=b c t, w=m c k", {}),
@@ -226,10 +247,6 @@ def fractional(x):  # type: ignore[no-untyped-def]
     return F.interpolate(x, size=5, mode="nearest")
 
 
-def thirds(x):  # type: ignore[no-untyped-def]
-    return F.interpolate(x, scale_factor=3, mode="linear")
-
-
 def by_extent(x, y):  # type: ignore[no-untyped-def]
     return F.pad(x, (1, 0), value=y.shape[0])
 
@@ -238,7 +255,6 @@ def by_extent(x, y):  # type: ignore[no-untyped-def]
     ("reference", "shapes", "words"),
     [
         (fractional, "x=b c t", "makes other than a whole number of elements of each"),
-        (thirds, "x=b c t", "takes shares of elements that hang on how places are rounded"),
         (by_extent, "x=b n, y=m", "pads by a number that follows from extents"),
     ],
 )

@@ -218,7 +218,7 @@ def test_an_extent_may_be_more_or_less_than_a_multiple(
 
 def test_extents_that_cannot_be_read_are_one_line() -> None:
     with pytest.raises(UnreadableError, match="how long part is, which it makes on the way, follows from no tensor's"):
-        derive(lambda x, y: x * y.repeat_interleave(2, -1)[..., : x.shape[-1]], "x=b 2h+1, y=b h+1")
+        derive(lambda x, y: x * y.repeat_interleave(2, -1).cumsum(-1)[..., : x.shape[-1]], "x=b 2h+1, y=b h+1")
     with pytest.raises(UnreadableError, match=r"'h\*2' is no name .* such as 2h, d/2, n\+1 or 2h-1: a factor, "):
         derive(lambda x: -x, "x=b h*2")
 

@@ -14,6 +14,7 @@ import torch
 
 import fuzz
 from fuzz.references.derive import derive
+from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import square_in
 from fuzz.references.replay.cases import meant_of
 from fuzz.tasks.check.plan import GIVEN, Options
@@ -127,7 +128,7 @@ def test_square_matrices_are_read_and_stay_square(capsys: pytest.CaptureFixture[
     given: Any = {"reference": _product, "example_inputs": (torch.randn(8, 8), torch.randn(8, 8)), "max_cases": 8}
     fuzz.check(_product, seed=1, **given)
     told = " ".join(capsys.readouterr().err.split())
-    assert "a[n, m], b[m, k] -> y[n, k], n = m = k as in the examples" in told
+    assert "a[n, m], b[m, k] -> y[n, k], n = m = k as given" in told
     with pytest.raises(fuzz.CheckFailed, match="wrong values"):
         fuzz.check(_turned, seed=1, **given)
 
@@ -139,3 +140,23 @@ def test_dimensions_that_a_reference_takes_alone_as_long_are_one() -> None:
     op = derive(both, example_inputs=(torch.randn(8, 8), torch.randn(8, 8))).op
     assert [each.dims for each in op.inputs] == ["n m", "m n"]
     assert op.square == (("n", "m"),)
+
+
+@pytest.mark.parametrize(
+    ("reference", "shapes", "square", "words"),
+    [
+        (lambda a: a @ a, "a=n n", (("n", "m"),), "f.dot(a, "),
+        (lambda a: (a + a.T) / 2.0, "a=b n", (), ""),
+        (lambda a: (a + a.T) / 2.0, "a=n n", (("n", "m"),), "(a + "),
+        (lambda a: torch.einsum("bnn->bn", a), "a=b n n", (("n", "m"),), 'f.take(a, f.position("n"), "m")'),
+        (lambda x, w: torch.relu(x @ w) @ w, "x=b n, w=n n", (("n", "m"), ("m", "k")), "f.dot(x, "),
+        (lambda a, b: a @ b, "a=n n, b=n n", (("n", "m"), ("m", "k")), 'f.dot(a, b, "m")'),
+    ],
+)
+def test_a_tensor_that_has_a_dimension_twice_is_square(reference: Any, shapes: str, square: Any, words: str) -> None:
+    if not square:  # of any matrix there is no such sum
+        with pytest.raises(UnreadableError):
+            derive(reference, shapes)
+        return
+    found = derive(reference, shapes)
+    assert (found.op.square, words in found.formula.text) == (square, True)

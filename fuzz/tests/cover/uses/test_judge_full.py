@@ -63,16 +63,25 @@ def test_who_is_wrong_only_in_a_large_batch_or_only_in_its_last_row_is_wrong(tmp
     assert "1024 of 1024 elements are wrong" in at_many.failure
 
 
-@pytest.mark.parametrize("reference", ["x / x.sum()", "x - x.mean(0)", "x.sum(0)", "x.sum(-1).cumsum(0)"])
+@pytest.mark.parametrize("reference", ["x / x.sum()", "x - x.mean(0)", "x.sum(0)", "x.sum(-1).flip(0)"])
 def test_rows_that_hang_together_are_not_judged(tmp_path: Path, reference: str) -> None:
     [full] = _full(tmp_path, reference, "")
     assert (full.verdict, full.judged) == ("did not run", 0)
     assert full.reason.startswith("its rows hang together: ")
 
 
-def test_a_row_that_knows_its_place_hangs_together_with_those_before_it(tmp_path: Path) -> None:
-    [full] = _full(tmp_path, "x * torch.arange(x.shape[0])[:, None]", "")
-    assert full.reason.startswith("its rows hang together: ")
+@pytest.mark.parametrize("reference", ["x * torch.arange(x.shape[0])[:, None]", "x.sum(-1).cumsum(0)"])
+def test_first_rows_are_compared_where_a_row_knows_its_place(tmp_path: Path, reference: str) -> None:
+    right, wrong = _full(tmp_path, reference, "", "y = y * (1.0 + (x.shape[0] > 4096))")
+    assert (right.verdict, wrong.verdict) == ("right", "wrong")
+
+
+def test_a_triangle_of_a_product_is_judged_by_the_first_rows_of_the_first_matrix(tmp_path: Path) -> None:
+    task = _TASK.replace("batch_size = 6000\n", "").replace("batch_size, 16)", "48, 48), torch.rand(48, 48)")
+    task = task.replace("self, x", "self, x, w")
+    right, wrong = _full(tmp_path, "torch.triu(x @ w)", "", "y[3, 4] += 1", task=task, limits=Limits(compared=480))
+    assert (right.verdict, right.judged, right.elements) == ("right", 480, 2304)
+    assert (wrong.verdict, "y[3, 4]" in wrong.failure) == ("wrong", True)
 
 
 @pytest.mark.whole

@@ -161,7 +161,8 @@ def test_who_keeps_the_weights_of_its_construction_is_told_where_it_is_right(tmp
     rulings = with_one_seed(asked, problem, solutions, wrong, 1, screen)
     assert [each.one_seed.verdict for each in rulings if each.one_seed is not None] == ["right", "wrong", "wrong"]
     assert _one_seed(rulings[0]) == [
-        "  right where both are constructed from one seed, as KernelBench does; wrong with other weights"
+        "  right where both are constructed from one seed and nothing is trained or loaded, as KernelBench does; "
+        "wrong with other weights"
     ]
     assert _one_seed(rulings[1]) == []
 

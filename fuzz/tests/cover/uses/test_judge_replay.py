@@ -130,7 +130,7 @@ def test_linear_algebra_is_replayed_and_random_numbers_are_refused(cli_here: Cli
     words = ("--seed", "1", "--trusted", "--max-cases", "6")
     done = cli_here("judge", "mine.py:solve", "--against", "refs.py:solve", "--shapes", "a=n n, b=n m", *words)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "replayed, as it cannot be read: shapes: a=n n: each name stands there once" in " ".join(done.stderr.split())
+    assert "replayed, as it cannot be read: aten._linalg_solve_ex" in " ".join(done.stderr.split())
     done = cli_here("judge", "mine.py:dropped", "--against", "refs.py:dropped", "--shapes", "x=b n", *words)
     assert done.returncode == 4, done.stdout + done.stderr
     assert done.stderr == (
