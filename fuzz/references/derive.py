@@ -277,6 +277,11 @@ def _recorded(asked: AskedReference, dims: Mapping[str, Dim], dtypes: Mapping[st
     return recorded(asked, [specs_of(asked, dims, dtypes, which) for which in (0, 1)])
 
 
+def _kinds(recording: Recording) -> Sequence[tuple[str, Sequence[int]]]:
+    """Return the operation of each step, and the ranks of what it returns."""
+    return [(step.op, [*map(len, step.shapes)]) for step in recording.steps]
+
+
 def _further(
     asked: AskedReference, drawn: Drawn, dtypes: Mapping[str, str], dims: Mapping[str, Dim], recording: Recording
 ) -> tuple[Calls, Mapping[tuple[float, float], Sequence[float]]]:
@@ -287,7 +292,7 @@ def _further(
         with suppress(UnreadableError):
             turned = _declared(asked, drawn, turn)
             again = _recorded(asked, turned, dtypes)
-            if [step.op for step in again.steps] == [step.op for step in recording.steps]:
+            if _kinds(again) == _kinds(recording):
                 others.append(again)
                 for name in free:
                     found[name] += turned[name].sizes

