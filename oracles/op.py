@@ -341,7 +341,7 @@ class Op:
 
 
 def adjacent_extent(grid: tuple[int, ...], axis: int) -> int:
-    """Return the extent of the innermost axis other than that of the row; 1 if there is none."""
+    """Return the extent of the innermost axis other than that of the row, or 1 for a single row."""
     others = grid[:axis] + grid[axis + 1 :]
     return others[-1] if others else 1
 

@@ -170,7 +170,7 @@ class Session:
                     self.explain_there(pile, seconds, lambda: skip.wanted)
 
     def explain_there(self, pile: Sequence[Bucket], seconds: float, over: Callable[[], bool]) -> None:
-        """Explain what failed on a worker with another processor there, in so many seconds for each cause."""
+        """Have a worker with another processor explain what failed on it alone, at most `seconds` for each cause."""
         if self.engine is not None:
             with self.err.status(f"explaining {pile[0].kernel} on a worker ..."):
                 self.engine.explain(self.book, pile, seconds, over)

@@ -240,8 +240,8 @@ def ordinary_draw(
     op: Op, n: int, rows: int, params: Mapping[str, float], seed: int, parts: Sequence[Part],
     extents: Extents = MappingProxyType({}),
 ) -> Draw:  # fmt: skip
-    """Rows of n elements, so many along the first dimension; along every other one that is not fixed as many places as
-    are said, or else a few."""
+    """Return a draw of `rows` rows of n elements along the first dimension; every other dimension that is not fixed has
+    the extent in `extents`, or a small one."""
     first, *others = [dim for dim in op.inputs[0].axes if dim != op.row] or [""]
     sizes = {**dict.fromkeys((*others, *op.further), _FEW), first: rows, op.row: n, **extents, **op.fixed}
     sizes |= grown(op.made, {dim: sizes[dim] for dim in op.named}, op.fixed, op.least)

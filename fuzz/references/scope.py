@@ -122,7 +122,7 @@ class Scope:
         return self.step.shapes[item]
 
     def copy(self, dim: Dim, taken: Container[Dim]) -> Dim:
-        """Return another dimension that is always as long, and none of those that are taken."""
+        """Return a dimension with the same extent that is not among `taken`."""
         copies = self._copies.setdefault(dim, [])
         found = next((each for each in copies if each not in taken), None)
         if found is None:

@@ -46,7 +46,7 @@ def _transformed(reader: Reader, self: Given, dim: Sequence[int], normalization:
 def _along(
     reader: Reader, given: Complex, at: int, size: Pair, *, forward: bool, to_real: bool
 ) -> tuple[Complex, Value]:
-    """What there is of an axis, of so many elements in the end, and the number of turns."""
+    """Return the unscaled transform along one axis, which then has `size` places, and the length n of its period."""
     there = {name: each for name, each in (("re", given.real), ("im", given.imag)) if each is not None}
     met = reader.met(*there.values())
     axes = reader.aligned(met)
@@ -84,7 +84,7 @@ def _along(
 
 
 def _waves(reader: Reader, along: Dim, out: Dim, turns: Dim, turn: Dim) -> Mapping[str, Value]:
-    """Cosines and sines of the turns of each element of a transform, and of each that it is made of: from tables."""
+    """Return cos and sin of 2 pi j k / n for every result j and term k, taken from a table of n angles."""
     given: dict[str, ast.expr] = {"n": template("f.extent(dim)", {"dim": of_dims([turns])}), "turn": of_dims([turn])}
     given |= {name: reader.place(dim) for name, dim in zip("jkm", (out, along, turn), strict=True)}
     index = reader.lines.add(template("j * k - n * f.floor(j * k / n)", given), "place")

@@ -13,7 +13,6 @@ from fuzz.campaign.search.examiner import Examiner
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.kernel import Kernel
-from fuzz.core.base.verdict import Verdict
 from fuzz.core.execute.pool import Pool
 from fuzz.core.generate.limits import far_cases
 from fuzz.core.laws.registry import Entry
@@ -144,12 +143,12 @@ def _wrong_far(pool: Pool, targets: Sequence[Target], seed: int, tally: Tally) -
     entries = [Entry(case) for case in cases if targets[0].kernel.capability.accepts(case)]
     if not entries:
         return []
-    examiner = Examiner(pool, targets, decides=False)  # it takes long beside so many elements
+    examiner = Examiner(pool, targets, decides=False)  # to settle what is open takes long for so large a case
     [found] = examiner.examined([entries], examiner.submit(entries))
     for dtype, largest in found.tally.largest.items():
         tally.note_largest(dtype, largest)
     return [
         entry
         for entry, judgements in zip(entries, found.judgements, strict=True)
-        if any(each.verdict is not Verdict.PASS and each.verdict.is_finding for each in judgements)
+        if any(each.verdict.is_finding for each in judgements)
     ]

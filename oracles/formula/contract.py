@@ -22,7 +22,7 @@ from oracles.summation import NumericsError, Sequential, Summation, VectorLanes
 
 @dataclass(frozen=True, repr=False)
 class Within:
-    """The error bound of a function, or of "divide", of a normal result: so many ulp, in which one is 2 u times it.
+    """The error bound of a function, or of "divide", in ulp of a normal result; one ulp is 2 u times the result.
 
     The exponential of a GPU is 2^(x log2 e): a kernel rounds the constant, which is off by 0.224 u of itself, and then
     the product, by u. The exponent is off by up to 1.224 u |x| log2 e, so that e^x is off by a factor of

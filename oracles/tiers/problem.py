@@ -103,7 +103,7 @@ class FormulaProblem:
 
     @lazy
     def _greatest(self) -> float:
-        """Return the greatest magnitude of an input; no number if an element is none, or there is none."""
+        """Return the greatest magnitude of an input; NaN if an element is NaN, or the input is empty or absent."""
         if not all(self.arrangement.sizes.values()):
             return math.nan
         found = (np.abs(array.astype(np.float64)).max() for array in self.problem.inputs.values())

@@ -362,7 +362,7 @@ class Executor(Protocol):
         ...
 
     def take(self, seconds: float) -> Report | None:
-        """The next turn that ended, if any does within so many seconds."""
+        """Return the next turn that ends, or None if none does within the given seconds."""
         ...
 
     def cut(self) -> None:
@@ -426,7 +426,7 @@ class Engine(Protocol):
         ...
 
     def explain(self, book: FindingBook, pile: Sequence[Bucket], seconds: float, over: Callable[[], bool]) -> None:
-        """Have what failed there alone explained there, in so many seconds for each cause."""
+        """Have other machines explain what failed on them alone, within the given seconds for each cause."""
         ...
 
 

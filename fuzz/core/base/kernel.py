@@ -147,7 +147,7 @@ class Kernel:
 
     @cached_property
     def numbers(self) -> tuple[int, ...]:
-        """The whole numbers of its source, as `fuzz.core.base.numbers` reads them; none of what is no text."""
+        """Return the whole numbers in its source files, as `fuzz.core.base.numbers` reads them."""
         found = list[tuple[int, ...]]()
         for path in self.written:
             with suppress(OSError, UnicodeDecodeError):

@@ -15,7 +15,7 @@ from fuzz.core.transport.steps import Steps
 _UNEXPLAINED = 5
 """So often a target's worker may be killed or hang with nothing that shows it again before that is its kernel's doing.
 An operator, or a machine short of memory, ends one worker once or twice."""
-_AFTER_DEATH = "sent to the GPU together with a case that ended the process"
+_AFTER_DEATH = "sent to its worker together with a case that ended the process"
 _ATTRIBUTIONS = 3
 """So often the case that changed the process is looked for; after that the last case of the frame stands for it."""
 

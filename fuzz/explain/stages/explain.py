@@ -191,7 +191,7 @@ def _failing_lengths(evidence: Evidence, base: Draw) -> list[int]:
 
 
 _DIFFERENT = 2
-"""An extent is taken for what decides where so many different ones fail, and as many pass."""
+"""An extent is taken for the cause if at least this many different values of it fail, and as many pass."""
 
 
 def declaring(capability: Capability, evidence: Evidence) -> Suggestion | None:

@@ -31,7 +31,7 @@ SPARE = "spare"
 
 
 class _Nameless(Op):
-    """An op whose cases say all extents: none of them follows from others."""
+    """An op whose cases state every extent, since no formula says how extents follow from each other."""
 
     @lazy
     def made(self) -> Counts:

@@ -368,7 +368,7 @@ def kept(cases: Iterable[str | Path], op: str) -> Iterator[Kept]:
 
 
 def remembered(todo: CheckPlan, op: str) -> list[Kept]:
-    """What the Hypothesis database has of this check. Values that it cannot read are none of its own."""
+    """Return the cases that the Hypothesis database keeps for this check; values that no check wrote are left out."""
     found = []
     for value in sorted(todo.database.fetch(todo.key)) if todo.database is not None else ():
         try:

@@ -216,7 +216,7 @@ def _with_end(what: str, said: str) -> str:
 
 
 ENTRY = "kernel"
-"""The name of a function that has none of its own at the top of its file."""
+"""The name that a lambda or an inner function is given in the program that shows its failure."""
 
 
 def excerpt(function: Callable[..., Any]) -> tuple[str, str]:

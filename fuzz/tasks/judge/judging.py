@@ -60,7 +60,7 @@ from oracles.summation import NumericsError
 from oracles.truth import Truth
 
 _VARIED = 4
-"""Where all dimensions that are not fixed have so many elements, there is room for others."""
+"""If every dimension that is not fixed can have this extent, a case has room to vary them."""
 _AROUND_S = 10.0
 """The seconds for what changes about a failure that is not shrunk."""
 _PROBED_ONE_IN = 4
@@ -69,8 +69,8 @@ _TURNS, _MOST_ELEMENTS, _FEW, _DIGITS = 3, 1024, 2, 2
 
 
 def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judged:
-    """Judge the solutions, and tell it in lines of so many columns. Raises ProblemError where the problem or a solution
-    cannot be read."""
+    """Return the ruling on the solutions, with text in lines of at most `width` columns. Raises ProblemError if the
+    problem or a solution cannot be read."""
     if asked.own:
         return judged_by_replay(asked, own_problem(asked.against), "", screen, width)
     try:
@@ -241,7 +241,7 @@ class Prepared:
     accepting: Mapping[str, Accepts]
     """What solutions do with what they do not declare, by their targets."""
     untried: Mapping[str, str]
-    """Why kernels are not judged that refuse every case, where its extents are none of the problem's own."""
+    """Why a kernel is not judged that refuses every case, if no case has the extents of the problem itself."""
     refuses: Mapping[str, str]
     """What of the inputs that come with a problem a kernel refuses."""
 

@@ -54,8 +54,8 @@ class Replay:
     def run(
         self, cases: int, seed: int, laws: Sequence[str], screen: Console, seconds: float = math.inf
     ) -> Run:  # fmt: skip
-        """Run so many cases, and begin no more after so many seconds of a processor. Raises ProblemError where the
-        reference takes none."""
+        """Judge at most `cases` cases, and begin none after `seconds` of processor time. Raises ProblemError if the
+        reference accepts no case."""
         run = Run(self.meant, self.op, self.targets, tuple(laws), seed)
         workers = WorkerPool(self.targets, limit=self.asked.case_limit, most_hangs=MOST_HANGS)
         with workers as pool, screen.status("replaying ..."):

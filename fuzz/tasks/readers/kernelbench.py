@@ -199,7 +199,7 @@ _LARGE, _STEPS = 15, ((24, 8), (8, 4))
 them one, or else of 4 from 8 on. Smaller ones say how many heads or groups there are, or the size of a window; but for
 batches, which are no multiples, so that nothing else is as long, and for groups, into which all others divide."""
 _PARTS = 8, 4, 2, 1
-"""Where none of them makes a module, all but the batch become such a part, so that two that must be one stay so."""
+"""Extents but the batch are divided by the first of these that makes a module, so that equal ones stay equal."""
 _BATCHES = (5, 7, 11, 13)
 LAST = 2
 """The tier of problems that are read where no other can be."""

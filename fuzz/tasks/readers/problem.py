@@ -19,7 +19,7 @@ MODULE, KERNEL = "ModelNew", "kernel_function"
 """The names of solutions of a `Model`: a class, or a function."""
 
 _OUTPUTS = 8
-"""Where there is no room for so many outputs beside the inputs and weights of a module, these are not given."""
+"""The weights of a module are no inputs of a case if this many outputs would not fit beside them."""
 _MOST_OF_WEIGHTS = 1 << 22
 """A module with a larger tensor among its weights keeps those of its construction: each case would hold others."""
 _WEIGHTS = (

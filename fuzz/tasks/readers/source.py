@@ -115,7 +115,7 @@ def identifiers(words: Iterable[str]) -> list[str]:
 
 
 def kernel_name(words: str, taken: Sequence[str]) -> str:
-    """Return the name of a solution as a kernel may have it, which is none of those that are taken."""
+    """Return a name that a kernel may have, made from the name of a solution and different from the names `taken`."""
     plain = re.sub(r"[^A-Za-z0-9_]", "_", words).strip("_") or "solution"
     name, number = plain, 1
     while name in taken:

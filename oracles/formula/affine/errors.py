@@ -177,7 +177,7 @@ def half_width(form: Form, inputs: Inputs) -> F64:
                 apart = sum(np.abs(form.parts[each]) * each.radius for each in sums)
                 own = np.abs(direct) * errors.radius if direct is not None else 0.0
                 together = _joined(errors, axes, sums, form.parts, direct, inputs)
-                # Sums of n numbers, and few operations more, of which none errs by more than 2^-53 of all there is.
+                # Sums of n numbers and a few more operations; each errs by at most 2^-53 of the sum of magnitudes.
                 slack = (inputs.count(axes) + 16) * (2.0**-52 * (apart + own) + 2.0**-1074)
                 less = apart + own - (together + slack)
                 found = found - np.where(less > 0, less, 0.0) * (1 - 2.0**-40)
