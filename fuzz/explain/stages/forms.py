@@ -251,6 +251,8 @@ def _loss(trace: Trace, node: Node, found: Mapping[Node, F64], kept: Format) -> 
     if node.kind in ("add", "subtract"):
         less, more = sorted(node.args, key=lambda each: float(np.abs(found[each]).min()))
         lost = trace.names.get(less) or (spelled(trace, less) if less.args else "")
+        # Where both terms vary, the smaller one of another element, or of another case, may be the other.
+        lost = "the smaller term" if lost and (more.args or more in trace.names) else lost
         if lost and (np.abs(found[less]) < np.abs(found[more]) / _CANCELS).any():
             return f"{spelt} absorbs digits of {lost}"
     return ""

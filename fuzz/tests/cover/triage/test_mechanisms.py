@@ -351,7 +351,7 @@ def _in_bf16(x: Any) -> Any:
             lambda x, y: torch.logaddexp(x, y),
             "x=n, y=n",
             "right",
-            "exp(x) + exp(y) overflows",
+            "exp(x) + exp(y) absorbs digits of the smaller term",
         ),
         (lambda x: _square(x) - x.mean(-1) ** 2, _var, "x=b n", "wrong where", "sum(x * x)"),
         (_normed, lambda x: functional.layer_norm(x, x.shape[-1:]), "x=b n", "expanded=True", "cancels"),
