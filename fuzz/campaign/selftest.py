@@ -21,6 +21,7 @@ from fuzz.core.base.case import Case
 from fuzz.core.base.draw import Frame
 from fuzz.core.base.kernel import Kernel, Mutant
 from fuzz.core.base.selection import SelectionError, keyword
+from fuzz.core.base.text import counted
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.laws.registry import declared
@@ -195,7 +196,7 @@ def hunt(
             result.explained = _statement(mutant, found, shown.target, seconds, smallest)
     for run in result.runs:
         if run.killed_by is None and not run.trouble:
-            run.trouble = f"survived {run.cases} cases"
+            run.trouble = f"survived {counted(run.cases, 'case')}"
         elif mutant.needs_history:
             run.explain()
     return result
@@ -310,7 +311,7 @@ def mutant_table(results: Sequence[Hunted]) -> Table:
         killed = [run for run in result.targets if run.verdict and not run.trouble]
         cases = [str(run.cases) for run in killed]
         spread = f"{min(cases, key=int)}..{max(cases, key=int)}" if len(set(cases)) > 1 else "".join(cases[:1])
-        counts = f"{len(killed)} of {len(result.targets)} targets"
+        counts = f"{len(killed)} of {counted(len(result.targets), 'target')}"
         table.add_row(
             result.mutant, result.base, counts, spread, _how(result), style="" if result.passed else "red"
         )  # fmt: skip
@@ -339,5 +340,5 @@ def explained_lines(results: Sequence[Hunted]) -> Iterator[str]:
         yield from [f"  MISSING  {', '.join(each.missing)}"] if each.missing else []
     named, slowest = sum(not each.missing for _, each in said), max((each.seconds for _, each in said), default=0.0)
     smallest = sum(each.is_smallest for _, each in said)
-    yield f"{named} of {len(said)} mutants explained by what was planted; the slowest took {slowest:.1f} s"
+    yield f"{named} of {counted(len(said), 'mutant')} explained by what was planted; the slowest took {slowest:.1f} s"
     yield f"{smallest} of {len(said)} shrunk cases are the smallest that fail: every smaller one was tried"

@@ -12,6 +12,7 @@ from typing import Any
 
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.files import unwritable
+from fuzz.core.base.text import counted
 from fuzz.findings.codec import encoded
 from fuzz.report import github
 from fuzz.report.github import comment
@@ -28,7 +29,7 @@ def text(outline: Outline) -> str:
 
 def _lines(outline: Outline) -> Iterator[str]:
     yield f"kernelfuzz {outline.verb}: {outline.outcome.ending}"
-    yield f"{outline.judged:,} judged runs of {outline.cases:,} cases, seed {outline.seed}"
+    yield f"{counted(outline.judged, 'judged run')} of {counted(outline.cases, 'case')}, seed {outline.seed}"
     yield from remarks(outline.outcome)
     yield from not_judged(outline.outcome)
     yield from outline.notes
@@ -38,8 +39,12 @@ def _lines(outline: Outline) -> Iterator[str]:
         yield failure.told(verbose=True)
     yield ""
     for line in outline.targets:
-        what = line.ratios if line.not_run else f"{line.judged:,} runs, worst passing err/budget {line.ratios or '-'}"
-        yield f"{line.target}: {line.findings} findings, {what}"
+        what = (
+            line.ratios
+            if line.not_run
+            else f"{counted(line.judged, 'run')}, worst passing err/budget {line.ratios or '-'}"
+        )
+        yield f"{line.target}: {counted(line.findings, 'finding')}, {what}"
 
 
 def as_json(outline: Outline) -> str:

@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from fuzz.core.base.files import write_whole
 from fuzz.core.base.git import said_of
 from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.text import counted
 from fuzz.core.generate.pairing import PairCoverage
 from fuzz.explain.explanation import Counterfactual
 from fuzz.findings.database_views import Bracket, BucketTotals, BugHistory, LabelTotals, NightView, Trends
@@ -269,8 +270,8 @@ def _facts(
 def _verdict(seen: NightView, outcome: UseOutcome) -> tuple[str, str]:
     """Class and words of the banner: green is what passed, and nothing else."""
     failing, broken = len(seen.failing), len({each.kernel for each in broken_of(seen)})
-    found = [f"{failing} kind{'s' if failing != 1 else ''} of failure"] if failing else []
-    found += [f"{broken} kernel{'s' if broken != 1 else ''} broken"] if broken else []
+    found = [f"{counted(failing, 'kind')} of failure"] if failing else []
+    found += [f"{counted(broken, 'kernel')} broken"] if broken else []
     if found:
         return "bad", ", ".join(found)
     return "good" if outcome.passed else "idle", found_words(outcome, "").capitalize()

@@ -17,6 +17,7 @@ from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.starting import note_not_running
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case
+from fuzz.core.base.text import counted
 from fuzz.core.base.validity import UnknownOpError
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.judge.judge import Judgement
@@ -24,7 +25,6 @@ from fuzz.core.laws.registry import LAWS, Entry
 from fuzz.findings.book import book_in
 from fuzz.findings.tally import Observer, Tally, whereabouts
 from fuzz.report.console import PlainTable
-from fuzz.report.totals import counted
 from oracles.ops import OPS
 
 
@@ -44,7 +44,7 @@ def contents(folder: Path) -> PlainTable:
         elif kind == SUITE:
             suite = load_suite(path)
             ops = Counter(published.case.op for published in expand(suite))
-            rows.append((name, ", ".join(ops), f"{ops.total()} cases", suite.source))
+            rows.append((name, ", ".join(ops), counted(ops.total(), "case"), suite.source))
     return PlainTable(("file", "op", "case", "why"), rows)
 
 

@@ -11,6 +11,7 @@ from fuzz.core.base.case import THREADS, Case, Layout, Output, Tensor
 from fuzz.core.base.draw import Frame
 from fuzz.core.base.places import stray_places
 from fuzz.core.base.probe import PROBE
+from fuzz.core.base.text import counted
 from oracles.dtypes import FLOATS, ITEMSIZE
 from oracles.lazy import lazy
 from oracles.operand import AXIS
@@ -208,7 +209,7 @@ class Capability:
             if case.params.get(name, value) != value:
                 return f"{name} {case.params[name]}"
         if THREADS in case.params and not self.takes_threads:
-            return f"{case.params[THREADS]} threads"
+            return counted(case.params[THREADS], "thread")
         if PROBE in case.params and self.shares_memory:  # a C kernel, whose worker makes calls in one way
             return "a probe"
         if not self.shares_memory and not case.apart:

@@ -24,6 +24,7 @@ from fuzz.campaign.search.wire import Calls, RemoteWait, Taken, answer
 from fuzz.core.adapters.target import Attestation
 from fuzz.core.base.case import Case
 from fuzz.core.base.errors import AwayError, UsageError
+from fuzz.core.base.text import counted
 from fuzz.extras.fleet.cluster import (
     AWAY_S,
     Campaign,
@@ -207,7 +208,7 @@ class DaskExecutor:
         most = max(self._resident.values(), default=0) / 1e6
         old = f", {self.dropped} reports under an old token dropped" if self.dropped else ""
         silent = f", {len(self._silent)} more silent at the start and left out" if self._silent else ""
-        there = f"{len(self._workers)} worker{'s' * (len(self._workers) != 1)} of Dask"
+        there = f"{counted(len(self._workers), 'worker')} of Dask"
         return f"{there}{silent}, {most:,.0f} MB each at most{old}"
 
     def ready(self, seconds: float) -> bool:

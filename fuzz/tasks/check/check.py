@@ -31,6 +31,7 @@ from fuzz.core.base.case import CaseError
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.selection import globs, matches_any
+from fuzz.core.base.text import counted
 from fuzz.core.execute.spent import Spent
 from fuzz.core.generate.observed import kept_by, words_of
 from fuzz.core.laws.registry import declared as declared_laws
@@ -44,7 +45,7 @@ from fuzz.references.examples import GIVEN as GIVEN_INPUTS
 from fuzz.report import console, events
 from fuzz.report.platforms import taken_lines
 from fuzz.report.progress import LiveLine
-from fuzz.report.totals import counted, kernels_judged, not_exercised, undeclared_by_op
+from fuzz.report.totals import kernels_judged, not_exercised, undeclared_by_op
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.tasks.check.function import (
     NO_OTHERS,

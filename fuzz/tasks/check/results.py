@@ -13,6 +13,7 @@ from typing import Any
 import oracles
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.exits import Exit
+from fuzz.core.base.text import counted
 from fuzz.core.execute.pool import Pool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
@@ -20,7 +21,7 @@ from fuzz.findings.tally import Tally
 from fuzz.report.brief import WIDTH, Provenance, brief, commands_of
 from fuzz.report.failure import HANG, full_text
 from fuzz.report.outline import broken_kernels
-from fuzz.report.totals import counted, largest_text, never_text, remarks
+from fuzz.report.totals import largest_text, never_text, remarks
 from fuzz.report.use_outcome import outcome_of
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.tasks.check.plan import GIVEN, CheckPlan, running_test
@@ -177,4 +178,4 @@ def _text(bucket: Bucket, origin: Provenance, before: int) -> str:
 
 def _why_nothing(tally: Tally, pool: Pool) -> str:
     reasons = [status.reason for status in pool.statuses.values() if isinstance(status, NotRun)]
-    return reasons[0] if reasons else f"none of {tally.cases} cases fits what the kernel takes"
+    return reasons[0] if reasons else f"none of {counted(tally.cases, 'case')} fits what the kernel takes"

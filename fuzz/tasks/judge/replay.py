@@ -19,6 +19,7 @@ from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.probe import GHOST, STREAM
+from fuzz.core.base.text import counted
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.findings.tally import TargetTally, never_decided
 from fuzz.references.examples import samples_of, structure_of
@@ -92,7 +93,7 @@ class Replay:
         if said == "undecided":
             undecided = max(each.gave_up for each in lines)
             never = dict.fromkeys(name for each in lines for name in never_decided(each.decided))
-            reason = f"{undecided} of {run.cases} cases have no element that a replay decides"
+            reason = f"{undecided} of {counted(run.cases, 'case has', 'cases have')} no element that a replay decides"
             reason = f"no element of {' or '.join(never)} is decided by a replay" if never else reason
         failures = tuple(run.smallest[each.target].record for each in lines if each.target in run.smallest)
         return SolutionRuling(

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from rich.console import Console
 
+from fuzz.core.base.text import counted
 from fuzz.core.generate.observed import words_of
 from fuzz.references.asked import titled
 from fuzz.references.dims import UnreadableError, shapes_text
@@ -76,7 +77,11 @@ def _judged(
     cases = affordable(replay, seed) if problem.own and why else asked.replays
     laws = replay.laws if cases >= min(_PROBED, asked.replays) else ()
     run = replay.run(cases, seed, laws, screen, asked.replay_s)
-    few = f"not exercised, as a case takes long: more than {run.cases} cases" if run.cases < asked.replays else ""
+    few = (
+        f"not exercised, as a case takes long: more than {counted(run.cases, 'case')}"
+        if run.cases < asked.replays
+        else ""
+    )
     found = replay.rulings(run)
     rulings = looked(asked, problem, solutions, found, seed, screen)
     elapsed = time.monotonic() - began
