@@ -33,9 +33,9 @@ from fuzz.tasks.judge.own import beside, drawn_of, replay_s, shapes_of
 from fuzz.tasks.judge.replay import Replay, replay_of
 from fuzz.tasks.judge.ruling import Asked, FullSize, SolutionRuling, worst_of
 from fuzz.tasks.readers.kernelbench import batch_of, of_module
-from fuzz.tasks.readers.problem import Problem
+from fuzz.tasks.readers.problem import Spec
 from fuzz.tasks.readers.solution import Solutions
-from fuzz.tasks.readers.source import ProblemError, executed, text_of
+from fuzz.tasks.readers.source import TaskError, executed, text_of
 
 _FILE = "full_size_"
 _BYTES = 32
@@ -64,7 +64,7 @@ LIMITS = Limits()
 class _Task:
     """A task, and the rows of it that are compared."""
 
-    problem: Problem
+    problem: Spec
     """The same of these rows alone."""
     arrays: Mapping[str, NDArray[Any]]
     """All of the inputs and weights."""
@@ -84,7 +84,7 @@ class _Task:
 
 
 def at_full_size(
-    asked: Asked, problem: Problem, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int,
+    asked: Asked, problem: Spec, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int,
     limits: Limits = LIMITS,
 ) -> tuple[SolutionRuling, ...]:  # fmt: skip
     """Return rulings with what is said at the full size of a task of those that are not wrong already, where it was
@@ -97,12 +97,12 @@ def at_full_size(
         return tuple(rulings)
     try:
         found = _judged(asked, _task(asked.against, seed, limits), left, seed, limits)
-    except (ProblemError, UnreadableError, ReplayError) as error:
+    except (TaskError, UnreadableError, ReplayError) as error:
         found = dict.fromkeys(left, _untried(printable(str(error))))
     return tuple(_with_full(each, found.get(kernel)) for kernel, each in zip(solutions, rulings, strict=True))
 
 
-def _was_smaller(problem: Problem, ruling: SolutionRuling) -> bool:
+def _was_smaller(problem: Spec, ruling: SolutionRuling) -> bool:
     own = ruling.own_shapes
     return bool(problem.changed) if own is None else bool(own.changed) or own.verdict == "did not run"
 
@@ -132,22 +132,22 @@ def _task(against: str, seed: int, limits: Limits) -> _Task:
     try:
         given = [*module.get_inputs()]
     except (Exception, SystemExit) as error:  # whatever it raises
-        raise ProblemError(f"get_inputs raises {type(error).__name__}: {error}") from error
+        raise TaskError(f"get_inputs raises {type(error).__name__}: {error}") from error
     having = [at for at, each in enumerate(given) if hasattr(each, "shape") and tuple(each.shape[:1]) == (count,)]
     if count < 2 or not having:
-        raise ProblemError("no input has a batch of several rows")
+        raise TaskError("no input has a batch of several rows")
     refusal: Exception | None = None
     cuts = dict.fromkeys((tuple(having), tuple(having[:1])))  # a matrix may be as long as a batch by chance
     for ahead, cut in product((False, True), cuts):
         try:
             return _with_rows(replace(_cut(path, module, given, cut, count, seed), ahead=ahead), seed, limits)
-        except ProblemError:
+        except TaskError:
             raise
         except (Exception, SystemExit) as error:  # whatever the reference raises
             if refusal is None or isinstance(error, _TogetherError):  # of what cannot be cut so, nothing is told
                 refusal = error if isinstance(error, Exception) else RuntimeError(str(error))
     told = f"{type(refusal).__name__}: {refusal}".splitlines()[0]
-    raise ProblemError(told.removeprefix(f"{_TogetherError.__name__}: "))
+    raise TaskError(told.removeprefix(f"{_TogetherError.__name__}: "))
 
 
 class _TogetherError(Exception):
@@ -180,11 +180,11 @@ def _check_sizes(shapes: Sequence[tuple[int, ...]], limits: Limits) -> None:
     largest, total = max(shapes, key=math.prod, default=()), sum(map(math.prod, shapes))
     shape = "x".join(map(str, largest))
     if math.prod(largest) * 4 > STORAGE_LIMIT:
-        raise ProblemError(f"a tensor is {shape}, and a worker holds at most {STORAGE_LIMIT >> 20} MiB")
+        raise TaskError(f"a tensor is {shape}, and a worker holds at most {STORAGE_LIMIT >> 20} MiB")
     if total > limits.elements:
-        raise ProblemError(f"its tensors have {total:,} elements, and more than {limits.elements:,} take too long")
+        raise TaskError(f"its tensors have {total:,} elements, and more than {limits.elements:,} take too long")
     if total * _BYTES > free_memory() // 4:
-        raise ProblemError(f"its tensors have {total:,} elements, for which too little memory is available")
+        raise TaskError(f"its tensors have {total:,} elements, for which too little memory is available")
 
 
 def _with_rows(task: _Task, seed: int, limits: Limits) -> _Task:
@@ -199,7 +199,7 @@ def _with_rows(task: _Task, seed: int, limits: Limits) -> _Task:
     shapes = [*made, *(task.arrays[name].shape for name in task.cut)]
     row = max(1, *(math.prod(shape[1:]) for shape in shapes))
     if row > limits.row:
-        raise ProblemError(f"one of its rows has {row:,} elements, and more than {limits.row:,} take too long")
+        raise TaskError(f"one of its rows has {row:,} elements, and more than {limits.row:,} take too long")
     most = min(task.count, max(limits.compared // row, 1))
     middle = random.Random(seed).sample(range(1, task.count - 1), max(most - 2, 0))
     rows = _rows(task, most, middle)
@@ -209,7 +209,7 @@ def _with_rows(task: _Task, seed: int, limits: Limits) -> _Task:
     seconds = replay_s(ways, task.at(ends)) / 2
     few = min(most, int(limits.seconds / seconds))
     if not few:
-        raise ProblemError(f"a replay of one of its rows takes too long: {seconds:.0f} s")
+        raise TaskError(f"a replay of one of its rows takes too long: {seconds:.0f} s")
     _check_apart(task, rows if most > 1 else ends)
     return replace(task, rows=_rows(task, few, middle), seconds=took * task.count)
 
@@ -245,13 +245,13 @@ def _judged(asked: Asked, task: _Task, solutions: Solutions, seed: int, limits: 
     files = {name: (words, beside(each, _FILE)) for name, (words, each) in solutions.items()}
     replay = replay_of(asked, replace(task.problem, own=lambda _: some), files)
     if task.seconds > limits.seconds and all(each.name.place != "cuda" for each in replay.targets):
-        raise ProblemError(f"a call takes about {task.seconds:.0f} s")
+        raise TaskError(f"a call takes about {task.seconds:.0f} s")
     meant, recipes = replay.meant, dict.fromkeys(some, "its own")
     drawn = ReplayCase(some, recipes, meant.floats[0])
     outputs = meant.outputs(drawn)
     wanted = meant.replays(arrays_of(case_of(drawn, outputs, replay.op, seed, 1)))
     if wanted is None:
-        raise ProblemError("the reference raises where it is replayed")
+        raise TaskError("the reference raises where it is replayed")
     whole = {name: ((task.count, *shape[1:]), dtype) for name, (shape, dtype) in outputs.items()}
     case = case_of(ReplayCase(task.arrays, recipes, meant.floats[0]), whole, replay.op, seed, 1)
     limit = min(asked.case_limit or limits.seconds, limits.seconds)

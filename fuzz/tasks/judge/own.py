@@ -23,9 +23,9 @@ from fuzz.references.rerun import FINE, RUNS, Ways
 from fuzz.tasks.judge.replay import Replay, replay_of
 from fuzz.tasks.judge.ruling import Asked, OwnShapes, SolutionRuling, shapes_text
 from fuzz.tasks.readers.kernelbench import of_module, with_smaller_batches
-from fuzz.tasks.readers.problem import SEED, Module, Problem, has_too_many
+from fuzz.tasks.readers.problem import SEED, Module, Spec, has_too_many
 from fuzz.tasks.readers.solution import Solution, Solutions
-from fuzz.tasks.readers.source import ProblemError, executed, text_of
+from fuzz.tasks.readers.source import TaskError, executed, text_of
 
 CASES = 5
 """The cases at a task's own shapes beside a search: as many as KernelBench tries."""
@@ -47,7 +47,7 @@ _RANDOM = (
 )
 
 
-def own_problem(against: str, *, one_seed: bool = False) -> Problem:
+def own_problem(against: str, *, one_seed: bool = False) -> Spec:
     """Return the problem of a `Model` with its own inputs and weights alone, all weights from one seed or of each case
     its own. Raises ProblemError if it has no `Model`, or if its tensors are too large to be replayed."""
     path = Path(against.partition(":")[0])
@@ -55,7 +55,7 @@ def own_problem(against: str, *, one_seed: bool = False) -> Problem:
     try:
         problem = of_module(path, module)[0]
     except (Exception, SystemExit) as error:  # whatever it raises
-        raise ProblemError(f"{path}: {type(error).__name__}: {error}") from error
+        raise TaskError(f"{path}: {type(error).__name__}: {error}") from error
     assert problem.module is not None
     own = replace(problem.module, one_seed=one_seed or problem.module.one_seed)
 
@@ -71,7 +71,7 @@ def _small_enough(path: Path, text: str) -> tuple[ModuleType, str]:
     ProblemError."""
     module = executed(path, text)
     if not hasattr(module, "Model") or not hasattr(module, "get_inputs"):
-        raise ProblemError(f"{path}: no shapes come with it: it has no Model with get_inputs")
+        raise TaskError(f"{path}: no shapes come with it: it has no Model with get_inputs")
     changed, largest = "", _largest(module)
     for name, size, tree in with_smaller_batches(text):
         if math.prod(largest) <= _ENOUGH_ELEMENTS and (_call_s(module) or 0.0) <= _CALL_S:
@@ -83,7 +83,7 @@ def _small_enough(path: Path, text: str) -> tuple[ModuleType, str]:
     if math.prod(largest) <= _MOST_ELEMENTS:
         return module, changed
     shape = "x".join(map(str, largest))
-    raise ProblemError(f"a tensor is {shape}, and one of more than {_MOST_ELEMENTS:,} takes too long")
+    raise TaskError(f"a tensor is {shape}, and one of more than {_MOST_ELEMENTS:,} takes too long")
 
 
 def _largest(module: ModuleType) -> tuple[int, ...]:
@@ -132,7 +132,7 @@ def shapes_of(module: ModuleType) -> tuple[Sequence[tuple[int, ...]], Sequence[t
             return made("meta")
         return made("cpu")
     except (Exception, SystemExit) as error:  # whatever it raises
-        raise ProblemError(f"how large they are is not known: {type(error).__name__}: {error}") from error
+        raise TaskError(f"how large they are is not known: {type(error).__name__}: {error}") from error
 
 
 def drawn_of(module: ModuleType, own: Module, seed: int) -> Mapping[str, Any]:
@@ -162,7 +162,7 @@ def _array(tensor: Any) -> NDArray[Any]:
 
 
 def own_shapes(
-    asked: Asked, problem: Problem, solutions: Solutions, seed: int, screen: Console, *, one_seed: bool = False
+    asked: Asked, problem: Spec, solutions: Solutions, seed: int, screen: Console, *, one_seed: bool = False
 ) -> Mapping[str, OwnShapes]:
     """Return what is said of solutions at the shapes that come with a problem, by their kernels; nothing where none
     do."""
@@ -178,9 +178,9 @@ def own_shapes(
         shapes = {name: each.shape for name, each in case.arrays.items() if name in own.module.inputs}
         cases = min(CASES, int(_SECONDS / seconds), max(_MOST_OF_ALL // case.elements, 1))
         if any(np.prod(shape) > _MOST_ELEMENTS for shape, _ in outputs.values()) or not cases:
-            raise ProblemError(f"they are {shapes_text(shapes)}, of which a case takes too long: {seconds:.0f} s")
+            raise TaskError(f"they are {shapes_text(shapes)}, of which a case takes too long: {seconds:.0f} s")
         found = replay.rulings(replay.run(cases, seed, (), screen))
-    except (ReplayError, ProblemError, UnreadableError) as error:
+    except (ReplayError, TaskError, UnreadableError) as error:
         reason = printable(str(error))
         return dict.fromkeys(solutions, OwnShapes({}, "", "did not run", 0, 0, (), reason))
     return {
@@ -190,7 +190,7 @@ def own_shapes(
 
 
 def with_one_seed(
-    asked: Asked, problem: Problem, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int, screen: Console
+    asked: Asked, problem: Spec, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int, screen: Console
 ) -> tuple[SolutionRuling, ...]:
     """Return rulings with what is said of those that are wrong at a task's own shapes if each solution keeps the
     weights of its construction."""
@@ -204,7 +204,7 @@ def with_one_seed(
 
 
 def in_other_mode(
-    asked: Asked, problem: Problem, solutions: Solutions, seed: int, screen: Console
+    asked: Asked, problem: Spec, solutions: Solutions, seed: int, screen: Console
 ) -> Mapping[str, SolutionRuling]:
     """Return what a replay says of solutions in the other mode, by their kernels; nothing where the reference is the
     same there."""
@@ -215,12 +215,12 @@ def in_other_mode(
     try:
         replay = replay_of(asked, other, files)
         return replay.rulings(replay.run(min(_IN_OTHER_MODE, affordable(replay, seed)), seed, (), screen))
-    except (ReplayError, ProblemError, UnreadableError) as error:
+    except (ReplayError, TaskError, UnreadableError) as error:
         reason = printable(str(error))
         return {name: SolutionRuling(words, "did not run", 0, 0, {}, (), reason) for name, (words, _) in files.items()}
 
 
-def with_mode(ruling: SolutionRuling, problem: Problem, other: SolutionRuling | None) -> SolutionRuling:
+def with_mode(ruling: SolutionRuling, problem: Spec, other: SolutionRuling | None) -> SolutionRuling:
     """Return a ruling with what is said in the other mode. One in the other mode alone is undecided unless it is
     wrong."""
     if problem.module is None or not problem.module.mode.random or ruling.verdict != "right":

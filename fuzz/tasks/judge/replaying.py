@@ -23,9 +23,9 @@ from fuzz.tasks.judge.full import at_full_size
 from fuzz.tasks.judge.own import affordable, in_other_mode, own_problem, own_shapes, with_mode, with_one_seed, with_own
 from fuzz.tasks.judge.replay import Replay, replay_of
 from fuzz.tasks.judge.ruling import VERSION, Asked, Judged, Ruling, SolutionRuling, failures_told, summary, worst_of
-from fuzz.tasks.readers.problem import Problem
+from fuzz.tasks.readers.problem import Spec
 from fuzz.tasks.readers.solution import Solutions, solutions_of
-from fuzz.tasks.readers.source import ProblemError
+from fuzz.tasks.readers.source import TaskError
 
 _UNEXERCISED = (
     "not exercised by a replay: strides, other ranks, the order of sums; failures are not explained, nor kept as cases"
@@ -37,7 +37,7 @@ _PROBED = 4
 _UNREAD = "not exercised, as the reference is neither read nor replayed there: other shapes"
 
 
-def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, width: int) -> Judged:
+def judged_by_replay(asked: Asked, problem: Spec, why: str, screen: Console, width: int) -> Judged:
     """Judge solutions of a problem that is not read, because of `why`, or by its own inputs alone; where it takes no
     others than those, also by these. Raises ProblemError."""
     solutions = solutions_of(asked.solutions, problem, asked.against)
@@ -45,20 +45,20 @@ def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, 
         replay = replay_of(asked, problem, solutions)
         seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed  # not before: no solution can know it
         return _judged(asked, problem, why, screen, width, replay, solutions, seed)
-    except (ReplayError, ProblemError, UnreadableError) as error:
-        is_ours = isinstance(error, ProblemError)
+    except (ReplayError, TaskError, UnreadableError) as error:
+        is_ours = isinstance(error, TaskError)
         refusal = str(error) if is_ours else f"{asked.against}: {error}" if isinstance(error, ReplayError) else why
         if problem.module is None or problem.own is not None:
-            raise ProblemError(refusal or str(error)) from error
+            raise TaskError(refusal or str(error)) from error
         try:
             own = own_problem(asked.against)
-        except ProblemError as worse:
-            raise ProblemError(f"{refusal}; at the shapes that come with it: {worse}") from error
+        except TaskError as worse:
+            raise TaskError(f"{refusal}; at the shapes that come with it: {worse}") from error
     return judged_by_replay(asked, own, why, screen, width)
 
 
 def _judged(
-    asked: Asked, problem: Problem, why: str, screen: Console, width: int, replay: Replay, solutions: Solutions,
+    asked: Asked, problem: Spec, why: str, screen: Console, width: int, replay: Replay, solutions: Solutions,
     seed: int,
 ) -> Judged:  # fmt: skip
     title, dims = titled(replay.meant.asked.reference), replay.meant.asked.dims
@@ -103,7 +103,7 @@ def _judged(
 
 
 def looked(
-    asked: Asked, problem: Problem, solutions: Solutions, found: Mapping[str, SolutionRuling], seed: int,
+    asked: Asked, problem: Spec, solutions: Solutions, found: Mapping[str, SolutionRuling], seed: int,
     screen: Console,
 ) -> tuple[SolutionRuling, ...]:  # fmt: skip
     """Return rulings, by the kernels of solutions, with what replays say besides: at the shapes that come with the
@@ -116,7 +116,7 @@ def looked(
     return with_one_seed(asked, problem, solutions, rulings, seed, screen)
 
 
-def _unless_changed(ruling: SolutionRuling, problem: Problem) -> SolutionRuling:
+def _unless_changed(ruling: SolutionRuling, problem: Spec) -> SolutionRuling:
     """The ruling of a solution that need only be right at a task's own shapes: it is not wrong for what is none."""
     if not problem.changed or ruling.verdict != "wrong":
         return ruling
