@@ -18,7 +18,7 @@ import typer
 from fuzz.campaign.parallel import spread_answers
 from fuzz.campaign.search.schedule import one_by_one
 from fuzz.campaign.search.stopping import Interruption
-from fuzz.campaign.search.turn_runner import Task, Terms, TurnRunner
+from fuzz.campaign.search.turn_runner import Terms, TurnJob, TurnRunner
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import duration, loaded
@@ -212,7 +212,7 @@ class _Sparing(TurnRunner):
 
     found: Collection[str] = ()
 
-    def begin(self, *tasks: Task) -> None:
+    def begin(self, *tasks: TurnJob) -> None:
         super().begin(*(replace(each, resting=tuple(self.found)) for each in tasks))
 
 

@@ -96,7 +96,7 @@ FORMATS: Mapping[str, Callable[[Outline], str]] = {
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReportRequest:
     """A report that was asked for."""
 
     format: str
@@ -108,7 +108,7 @@ class FormatError(UsageError):
     """A --report that cannot be read."""
 
 
-def parse(options: Sequence[str]) -> tuple[Wanted, ...]:
+def parse(options: Sequence[str]) -> tuple[ReportRequest, ...]:
     """Read 'FORMAT' and 'FORMAT=FILE', and remove what an earlier use has left in these files: it would speak for a use
     that ends without a report. Raises FormatError, also for a file that cannot be written."""
     wanted = []
@@ -120,14 +120,14 @@ def parse(options: Sequence[str]) -> tuple[Wanted, ...]:
         obstacle = unwritable(file.parent) if file is not None else None
         if obstacle is not None:
             raise FormatError(f"--report {option}: {obstacle} cannot be written")
-        wanted.append(Wanted(name, file))
+        wanted.append(ReportRequest(name, file))
     for each in wanted:
         if each.path is not None and each.path.is_file() and each.format != "github":
             each.path.unlink()
     return tuple(wanted)
 
 
-def write_reports(outline: Outline, wanted: Sequence[Wanted]) -> Outline:
+def write_reports(outline: Outline, wanted: Sequence[ReportRequest]) -> Outline:
     """Write every report that was asked for, and return the outline with what could not be written. The others are then
     written again, so that none says that a use passed which ends with an error."""
     # What cannot be taken back comes last.
@@ -140,7 +140,7 @@ def write_reports(outline: Outline, wanted: Sequence[Wanted]) -> Outline:
     return outline
 
 
-def _write(outline: Outline, wanted: Wanted) -> None:
+def _write(outline: Outline, wanted: ReportRequest) -> None:
     content = FORMATS[wanted.format](outline)
     if wanted.format == "github":
         # Annotations only count where the runner reads them: on standard output.

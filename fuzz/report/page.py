@@ -53,7 +53,7 @@ _CSS = {"fixed": "passes-now", "flaky": "not-seen"}
 
 
 @dataclass(frozen=True)
-class Bug:
+class BugRow:
     """One bug over the nights."""
 
     bug: BugHistory
@@ -86,11 +86,11 @@ class Moved:
         return [(at * _WIDTH / count, _HEIGHT - 2 - (_HEIGHT - 4) * each / top) for at, each in enumerate(self.values)]
 
 
-def bugs_of(trends: Trends, folder: Path | None) -> list[Bug]:
+def bugs_of(trends: Trends, folder: Path | None) -> list[BugRow]:
     """Every bug; `folder` is one of the repository of the pack, where there is one."""
     order = ("new", "open", "flaky", "fixed")
     known = sorted(trends.bugs, key=lambda bug: (order.index(bug.status), bug.signature))
-    return [Bug(bug, came_words(bug.bracket, folder) if bug.bracket is not None else "") for bug in known]
+    return [BugRow(bug, came_words(bug.bracket, folder) if bug.bracket is not None else "") for bug in known]
 
 
 def came_words(bracket: Bracket, folder: Path | None) -> str:

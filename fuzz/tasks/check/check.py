@@ -16,7 +16,7 @@ from rich.console import Console
 
 from fuzz.campaign.corpus.folder import Kept, kept_cases, load
 from fuzz.campaign.search.groups import EndsSoonAfter
-from fuzz.campaign.search.stopping import Limits
+from fuzz.campaign.search.stopping import RunLimits
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
 from fuzz.campaign.starting import runnable
@@ -38,7 +38,7 @@ from fuzz.core.laws.registry import declared as declared_laws
 from fuzz.core.transport.python.foreign import Maker
 from fuzz.findings import casefile, document
 from fuzz.findings.book import FindingBook, book_in
-from fuzz.findings.casefile import Found, formula_of
+from fuzz.findings.casefile import Sighting, formula_of
 from fuzz.findings.tally import Tally
 from fuzz.references.asked import name_of
 from fuzz.references.examples import GIVEN as GIVEN_INPUTS
@@ -201,7 +201,7 @@ def check(
             raise CheckError(str(error)) from None
         said = _lines(found.said, found.left_out) if found else ""
         chosen = _chosen(kernel, targets)
-        check_targets(chosen, Limits(max_time, max_cases), seed, cases, said=said)
+        check_targets(chosen, RunLimits(max_time, max_cases), seed, cases, said=said)
         return
     if op is None or op not in OPS:
         raise CheckError(f"op={op!r}: name the op that it is a kernel of: {', '.join(OPS)}")
@@ -223,7 +223,7 @@ def check(
 
         taken = accepted(here, target)
     check_targets(
-        [target], Limits(max_time, max_cases), seed, cases, here=here, said=said, measures=measures, taken=taken,
+        [target], RunLimits(max_time, max_cases), seed, cases, here=here, said=said, measures=measures, taken=taken,
         accepts=beside.text if beside is not None else "",
     )  # fmt: skip
 
@@ -258,7 +258,7 @@ def _chosen(kernel: Kernel, patterns: Sequence[str]) -> tuple[Target, ...]:
 
 def check_targets(
     targets: Sequence[Target],
-    limits: Limits,
+    limits: RunLimits,
     seed: Seed,
     cases: Iterable[str | Path] = (),
     pack_option: tuple[str, ...] = (),
@@ -288,7 +288,7 @@ def check_targets(
     began, facts = time.monotonic(), taken_lines(runnable(targets))
     book, terms = book_in(GIVEN.options.output, todo.seed), Terms((kernel,), declared_laws([kernel]))
     session = Session(
-        task.searched, book, terms, todo.seed, Limits(todo.max_time, todo.max_cases), searched=(), here=here,
+        task.searched, book, terms, todo.seed, RunLimits(todo.max_time, todo.max_cases), searched=(), here=here,
         screen=_screen(), patience=_PATIENCE_S, tells_facts=False,
     )  # fmt: skip
     with _misuse_is_said(), session:
@@ -387,7 +387,7 @@ def remember(todo: CheckPlan, book: FindingBook, earlier: Sequence[Kept]) -> Non
         return
     failing = set()
     for bucket in book.buckets.values():
-        how = Found(
+        how = Sighting(
             bucket.judgement.target, bucket.verdict, todo.seed, __version__, bucket.judgement.broken_law,
             formula=formula_of(bucket.case.op),
         )  # fmt: skip
@@ -438,7 +438,7 @@ class PackTarget:
         reason = self.target.unavailable()
         if reason is not None:
             raise CheckFailed(f"NOTHING RAN: {self.kernel.name} runs nowhere here; {self.id}: {reason}")
-        check_targets((self.target,), Limits(max_time, max_cases), seed, cases, ("--pack", str(self.folder)))
+        check_targets((self.target,), RunLimits(max_time, max_cases), seed, cases, ("--pack", str(self.folder)))
 
 
 def pack_targets(folder: Path) -> list[PackTarget]:

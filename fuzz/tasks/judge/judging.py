@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from fuzz.campaign.search.stopping import Limits
+from fuzz.campaign.search.stopping import RunLimits
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
 from fuzz.campaign.starting import select_targets, writable
@@ -86,7 +86,7 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed
     here = {target.name.place for target in targets if target.unavailable() is None}
     laws = tuple(law for law in declared_laws(kernels) if law != STREAM or "cuda" in here)
-    book, limits = book_in(folder / "findings", seed), Limits(None, asked.cases)
+    book, limits = book_in(folder / "findings", seed), RunLimits(None, asked.cases)
     session = Session(
         targets, book, Terms(kernels, laws, twin_one_in=_PROBED_ONE_IN), seed, limits, case_limit=asked.case_limit,
         screen=screen,
