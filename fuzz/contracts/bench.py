@@ -48,7 +48,7 @@ class UnmeasurableError(Exception):
 
 
 @dataclass(frozen=True)
-class Bench:
+class SumBench:
     """A target, and the case whose extents, dtypes, strides and parameters all of its cases have."""
 
     pool: Pool

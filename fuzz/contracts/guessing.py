@@ -14,7 +14,7 @@ from itertools import product
 
 import numpy as np
 
-from fuzz.contracts.bench import Arrays, Bench, UnmeasurableError
+from fuzz.contracts.bench import Arrays, SumBench, UnmeasurableError
 from fuzz.contracts.orders import Tree, known
 from fuzz.contracts.sums import SUMS
 from fuzz.core.base.case import Case
@@ -81,7 +81,7 @@ class Guess:
         return min(AGAIN * max(each.chain for each in self.trees), self.trees[0].n - 1)
 
 
-def guesses(bench: Bench, along: str, nodes: Sequence[Node]) -> Iterator[Guess]:
+def guesses(bench: SumBench, along: str, nodes: Sequence[Node]) -> Iterator[Guess]:
     """Return what is seen of the sums along dimensions, of each of the nodes of which anything is."""
     inputs = [
         name
@@ -102,7 +102,7 @@ def guesses(bench: Bench, along: str, nodes: Sequence[Node]) -> Iterator[Guess]:
 
 @dataclass(frozen=True)
 class _Guessing:
-    bench: Bench
+    bench: SumBench
     along: str
     name: str
     elements: _Elements

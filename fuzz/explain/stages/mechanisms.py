@@ -13,7 +13,7 @@ from itertools import islice
 
 import numpy as np
 
-from fuzz.contracts.runs import Run
+from fuzz.contracts.runs import TargetRun
 from fuzz.core.base.case import Case, CaseError, Tensor, contiguous
 from fuzz.core.base.draw import Frame, Placement
 from fuzz.core.base.dtypes import numbers
@@ -261,7 +261,7 @@ def _inside(bench: Bench) -> Mechanism | None:
     return None
 
 
-def _are_those(run: Run, others: Mapping[str, F64], contract: Contract) -> bool | None:
+def _are_those(run: TargetRun, others: Mapping[str, F64], contract: Contract) -> bool | None:
     """Whether what came are these values wherever they are other ones; None where they nowhere are."""
     came, close = received(run), list[np.bool_]()
     with np.errstate(all="ignore"):
@@ -372,7 +372,7 @@ def _lossy(bench: Bench, case: Case) -> str:
     drawn = [replace(draw, seed=seed) for draw in (bench.draw, bench.elsewhere) for seed in _SEEDS]
     runs = bench.ran([case, bench.case, *map(vary.made, drawn)])
     known = sorted(bench.trials.known.values(), key=lambda each: 0.0 if each is None else -each.ratio)
-    failed = (Run.failed(each.of, each) for each in known if each is not None and isinstance(each.of, Case))
+    failed = (TargetRun.failed(each.of, each) for each in known if each is not None and isinstance(each.of, Case))
     runs += [run for run in islice(failed, _KNOWN) if run is not None and run.case.elements <= _LARGEST]
     contract = replace(bench.trials.target.contract, nonfinite="ieee", denormals="flush")
     for form in SAME if runs else ():
@@ -388,7 +388,7 @@ def _lossy(bench: Bench, case: Case) -> str:
     return ""
 
 
-def _told(run: Run, other: Op, contract: Contract) -> str:
+def _told(run: TargetRun, other: Op, contract: Contract) -> str:
     """The step of another op whose value is lost."""
     got, truth = received(run), run.judge.oracle.truth.op
     with np.errstate(all="ignore"):
@@ -397,7 +397,7 @@ def _told(run: Run, other: Op, contract: Contract) -> str:
         return lost_step(truth_of(run, other), within, wrong, got, truth.settled(contract).compute)
 
 
-def _used(run: Run, other: Op, contract: Contract) -> float:
+def _used(run: TargetRun, other: Op, contract: Contract) -> float:
     """The share of what another op allows by which the wrong elements are off, of that which is off most; -1 where it
     does not allow all."""
     got, used = received(run), 0.0

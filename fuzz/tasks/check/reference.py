@@ -52,7 +52,7 @@ _MADE: dict[str, Op] = {}
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadReference:
     """A reference that was read."""
 
     derived: Derived
@@ -163,7 +163,7 @@ def read(
     fixed: Mapping[str, int] | None = None,
     *,
     any_values: bool = False,
-) -> Read:
+) -> ReadReference:
     """Return a reference, whose op is known from then on, and the contract that is given, or what is held against a
     kernel without one, but for what is given otherwise. Raises CheckError."""
     dtypes = (capabilities or Capabilities()).dtypes
@@ -205,7 +205,7 @@ def read(
     unjudged = {_SPECIAL: not strict, _ZEROS: contract.zeros == "any", _EMPTY: capabilities is None}
     words = ", ".join(word for word, left_out in unjudged.items() if left_out)
     said = f"{text}; not judged: {words}" if words else text
-    return Read(found, contract, said)
+    return ReadReference(found, contract, said)
 
 
 def with_names(found: Derived, count: int) -> Mapping[str, str]:
@@ -286,14 +286,14 @@ def _name(reference: Callable[..., Any]) -> str:
 
 
 if TYPE_CHECKING:
-    from fuzz.tasks.check.reference import Read
+    from fuzz.tasks.check.reference import ReadReference
 
 _UNTYPED = ("ctypes", "cffi", "data_ptr")
 """What a function calls C with that does not know of dtypes: shorter elements would not be as long as it believes."""
 
 
 def tried(
-    kernel: Callable[..., Any], found: Read, able: Capabilities | None, returns: Sequence[str], arrays: Arrays,
+    kernel: Callable[..., Any], found: ReadReference, able: Capabilities | None, returns: Sequence[str], arrays: Arrays,
     device: Device,
 ) -> Accepts | None:  # fmt: skip
     """Return what a function does with strides, dtypes and ranks that it does not declare; None where it declares some,

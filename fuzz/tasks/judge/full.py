@@ -30,7 +30,7 @@ from fuzz.references.replay.cases import ReplayCase, ReplayError, compared
 from fuzz.references.replay.oracle import arrays_of, case_of
 from fuzz.references.rerun import Replayed, ways_of
 from fuzz.tasks.judge.own import beside, drawn_of, replay_s, shapes_of
-from fuzz.tasks.judge.replay import Replay, replay_of
+from fuzz.tasks.judge.replay import ReplayPlan, replay_of
 from fuzz.tasks.judge.ruling import Asked, FullSize, SolutionRuling, worst_of
 from fuzz.tasks.readers.kernelbench import batch_of, of_module
 from fuzz.tasks.readers.problem import Spec
@@ -43,7 +43,7 @@ _BYTES = 32
 
 
 @dataclass(frozen=True)
-class Limits:
+class SizeLimits:
     """How large a task may be, and how much of it is compared."""
 
     elements: int = 1 << 26
@@ -57,7 +57,7 @@ class Limits:
     """What a solution may take, and as much the replay."""
 
 
-LIMITS = Limits()
+LIMITS = SizeLimits()
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class _Task:
 
 def at_full_size(
     asked: Asked, problem: Spec, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int,
-    limits: Limits = LIMITS,
+    limits: SizeLimits = LIMITS,
 ) -> tuple[SolutionRuling, ...]:  # fmt: skip
     """Return rulings with what is said at the full size of a task of those that are not wrong already, where it was
     made smaller or not tried before: who is wrong there is wrong."""
@@ -117,7 +117,7 @@ def _untried(reason: str) -> FullSize:
     return FullSize({}, "did not run", 0, 0, "", reason)
 
 
-def _task(against: str, seed: int, limits: Limits) -> _Task:
+def _task(against: str, seed: int, limits: SizeLimits) -> _Task:
     """The inputs and weights of a seed. Raises ProblemError where they are too large, or where no rows of the reference
     are calculated apart."""
     import torch
@@ -176,7 +176,7 @@ def _array(tensor: Any) -> NDArray[Any]:
     return found.copy(order="C") if not found.flags.c_contiguous else found
 
 
-def _check_sizes(shapes: Sequence[tuple[int, ...]], limits: Limits) -> None:
+def _check_sizes(shapes: Sequence[tuple[int, ...]], limits: SizeLimits) -> None:
     largest, total = max(shapes, key=math.prod, default=()), sum(map(math.prod, shapes))
     shape = "x".join(map(str, largest))
     if math.prod(largest) * 4 > STORAGE_LIMIT:
@@ -187,7 +187,7 @@ def _check_sizes(shapes: Sequence[tuple[int, ...]], limits: Limits) -> None:
         raise TaskError(f"its tensors have {total:,} elements, for which too little memory is available")
 
 
-def _with_rows(task: _Task, seed: int, limits: Limits) -> _Task:
+def _with_rows(task: _Task, seed: int, limits: SizeLimits) -> _Task:
     """The same with the rows that are compared: the first one, the last one, and others by the seed, or the first ones.
     Raises ProblemError."""
     ends, ways = (0, 1 if task.ahead else task.count - 1), ways_of(task.problem.reference)
@@ -239,7 +239,7 @@ def _differ(one: NDArray[Any], two: NDArray[Any]) -> bool:
     return first_difference(one.astype(np.float64), two.astype(np.float64)) is not None
 
 
-def _judged(asked: Asked, task: _Task, solutions: Solutions, seed: int, limits: Limits) -> Mapping[str, FullSize]:
+def _judged(asked: Asked, task: _Task, solutions: Solutions, seed: int, limits: SizeLimits) -> Mapping[str, FullSize]:
     """What is said of solutions, by their kernels. Raises ProblemError."""
     some = task.at(task.rows)
     files = {name: (words, beside(each, _FILE)) for name, (words, each) in solutions.items()}
@@ -281,7 +281,7 @@ def _outcome(target: Target, case: Case, limit: float) -> Outcome | str:
     return outcome
 
 
-def _said(replay: Replay, task: _Task, case: Case, wanted: Sequence[Replayed], outcome: Outcome) -> FullSize:
+def _said(replay: ReplayPlan, task: _Task, case: Case, wanted: Sequence[Replayed], outcome: Outcome) -> FullSize:
     assert task.problem.module is not None
     shapes = {name: each.shape for name, each in task.arrays.items() if name in task.problem.module.inputs}
     elements = sum(each.layout.size for each in case.outputs.values())

@@ -20,7 +20,7 @@ from fuzz.core.base.text import printable
 from fuzz.references.dims import UnreadableError
 from fuzz.references.replay.cases import ReplayCase, ReplayError
 from fuzz.references.rerun import FINE, RUNS, Ways
-from fuzz.tasks.judge.replay import Replay, replay_of
+from fuzz.tasks.judge.replay import ReplayPlan, replay_of
 from fuzz.tasks.judge.ruling import Asked, OwnShapes, SolutionRuling, shapes_text
 from fuzz.tasks.readers.kernelbench import of_module, with_smaller_batches
 from fuzz.tasks.readers.problem import SEED, Module, Spec, has_too_many
@@ -228,12 +228,12 @@ def with_mode(ruling: SolutionRuling, problem: Spec, other: SolutionRuling | Non
     return replace(ruling, verdict="undecided", reason=f"right {problem.module.mode.text}; {_RANDOM}")
 
 
-def affordable(replay: Replay, seed: int) -> int:
+def affordable(replay: ReplayPlan, seed: int) -> int:
     """Return how many cases there is time for where these decide alone: one at least."""
     return min(replay.asked.replays, int(replay.asked.replay_s / _measured(replay, seed)[2]) or 1)
 
 
-def _measured(replay: Replay, seed: int) -> tuple[ReplayCase, Mapping[str, tuple[tuple[int, ...], str]], float]:
+def _measured(replay: ReplayPlan, seed: int) -> tuple[ReplayCase, Mapping[str, tuple[tuple[int, ...], str]], float]:
     """A case, its outputs, and the seconds that its replay takes."""
     case = next(replay.meant.cases(seed))
     return case, replay.meant.outputs(case), replay_s(replay.meant.ways, case.arrays)

@@ -42,7 +42,7 @@ _NOTHING_PROMISED = Contract(platform="none")
 
 
 @dataclass(frozen=True)
-class Replay:
+class ReplayPlan:
     """What is drawn for a problem, and what its solutions run as."""
 
     asked: Asked
@@ -112,7 +112,7 @@ def _said(line: TargetTally) -> Said:
     return "undecided" if is_open else "right"
 
 
-def replay_of(asked: Asked, problem: Spec, solutions: Solutions) -> Replay:
+def replay_of(asked: Asked, problem: Spec, solutions: Solutions) -> ReplayPlan:
     """Return what is drawn and run, and write the solutions. Raises UnreadableError where not even the tensors of the
     reference are known."""
     floats = [each for each in floats_of(problem) if each in DTYPES]
@@ -132,7 +132,7 @@ def replay_of(asked: Asked, problem: Spec, solutions: Solutions) -> Replay:
     place = writable(asked.output) / problem.name
     own = {name: solution for name, (_, solution) in solutions.items()}
     write_solutions(place, problem, own, [*meant.asked.dims], [each.name for each in op.outputs])
-    return Replay(asked, meant, op, solutions, place, _targets(asked, problem, op, place, solutions))
+    return ReplayPlan(asked, meant, op, solutions, place, _targets(asked, problem, op, place, solutions))
 
 
 def menus_of(problem: Spec, values: str) -> Mapping[str, str] | str:

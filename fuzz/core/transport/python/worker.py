@@ -19,7 +19,7 @@ from fuzz.core.transport.python.attest import attested
 from fuzz.core.transport.python.device import device_memory
 from fuzz.core.transport.python.keeper import Children
 from fuzz.core.transport.python.kernel import KernelError, LoadedKernel, NeedsCudaError, Spec, decoded
-from fuzz.core.transport.python.memory import Arena, FreshMemory, Memory
+from fuzz.core.transport.python.memory import Arena, CallMemory, FreshMemory
 from fuzz.core.transport.python.programs import note_programs
 from fuzz.core.transport.python.protocol import Channel, Request, broken_frame
 from fuzz.core.transport.python.state import MemoryWatch, ProcessState
@@ -165,7 +165,7 @@ def work(spec: str, journal: int | None = None) -> None:
             return
 
 
-def _memory(spec: Spec, arrays: Arrays) -> Memory:
+def _memory(spec: Spec, arrays: Arrays) -> CallMemory:
     """Under a tool, which has no margin, every tensor is memory of its own: the tool watches its ends."""
     if spec.device == "cuda":
         return device_memory(spec.margin)
