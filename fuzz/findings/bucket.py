@@ -11,7 +11,7 @@ from fuzz.core.base import __version__
 from fuzz.core.base.case import Case
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judgement
-from fuzz.findings.casefile import Sighting, formula_of
+from fuzz.findings.casefile import FoundRecord, formula_of
 
 if TYPE_CHECKING:  # a search that finds nothing explains nothing
     from fuzz.explain.attribute.history import Need
@@ -144,10 +144,10 @@ class Bucket:
         told = self.explanation or replace(explanation_of(self.found, None), kernel=self.kernel)
         return replace(told, note=self.note or told.note, option=told.option or self.option)
 
-    def record(self) -> Sighting:
+    def record(self) -> FoundRecord:
         """What its case file says besides the case."""
         finding, judgement = self.found, self.judgement
-        return Sighting(
+        return FoundRecord(
             finding.target, judgement.verdict.value, self.source.seed, __version__, judgement.broken_law,
             explanation=self.told, original=finding.original, history=finding.history,
             formula=formula_of(finding.case.op),

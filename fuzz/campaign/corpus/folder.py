@@ -20,7 +20,7 @@ from fuzz.core.base.validity import UnknownOpError
 from fuzz.core.laws.law import LawCheck
 from fuzz.core.laws.registry import LAWS, Entry, twin_of
 from fuzz.findings import casefile, document
-from fuzz.findings.casefile import Sighting
+from fuzz.findings.casefile import FoundRecord
 from oracles.dtypes import ITEMSIZE
 from oracles.ops import OPS
 
@@ -46,7 +46,7 @@ class Kept:
 
     path: Path
     case: Case
-    found: Sighting | None = None
+    found: FoundRecord | None = None
     about: Mapping[str, str] = field(default_factory=dict)
     """Why it is kept: the documented bug, its source and what went wrong. The entry 'law' names a law to check on
     it."""

@@ -38,7 +38,7 @@ from fuzz.core.laws.registry import declared as declared_laws
 from fuzz.core.transport.python.foreign import Maker
 from fuzz.findings import casefile, document
 from fuzz.findings.book import FindingBook, book_in
-from fuzz.findings.casefile import Sighting, formula_of
+from fuzz.findings.casefile import FoundRecord, formula_of
 from fuzz.findings.tally import Tally
 from fuzz.references.asked import name_of
 from fuzz.references.examples import GIVEN as GIVEN_INPUTS
@@ -387,7 +387,7 @@ def remember(todo: CheckPlan, book: FindingBook, earlier: Sequence[Kept]) -> Non
         return
     failing = set()
     for bucket in book.buckets.values():
-        how = Sighting(
+        how = FoundRecord(
             bucket.judgement.target, bucket.verdict, todo.seed, __version__, bucket.judgement.broken_law,
             formula=formula_of(bucket.case.op),
         )  # fmt: skip

@@ -33,7 +33,7 @@ from fuzz.tasks.judge.own import beside, drawn_of, replay_s, shapes_of
 from fuzz.tasks.judge.replay import ReplayPlan, replay_of
 from fuzz.tasks.judge.ruling import Asked, FullSize, SolutionRuling, worst_of
 from fuzz.tasks.readers.kernelbench import batch_of, of_module
-from fuzz.tasks.readers.problem import Spec
+from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import Solutions
 from fuzz.tasks.readers.source import TaskError, executed, text_of
 
@@ -64,7 +64,7 @@ LIMITS = SizeLimits()
 class _Task:
     """A task, and the rows of it that are compared."""
 
-    problem: Spec
+    problem: Statement
     """The same of these rows alone."""
     arrays: Mapping[str, NDArray[Any]]
     """All of the inputs and weights."""
@@ -84,7 +84,7 @@ class _Task:
 
 
 def at_full_size(
-    asked: Asked, problem: Spec, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int,
+    asked: Asked, problem: Statement, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int,
     limits: SizeLimits = LIMITS,
 ) -> tuple[SolutionRuling, ...]:  # fmt: skip
     """Return rulings with what is said at the full size of a task of those that are not wrong already, where it was
@@ -102,7 +102,7 @@ def at_full_size(
     return tuple(_with_full(each, found.get(kernel)) for kernel, each in zip(solutions, rulings, strict=True))
 
 
-def _was_smaller(problem: Spec, ruling: SolutionRuling) -> bool:
+def _was_smaller(problem: Statement, ruling: SolutionRuling) -> bool:
     own = ruling.own_shapes
     return bool(problem.changed) if own is None else bool(own.changed) or own.verdict == "did not run"
 

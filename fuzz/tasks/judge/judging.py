@@ -49,7 +49,7 @@ from fuzz.tasks.judge.ruling import VERSION, Asked, Judged, Ruling, not_given, s
 from fuzz.tasks.judge.written import derived, write_pack
 from fuzz.tasks.readers.formats import problems_of
 from fuzz.tasks.readers.kernelbench import LAST
-from fuzz.tasks.readers.problem import Spec, UnreadProblemError
+from fuzz.tasks.readers.problem import Statement, UnreadProblemError
 from fuzz.tasks.readers.solution import Solutions, solutions_of
 from fuzz.tasks.readers.source import TaskError
 from fuzz.tasks.task import Data, Task, drive
@@ -148,10 +148,10 @@ def _unseen(undeclared: list[str], laws: tuple[str, ...], always: Mapping[str, i
     return (*undeclared, *few, *probes)
 
 
-def read_problem(asked: Asked) -> tuple[Spec, Derived]:
+def read_problem(asked: Asked) -> tuple[Statement, Derived]:
     """Return the problem and its op: the first with room for all dimensions, or else that with most room."""
     refusal: TaskError | None = None
-    best: tuple[int, Spec, Derived] | None = None
+    best: tuple[int, Statement, Derived] | None = None
     for problem in problems_of(asked.against, asked.solutions):
         if problem.module is not None and problem.module.one_seed:  # weights that are no inputs are in no formula
             raise UnreadProblemError("it has more or larger tensors than a case", own_problem(asked.against))
@@ -246,7 +246,7 @@ class Prepared:
     """What of the inputs that come with a problem a kernel refuses."""
 
 
-def prepared(asked: Asked, problem: Spec, found: Derived, solutions: Solutions) -> Prepared:
+def prepared(asked: Asked, problem: Statement, found: Derived, solutions: Solutions) -> Prepared:
     """Write the pack, and try what each solution takes. Where one refuses tensors of some numbers of dimensions, all
     are given one number that every one of them takes."""
     folder, targets = _written(asked, problem, found, solutions)
@@ -275,7 +275,7 @@ def prepared(asked: Asked, problem: Spec, found: Derived, solutions: Solutions) 
     return Prepared(found, folder, task, accepting, untried, refuses)
 
 
-def _written(asked: Asked, problem: Spec, found: Derived, solutions: Solutions) -> tuple[Path, tuple[Target, ...]]:
+def _written(asked: Asked, problem: Statement, found: Derived, solutions: Solutions) -> tuple[Path, tuple[Target, ...]]:
     folder = writable(asked.output) / problem.name
     own = {name: each for name, (_, each) in solutions.items()}
     write_pack(folder, problem, own, found, values=asked.values, untrusted=asked.untrusted)
@@ -318,7 +318,7 @@ def _narrowed(kernel: Kernel, beside: Accepts | None) -> Kernel:
     )  # fmt: skip
 
 
-def _refused(beside: Accepts, problem: Spec) -> str:
+def _refused(beside: Accepts, problem: Statement) -> str:
     for sizes in problem.examples:
         for dim, size in sizes.items():
             if size % beside.multiple_of.get(dim, 1) or size > beside.max.get(dim, size):

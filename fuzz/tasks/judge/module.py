@@ -14,7 +14,7 @@ from fuzz.tasks.check.reference import contract_of
 from fuzz.tasks.check.results import told
 from fuzz.tasks.judge.written import derived, floats_of
 from fuzz.tasks.readers.kernelbench import of_module
-from fuzz.tasks.readers.problem import Spec
+from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import calls_of
 from fuzz.tasks.readers.source import TaskError, identifier, signed
 from oracles.op import Op
@@ -75,7 +75,7 @@ def check_module(
     raise CheckError(str(refusal))
 
 
-def _function(mine: Callable[..., Any], problem: Spec, op: Op) -> Callable[..., Any]:
+def _function(mine: Callable[..., Any], problem: Statement, op: Op) -> Callable[..., Any]:
     """A function of the tensors of an op, which calls a module with these weights."""
     import torch
 

@@ -23,7 +23,7 @@ from fuzz.references.rerun import FINE, RUNS, Ways
 from fuzz.tasks.judge.replay import ReplayPlan, replay_of
 from fuzz.tasks.judge.ruling import Asked, OwnShapes, SolutionRuling, shapes_text
 from fuzz.tasks.readers.kernelbench import of_module, with_smaller_batches
-from fuzz.tasks.readers.problem import SEED, Module, Spec, has_too_many
+from fuzz.tasks.readers.problem import SEED, Module, Statement, has_too_many
 from fuzz.tasks.readers.solution import Solution, Solutions
 from fuzz.tasks.readers.source import TaskError, executed, text_of
 
@@ -47,7 +47,7 @@ _RANDOM = (
 )
 
 
-def own_problem(against: str, *, one_seed: bool = False) -> Spec:
+def own_problem(against: str, *, one_seed: bool = False) -> Statement:
     """Return the problem of a `Model` with its own inputs and weights alone, all weights from one seed or of each case
     its own. Raises ProblemError if it has no `Model`, or if its tensors are too large to be replayed."""
     path = Path(against.partition(":")[0])
@@ -162,7 +162,7 @@ def _array(tensor: Any) -> NDArray[Any]:
 
 
 def own_shapes(
-    asked: Asked, problem: Spec, solutions: Solutions, seed: int, screen: Console, *, one_seed: bool = False
+    asked: Asked, problem: Statement, solutions: Solutions, seed: int, screen: Console, *, one_seed: bool = False
 ) -> Mapping[str, OwnShapes]:
     """Return what is said of solutions at the shapes that come with a problem, by their kernels; nothing where none
     do."""
@@ -190,7 +190,12 @@ def own_shapes(
 
 
 def with_one_seed(
-    asked: Asked, problem: Spec, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int, screen: Console
+    asked: Asked,
+    problem: Statement,
+    solutions: Solutions,
+    rulings: Sequence[SolutionRuling],
+    seed: int,
+    screen: Console,
 ) -> tuple[SolutionRuling, ...]:
     """Return rulings with what is said of those that are wrong at a task's own shapes if each solution keeps the
     weights of its construction."""
@@ -204,7 +209,7 @@ def with_one_seed(
 
 
 def in_other_mode(
-    asked: Asked, problem: Spec, solutions: Solutions, seed: int, screen: Console
+    asked: Asked, problem: Statement, solutions: Solutions, seed: int, screen: Console
 ) -> Mapping[str, SolutionRuling]:
     """Return what a replay says of solutions in the other mode, by their kernels; nothing where the reference is the
     same there."""
@@ -220,7 +225,7 @@ def in_other_mode(
         return {name: SolutionRuling(words, "did not run", 0, 0, {}, (), reason) for name, (words, _) in files.items()}
 
 
-def with_mode(ruling: SolutionRuling, problem: Spec, other: SolutionRuling | None) -> SolutionRuling:
+def with_mode(ruling: SolutionRuling, problem: Statement, other: SolutionRuling | None) -> SolutionRuling:
     """Return a ruling with what is said in the other mode. One in the other mode alone is undecided unless it is
     wrong."""
     if problem.module is None or not problem.module.mode.random or ruling.verdict != "right":

@@ -28,7 +28,7 @@ from fuzz.references.replay.oracle import SPARE, op_of
 from fuzz.references.replay.run import Run
 from fuzz.tasks.judge.ruling import Asked, Said, SolutionRuling, worst_of
 from fuzz.tasks.judge.written import floats_of, probes_of, shown_line, write_solutions
-from fuzz.tasks.readers.problem import Spec
+from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import ENTRY, Solutions
 from fuzz.tasks.readers.source import TaskError
 from oracles.formula.contract import Contract
@@ -112,7 +112,7 @@ def _said(line: TargetTally) -> Said:
     return "undecided" if is_open else "right"
 
 
-def replay_of(asked: Asked, problem: Spec, solutions: Solutions) -> ReplayPlan:
+def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> ReplayPlan:
     """Return what is drawn and run, and write the solutions. Raises UnreadableError where not even the tensors of the
     reference are known."""
     floats = [each for each in floats_of(problem) if each in DTYPES]
@@ -135,14 +135,14 @@ def replay_of(asked: Asked, problem: Spec, solutions: Solutions) -> ReplayPlan:
     return ReplayPlan(asked, meant, op, solutions, place, _targets(asked, problem, op, place, solutions))
 
 
-def menus_of(problem: Spec, values: str) -> Mapping[str, str] | str:
+def menus_of(problem: Statement, values: str) -> Mapping[str, str] | str:
     """Return what tensors are drawn from: variances that a norm keeps are positive, as it makes NaN of others."""
     own = problem.module.weights if problem.module is not None else {}
     variances = {name: "positive" for name, state in own.items() if state.endswith("running_var")}
     return {**dict.fromkeys(problem.shapes or (), values), **variances} if variances else values
 
 
-def _targets(asked: Asked, problem: Spec, op: Op, folder: Path, solutions: Solutions) -> Sequence[Target]:
+def _targets(asked: Asked, problem: Statement, op: Op, folder: Path, solutions: Solutions) -> Sequence[Target]:
     OPS.pop(op.name, None)  # of an earlier judgement: kernels are declared while nobody knows it, as it has no formula
     laws = tuple(law for law in probes_of(problem) if law != GHOST)
     kernels = [

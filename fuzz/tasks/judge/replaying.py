@@ -23,7 +23,7 @@ from fuzz.tasks.judge.full import at_full_size
 from fuzz.tasks.judge.own import affordable, in_other_mode, own_problem, own_shapes, with_mode, with_one_seed, with_own
 from fuzz.tasks.judge.replay import ReplayPlan, replay_of
 from fuzz.tasks.judge.ruling import VERSION, Asked, Judged, Ruling, SolutionRuling, failures_told, summary, worst_of
-from fuzz.tasks.readers.problem import Spec
+from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import Solutions, solutions_of
 from fuzz.tasks.readers.source import TaskError
 
@@ -37,7 +37,7 @@ _PROBED = 4
 _UNREAD = "not exercised, as the reference is neither read nor replayed there: other shapes"
 
 
-def judged_by_replay(asked: Asked, problem: Spec, why: str, screen: Console, width: int) -> Judged:
+def judged_by_replay(asked: Asked, problem: Statement, why: str, screen: Console, width: int) -> Judged:
     """Judge solutions of a problem that is not read, because of `why`, or by its own inputs alone; where it takes no
     others than those, also by these. Raises ProblemError."""
     solutions = solutions_of(asked.solutions, problem, asked.against)
@@ -58,7 +58,7 @@ def judged_by_replay(asked: Asked, problem: Spec, why: str, screen: Console, wid
 
 
 def _judged(
-    asked: Asked, problem: Spec, why: str, screen: Console, width: int, replay: ReplayPlan, solutions: Solutions,
+    asked: Asked, problem: Statement, why: str, screen: Console, width: int, replay: ReplayPlan, solutions: Solutions,
     seed: int,
 ) -> Judged:  # fmt: skip
     title, dims = titled(replay.meant.asked.reference), replay.meant.asked.dims
@@ -103,7 +103,7 @@ def _judged(
 
 
 def looked(
-    asked: Asked, problem: Spec, solutions: Solutions, found: Mapping[str, SolutionRuling], seed: int,
+    asked: Asked, problem: Statement, solutions: Solutions, found: Mapping[str, SolutionRuling], seed: int,
     screen: Console,
 ) -> tuple[SolutionRuling, ...]:  # fmt: skip
     """Return rulings, by the kernels of solutions, with what replays say besides: at the shapes that come with the
@@ -116,7 +116,7 @@ def looked(
     return with_one_seed(asked, problem, solutions, rulings, seed, screen)
 
 
-def _unless_changed(ruling: SolutionRuling, problem: Spec) -> SolutionRuling:
+def _unless_changed(ruling: SolutionRuling, problem: Statement) -> SolutionRuling:
     """The ruling of a solution that need only be right at a task's own shapes: it is not wrong for what is none."""
     if not problem.changed or ruling.verdict != "wrong":
         return ruling

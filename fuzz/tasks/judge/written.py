@@ -15,7 +15,7 @@ from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import DRAWN, keeping, samples_of
 from fuzz.references.named import unread
 from fuzz.tasks.check.reference import contract_of, is_replayable
-from fuzz.tasks.readers.problem import Spec, UnreadProblemError
+from fuzz.tasks.readers.problem import Statement, UnreadProblemError
 from fuzz.tasks.readers.solution import ENTRY, Solution
 from fuzz.tasks.readers.source import TaskError
 from oracles.dtypes import COMPUTED, DTYPES, SINGLE
@@ -41,7 +41,7 @@ _KERNELS = re.compile(r'^    PythonKernel\(\n        "(\w+)", .*?\n    \),$', re
 """The kernels in the text of a pack, with their names."""
 
 
-def derived(problem: Spec, values: str, *, any_values: bool = False) -> Derived:
+def derived(problem: Statement, values: str, *, any_values: bool = False) -> Derived:
     """Return the op of a problem, with what its inputs always are unless they may be `any_values`. Raises ProblemError
     where its function cannot be read, which is an UnreadProblemError where it may be replayed."""
     ours = problem.name in OPS and OPS[problem.name].formula.__module__.startswith("oracles.")
@@ -64,7 +64,7 @@ def derived(problem: Spec, values: str, *, any_values: bool = False) -> Derived:
         raise TaskError(said) from error
 
 
-def _typed(op: Op, problem: Spec, found: Derived) -> Op:
+def _typed(op: Op, problem: Statement, found: Derived) -> Op:
     """The op with the dtypes of floats that its problem says, where they are not that of the first input."""
     spelled = {DTYPES[name].spelling: name for name in COMPUTED}
     said = {name: problem.dtypes.get(found.called[name] or name, "") for name in found.called}
@@ -82,7 +82,7 @@ def _typed(op: Op, problem: Spec, found: Derived) -> Op:
 
 
 def write_pack(
-    folder: Path, problem: Spec, solutions: Mapping[str, Solution], found: Derived, *, values: str, untrusted: bool
+    folder: Path, problem: Statement, solutions: Mapping[str, Solution], found: Derived, *, values: str, untrusted: bool
 ) -> None:
     """Write the pack: the op, and below it a folder for each solution by its kernel's name, with its files,
     with the function that calls it at the end of one. Solutions that were judged by the same before stay in it: their
@@ -94,7 +94,7 @@ def write_pack(
 
 
 def write_solutions(
-    folder: Path, problem: Spec, solutions: Mapping[str, Solution], inputs: Sequence[str], outputs: Sequence[str]
+    folder: Path, problem: Statement, solutions: Mapping[str, Solution], inputs: Sequence[str], outputs: Sequence[str]
 ) -> None:
     """Write a folder for each solution by its kernel's name, as `write_pack` does."""
     for name, solution in solutions.items():
@@ -115,7 +115,7 @@ def _there(folder: Path) -> Path:
 
 
 def _pack(
-    problem: Spec, solutions: Mapping[str, Solution], found: Derived, *, values: str, untrusted: bool
+    problem: Statement, solutions: Mapping[str, Solution], found: Derived, *, values: str, untrusted: bool
 ) -> tuple[str, list[str]]:
     """Return the text of the pack up to its kernels, and that of each of them."""
     dtypes = floats_of(problem, found.called[found.op.main] or found.op.main)
@@ -144,14 +144,14 @@ def _pack(
     return head, kernels
 
 
-def floats_of(problem: Spec, first: str = "") -> Sequence[str]:
+def floats_of(problem: Statement, first: str = "") -> Sequence[str]:
     """Return the dtypes of its tensors of floats, or of the first one, which others follow that say none."""
     tensors = {name: dtype for name, dtype in problem.dtypes.items() if problem.shapes is None or problem.shapes[name]}
     there = [tensors[first]] if first in tensors else [*tensors.values()]
     return sorted({name for name in COMPUTED if DTYPES[name].spelling in there} or {SINGLE.name})
 
 
-def probes_of(problem: Spec) -> Sequence[str]:
+def probes_of(problem: Statement) -> Sequence[str]:
     """Return the other ways to call a solution. What takes numbers out of tensors cannot be captured as a graph."""
     return tuple(each for each in PROBES if each != CALLER or not problem.arguments)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from fuzz.references.asked import defaults_of
 from fuzz.references.named import function_at
 from fuzz.tasks.readers import gpu_mode, kernelbench
-from fuzz.tasks.readers.problem import Spec
+from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.source import (
     REFERENCES,
     TaskError,
@@ -23,7 +23,7 @@ from fuzz.tasks.readers.source import (
 )
 
 
-def problems_of(words: str, solutions: Sequence[str] = ()) -> Iterator[Spec]:
+def problems_of(words: str, solutions: Sequence[str] = ()) -> Iterator[Statement]:
     """Return what may be the problem in a file, the most general first: a function, which `FILE:NAME` names where the
     file has several; `Model`, `get_inputs` and `get_init_inputs`, as KernelBench has them; a definition in JSON, as
     flashinfer-bench has it; or `task.yml`, as GPU MODE has it. Raises ProblemError."""
@@ -42,7 +42,7 @@ def problems_of(words: str, solutions: Sequence[str] = ()) -> Iterator[Spec]:
         yield from kernelbench.problems_of(Path(path), text, [*map(_source, files_in(tuple(solutions)))])
         return
     chosen = chosen_function(path, defined, name, REFERENCES)
-    yield Spec(chosen, function_at(f"{path}:{chosen}"))
+    yield Statement(chosen, function_at(f"{path}:{chosen}"))
 
 
 def _source(solution: str) -> str:
@@ -55,7 +55,7 @@ _KNOWN = (*_FLOATS, "float8_e4m3fn", "float8_e5m2", "float4_e2m1", "int64", "int
 """What a definition says of a dtype; whatever else stands there is what the function takes."""
 
 
-def _of_definition(path: Path, text: str) -> Spec:
+def _of_definition(path: Path, text: str) -> Statement:
     """Return the problem of a definition, as flashinfer-bench has it, whose reference is run. Raises ProblemError."""
     try:
         said = json.loads(text)
@@ -86,7 +86,7 @@ def _of_definition(path: Path, text: str) -> Spec:
     }  # fmt: skip
     arguments = [repr(usual[each]) if each in usual else "{}.item()" if each in scalars else "{}" for each in inputs]
     run.__name__ = identifier(name)
-    return Spec(
+    return Statement(
         identifier(name), run, shapes,
         {called.get(each, each): dtype for each, dtype in dtypes.items() if each not in usual and dtype in _KNOWN},
         fixed, returns=returns, arguments=arguments if scalars else (),

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fuzz.tasks.readers.problem import DataSpec, Spec
+from fuzz.tasks.readers.problem import DataStatement, Statement
 from fuzz.tasks.readers.source import TaskError, executed, identifiers, signed, text_of
 
 _MOST_TESTS = 8
@@ -21,7 +21,7 @@ _PLAIN = (int, float, bool, str, type(None))
 """What `data` may hold beside tensors, and what tests are made of."""
 
 
-def problem_of(path: Path) -> Spec:
+def problem_of(path: Path) -> Statement:
     """Return the problem of a `task.yml`. Raises ProblemError."""
     said = _read(path)
     tests = said.get("tests")
@@ -131,7 +131,7 @@ def _problem(
     examples: Sequence[tuple[bool, Sequence[Any]]],
     tests: Sequence[Mapping[str, Any]],
     files: Mapping[str, str],
-) -> Spec:
+) -> Statement:
     is_several, first = examples[0]
     names = identifiers(_unpacked(module, len(first)))
     tensors = {name: at for at, (name, each) in enumerate(zip(names, first, strict=True)) if hasattr(each, "shape")}
@@ -147,9 +147,9 @@ def _problem(
             return module.ref_kernel(data if is_several else data[0])
 
     dtypes = {name: str(first[at].dtype).removeprefix("torch.") for name, at in tensors.items()}
-    return Spec(
+    return Statement(
         identifiers([path.resolve().parent.name])[0], signed(reference, path.resolve().parent.name, [*tensors]), shapes,
-        dtypes, data=DataSpec(f"({', '.join(words)},)" if is_several else words[0], files), examples=sizes,
+        dtypes, data=DataStatement(f"({', '.join(words)},)" if is_several else words[0], files), examples=sizes,
     )  # fmt: skip
 
 

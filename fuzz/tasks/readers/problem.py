@@ -29,7 +29,7 @@ _WEIGHTS = (
 
 
 @dataclass(frozen=True)
-class Spec:
+class Statement:
     """A function that says what a solution should compute."""
 
     name: str
@@ -41,7 +41,7 @@ class Spec:
     fixed: Mapping[str, int] = field(default_factory=dict)
     """The extents that cannot be others."""
     module: Module | None = None
-    data: DataSpec | None = None
+    data: DataStatement | None = None
     returns: Sequence[str] = ()
     """The dtypes of its outputs, where they are said."""
     arguments: Sequence[str] = ()
@@ -64,7 +64,7 @@ class Spec:
     """Which extents do not vary, and why; "" where nothing but weights keeps any."""
 
     @property
-    def in_other_mode(self) -> Spec | None:
+    def in_other_mode(self) -> Statement | None:
         """The same in the other mode, where that makes a difference."""
         own = self.module
         if own is None or own.other is None or own.elsewhere is None:
@@ -102,7 +102,7 @@ class Spec:
 
 
 @dataclass(frozen=True)
-class DataSpec:
+class DataStatement:
     """A problem whose solution has one parameter, `data`."""
 
     words: str
@@ -172,7 +172,7 @@ class Module:
 class UnreadProblemError(TaskError):
     """A problem whose function has no formula. It may be replayed."""
 
-    def __init__(self, message: str, problem: Spec) -> None:
+    def __init__(self, message: str, problem: Statement) -> None:
         super().__init__(message)
         self.problem = problem
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.core.adapters.signature import belonging
-from fuzz.tasks.readers.problem import KERNEL, MODULE, SEED, Module, Spec
+from fuzz.tasks.readers.problem import KERNEL, MODULE, SEED, Module, Statement
 from fuzz.tasks.readers.source import (
     TaskError,
     chosen_function,
@@ -54,7 +54,7 @@ class Solution:
         """Whether it is a class, whose instances are called."""
         return self.function == MODULE
 
-    def written(self, problem: Spec, inputs: Sequence[str], outputs: Sequence[str]) -> Mapping[str, str]:
+    def written(self, problem: Statement, inputs: Sequence[str], outputs: Sequence[str]) -> Mapping[str, str]:
         """Return its files; the one in which it is has `judged` at its end, whose parameters are tensors of the op."""
         entry = calls_of(problem, inputs, outputs) if self.is_module else _of_function(self, inputs, outputs, problem)
         return {**self.files, self.file: f"{self.files[self.file]}{_HEAD}{entry}"}
@@ -64,7 +64,7 @@ Solutions = Mapping[str, tuple[str, Solution]]
 """The words for each, and what was read, by the name of its kernel."""
 
 
-def solution_of(words: str, problem: Spec, against: str = "") -> Solution:
+def solution_of(words: str, problem: Statement, against: str = "") -> Solution:
     """Return the solution in a file: a function, which `FILE:NAME` names where the file has several; `ModelNew`, where
     the problem is a `Model` and there is one; or JSON with sources and an entry point. What lies beside it and belongs
     to it comes along, but not what it is judged against. Raises ProblemError."""
@@ -79,14 +79,14 @@ def solution_of(words: str, problem: Spec, against: str = "") -> Solution:
     return replace(found, beside={each: place for each, place in beside.items() if each not in own})
 
 
-def _is_shown(path: Path, against: str, problem: Spec) -> bool:
+def _is_shown(path: Path, against: str, problem: Statement) -> bool:
     """Whether a solution may see what lies beside it. A task has its reference in its folder."""
     place = Path(against.partition(":")[0]).resolve()
     folder = place if place.is_dir() else place.parent
     return path.resolve() != place and (problem.data is None or path.resolve().parent != folder)
 
 
-def solutions_of(words: tuple[str, ...], problem: Spec, against: str) -> Solutions:
+def solutions_of(words: tuple[str, ...], problem: Statement, against: str) -> Solutions:
     """Return the words for each solution, of files and of those in folders, and what is read of it, by the name of its
     kernel. Raises ProblemError."""
     found = dict[str, tuple[str, Solution]]()
@@ -105,7 +105,7 @@ def _beside(text: str, others: Iterable[str]) -> str:
     return re.sub(rf"^(\s*)import ({stems})(?=\s*(#|$))", r"\1from . import \2", text, flags=re.MULTILINE)
 
 
-def _of_source(path: str, files: Mapping[str, str], file: str, name: str, problem: Spec) -> Solution:
+def _of_source(path: str, files: Mapping[str, str], file: str, name: str, problem: Statement) -> Solution:
     defined, parameters, needed = definitions(Path(path), files[file]), tuple[str, ...](), tuple[str, ...]()
     returns = False
     if problem.module is not None and not name and MODULE in defined:
@@ -121,7 +121,7 @@ def _of_source(path: str, files: Mapping[str, str], file: str, name: str, proble
     return Solution(Path(path).stem, files, file, function, framework_of(files.values()), parameters, needed, returns)
 
 
-def _of_json(path: Path, text: str, problem: Spec) -> Solution:
+def _of_json(path: Path, text: str, problem: Statement) -> Solution:
     try:
         said = json.loads(text)
         files = {Path(str(each["path"])).name: str(each["content"]) for each in said["sources"]}
@@ -154,7 +154,7 @@ def _is_made(parameters: Sequence[str], value: ast.expr) -> bool:
     return not isinstance(value, ast.Constant) and not (isinstance(value, ast.Name) and value.id in parameters)
 
 
-def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[str], problem: Spec) -> str:
+def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[str], problem: Statement) -> str:
     """The text of `judged`, which calls a function."""
     if problem.data is not None:
         return f"def {ENTRY}({', '.join(inputs)}):\n    return {solution.function}({problem.data.words})\n"
@@ -188,7 +188,7 @@ def _call_of(solution: Solution, inputs: Sequence[str], module: Module) -> str:
 
 
 def _call(
-    solution: Solution, inputs: Sequence[str], outputs: Sequence[str], problem: Spec
+    solution: Solution, inputs: Sequence[str], outputs: Sequence[str], problem: Statement
 ) -> tuple[str, Sequence[str]]:
     """How a function is called, and which outputs it writes. Its parameters are those of the reference by their names,
     or else by their places; of others that it needs it writes as many as there are outputs, unless it returns these.
@@ -283,7 +283,9 @@ def judged({parameters}):
 '''
 
 
-def calls_of(problem: Spec, inputs: Sequence[str], outputs: Sequence[str], said: Callable[[Any], str] = repr) -> str:
+def calls_of(
+    problem: Statement, inputs: Sequence[str], outputs: Sequence[str], said: Callable[[Any], str] = repr
+) -> str:
     """Return the text of `judged`, which calls `ModelNew`, with what it is made of and called with as it is `said`."""
     module = problem.module
     assert module is not None

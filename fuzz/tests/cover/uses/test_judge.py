@@ -20,7 +20,7 @@ from fuzz.tasks.judge.replaying import _unless_changed
 from fuzz.tasks.judge.ruling import Asked, SolutionRuling, schema
 from fuzz.tasks.judge.written import derived, write_pack, write_solutions
 from fuzz.tasks.readers.formats import problems_of
-from fuzz.tasks.readers.problem import Spec
+from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import solution_of
 from fuzz.tasks.readers.source import TaskError, executed
 from fuzz.tests.common.solutions import CHEATS, HONEST, judged
@@ -175,7 +175,7 @@ def test_a_batch_is_smaller_where_tensors_would_be_too_large_and_no_larger_than_
 def test_who_fails_with_a_smaller_batch_alone_is_undecided() -> None:
     """The batch of the task itself was not tried."""
     wrong = SolutionRuling("mine.py", "wrong", 4, 4, {}, (), "")
-    problem = Spec("it", lambda x: x)
+    problem = Statement("it", lambda x: x)
     assert _unless_changed(wrong, problem) == wrong
     found = _unless_changed(wrong, replace(problem, changed="batch_size = 2"))
     assert (found.verdict, found.reason) == ("undecided", "it fails, but at none of the task's shapes: batch_size = 2")

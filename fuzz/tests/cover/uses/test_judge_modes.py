@@ -16,7 +16,7 @@ from fuzz.tasks.check.plan import GIVEN, Options
 from fuzz.tasks.judge.own import in_other_mode, own_shapes, with_mode, with_one_seed
 from fuzz.tasks.judge.ruling import Asked, SolutionRuling, _one_seed
 from fuzz.tasks.readers.formats import problems_of
-from fuzz.tasks.readers.problem import Mode, Spec, modes_of
+from fuzz.tasks.readers.problem import Mode, Statement, modes_of
 from fuzz.tasks.readers.solution import Solution, solutions_of
 from fuzz.tests.conftest import Cli
 
@@ -47,7 +47,7 @@ _KEPT = (
 _RIGHT = SolutionRuling("mine.py", "right", 4, 0, {}, (), "")
 
 
-def _problem(folder: Path, made: str, found: str, name: str = "task.py") -> Spec:
+def _problem(folder: Path, made: str, found: str, name: str = "task.py") -> Statement:
     (folder / name).write_text(_TASK.format(made=made, found=found))
     return next(iter(problems_of(str(folder / name))))
 
@@ -94,7 +94,7 @@ def test_who_is_right_in_evaluation_mode_alone_is_undecided_if_the_reference_is_
     assert found.reason.startswith("right in eval(); in training mode, as constructed, Model draws random numbers")
 
 
-def _judged(problem: Spec, made: str, found: str) -> Any:
+def _judged(problem: Statement, made: str, found: str) -> Any:
     text = _TASK.format(made=made, found=found).replace("class Model(", "class ModelNew(")
     known: dict[str, Any] = {}
     assert problem.shapes is not None
