@@ -44,7 +44,7 @@ _EXPLAIN_S = 600.0
 
 
 @dataclass(frozen=True)
-class Statement:
+class MutantExplanation:
     """What was said of a mutant that was explained, beside what was planted."""
 
     stated: str
@@ -129,7 +129,7 @@ class MutantResult:
     runs: list[MutantRun] = field(default_factory=list)
     not_run: str = ""
     """Why one of its targets did not run."""
-    explained: Statement | None = None
+    explained: MutantExplanation | None = None
 
     @property
     def passed(self) -> bool:
@@ -242,14 +242,14 @@ def _swept(finding: Finding, kernel: Kernel, judgement: Judgement) -> Swept:
         return sweep(Trials(pool, target, replace(Family.of(judgement), wide=True)), finding.case)
 
 
-def _statement(mutant: Mutant, finding: Finding, target: Target, seconds: float, smallest: Swept) -> Statement:
+def _statement(mutant: Mutant, finding: Finding, target: Target, seconds: float, smallest: Swept) -> MutantExplanation:
     """Return what is said of a finding: when it fails, what all failing cases have in common, what one change does."""
     told, diagnosis = explanation_of(finding, target), finding.diagnosis
     attribution = None if diagnosis is None else diagnosis.attribution
     lines = tuple(line.strip() for line in explanation_lines(told))
     rules = (line for _, line in rule_lines(told))
     stated = "; ".join([what_is_wrong(told), *rules, *counterfactual_lines(told.counterfactuals)])
-    return Statement(
+    return MutantExplanation(
         stated, tuple(word for word in mutant.explained_as if word not in stated), whereabouts(finding.case),
         attribution.cause if attribution is not None else "unknown", str(smallest), smallest.smallest,
         round(seconds, 1), lines,
@@ -283,7 +283,7 @@ class Hunted:
     not_run: str
     """Why one of its targets did not run."""
     targets: tuple[HuntedOn, ...]
-    explained: Statement | None = None
+    explained: MutantExplanation | None = None
 
 
 def hunted(result: MutantResult) -> Hunted:
