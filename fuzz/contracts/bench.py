@@ -182,7 +182,7 @@ class Template:
 
 
 def _share(elements: float, dims: Sequence[str]) -> int:
-    """The extent of each of some dimensions that have about so many elements together."""
+    """Return the extent of each dimension with which they have about `elements` elements together."""
     return max(2, round(math.pow(elements, 1 / max(1, len(dims)))))
 
 

@@ -19,7 +19,7 @@ from oracles.lazy import lazy
 
 Joins = list[tuple[int, int]]
 _NUMPY = 128, 8
-"""NumPy adds so many terms in lanes of that number, and halves what is longer."""
+"""The most terms that NumPy adds in lanes of this number; it halves longer sums."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class _PathSearch:
 
 
 def read_tree(n: int, meeting: Meeting, most: int) -> Tree:
-    """Return the order of a sum of n terms, by at most so many questions. Raises UnreadableError."""
+    """Return the order of a sum of n terms, found by at most `most` questions. Raises UnreadableError."""
     found = list[_Path]()
     tasks = [_PathSearch(found, list(range(n)), n + 1)]
     while tasks:

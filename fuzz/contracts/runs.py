@@ -38,7 +38,7 @@ from oracles.summation import NumericsError
 _LEAST = math.log(1e-300)
 """The logarithm of the width of what may not stray at all."""
 _SOME = 256
-"""At most so many elements of one run tell which ones stray, so that no large run says it alone."""
+"""The most elements of one run that count when strays are looked for, so that no large run decides alone."""
 
 
 @dataclass(eq=False)

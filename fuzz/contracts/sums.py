@@ -20,10 +20,10 @@ from oracles.ops import OPS
 
 SUMS = ("sum", "dot")
 _CLOSE = 0.4
-"""What is counted is known when it is known to so many terms."""
+"""A count is taken as known if it is known to within this number of terms."""
 _ALIKE = 1e-9
 _PAIRS, _MOST_ORDERS = 8, 4
-"""Rows are alike that answer alike to so many pairs; there may be so many kinds of them."""
+"""The number of pairs to which rows must answer alike to be of one kind, and the most kinds."""
 
 
 @dataclass(frozen=True)

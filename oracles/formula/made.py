@@ -169,7 +169,7 @@ def _value_of(count: Node, known: tuple[tuple[str, int], ...]) -> Fraction:
         return _OPERATIONS[count.kind](*args)
     if count.kind == "divide" and args[1]:
         return args[0] / args[1]
-    if count.kind == "within":  # beyond its limit by so many it is as many less than none
+    if count.kind == "within":  # beyond its limit it is negative by the excess
         return args[0] if args[0] <= args[1] else args[1] - args[0]
     if count.operation == "floor":
         return Fraction(math.floor(args[0]))

@@ -76,7 +76,7 @@ class CAttestation(Attestation):
     misreads: bool
     """Whether a masked load was seen to read the lanes that it leaves out."""
     unloadable: str = ""
-    """Why a library that it loads cannot be called; '' where there is none, or it can."""
+    """Why a library that it loads cannot be called; '' if it can, or if no library is loaded."""
     loaded: str = ""
     """The name of the library that it loads, and how its digest begins."""
 

@@ -124,7 +124,7 @@ class Build:
 
     @property
     def linked(self) -> list[str]:
-        """The libraries as the linker is told of them."""
+        """The arguments that name the libraries to the linker."""
         return [word for each in self.libraries for word in ([each] if isinstance(each, str) else each.words)]
 
     @property

@@ -83,7 +83,7 @@ class Capabilities:
     empty: bool = True
     """Tensors may have no elements: rows of length 0, or no rows."""
     alignment: int = 1
-    """The address of every row's first element must be a multiple of so many bytes; 1 means any element-aligned one."""
+    """The address of every row's first element must be a multiple of this; 1: any address of an element."""
 
     outside: Literal["undefined", "rejects"] = "undefined"
     """What happens with anything else: 'undefined', it is never tried; 'rejects', it is given to the kernel on purpose,
@@ -160,7 +160,7 @@ class Capability:
     takes_threads: bool = False
     """The kernel can be told how many threads to use: torch can."""
     stray: tuple[str, ...] = ()
-    """Inputs of places that are drawn with numbers that are none, for kernels that promise to reject these."""
+    """Inputs of places that are drawn with invalid numbers too, for kernels that promise to reject these."""
 
     def __hash__(self) -> int:
         return self._hash
@@ -177,7 +177,7 @@ class Capability:
 
     @lazy
     def empty(self) -> bool:
-        """Whether cases without elements are drawn. Of an op with places along a dimension there are none."""
+        """Whether cases without elements are drawn; never for an op with places along a dimension."""
         return self.able.empty and not OPS[self.op].counted
 
     @lazy

@@ -17,7 +17,7 @@ from oracles.dtypes import ITEMSIZE
 from oracles.lazy import lazy
 
 CACHE_LINE = 64
-"""Alignments are stated modulo so many bytes."""
+"""Alignments are stated modulo this number of bytes."""
 
 STORAGE_LIMIT = 1 << 28
 """A storage of more bytes is sparse: only what is near its elements is there."""

@@ -86,7 +86,7 @@ class Blame:
                 outcomes.append((yield from self._judge_culprit(case, ending)))
                 if outcomes[-1].status is Status.DIED and self._conduct.searches:
                     # Cases of one program are sent together, and often end it alike: each would cost two processes,
-                    # which take seconds on a GPU. A wrong hint of an address was never told of in 20 s.
+                    # which take seconds on a GPU. No wrong hint of an address was reported within 20 s.
                     left = Outcome(self._target, Status.NOT_RUN, detail=_AFTER_DEATH)
                     outcomes += [left] * (len(cases) - (len(outcomes) - start))
                     return

@@ -50,7 +50,7 @@ class Conduct:
     """What is known of a target's conduct, whichever worker it has."""
 
     most_hangs: int | None = None
-    """After so many cases that hung it is given no more; None where nothing else waits for it."""
+    """The number of hung cases after which it gets no more cases; None where nothing else waits for it."""
     hangs: int = 0
     restarts: int = 0
     """processes replaced after a death from outside, or a hang, that nothing showed again."""
@@ -326,7 +326,7 @@ class Worker:
         yield from process.exchange([each.data for each in cases], take, audits, longest)
 
     def _outcome(self, response: Response, case: Encoded, process: Process) -> Outcome:
-        """What the response says; a change that the kernel declares to keep is none. Raises EndedError."""
+        """Return what the response says, without changes that the kernel declares to make. Raises EndedError."""
         try:
             outcome = outcome_of(response, case.case, self.target.id, case.answers)
         except CountError as error:

@@ -39,7 +39,7 @@ class _Kind:
     values: tuple[Answer, ...]
     first: int
     step: int
-    """Steps of so many values come to each of them."""
+    """The distance, in values, from one of the values that are asked for to the next."""
 
     @property
     def mask(self) -> int:

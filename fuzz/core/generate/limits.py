@@ -39,7 +39,7 @@ for each of these, or interpreted."""
 _MANY = 1024
 """The largest number of a source that something counted has."""
 IN_TURN = 3
-"""One turn has so many such cases, until none is left."""
+"""The most such cases of one turn, until all were drawn."""
 _STEPS = 128
 """Where no such extent is taken, one at most so much longer is."""
 

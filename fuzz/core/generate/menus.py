@@ -96,7 +96,7 @@ def _with_one(spec: RowSpec, stream: Stream, what: float) -> Reals:
 PLACES = "places"
 """The menu of inputs that are places along a dimension."""
 OR_MISSING = "places or missing"
-"""The menu of those of them that may also say that there is none."""
+"""The menu of places that may also be absent."""
 LIKE_FIRST = "like the first"
 """The recipe that the first input has, with values of its own."""
 

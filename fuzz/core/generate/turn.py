@@ -106,7 +106,7 @@ class TurnMaker:
         """`numbers`: those of the sources of its kernels."""
         self.capability, self.sequences = capability, sequences
         self._ahead = ahead
-        """The sweep of the gaps begins so many turns further on: that of each capability elsewhere."""
+        """The number of turns by which the sweep of the gaps is shifted, different for each capability."""
         self._outside = out_of_capability([capability])
         self._steered_first = STEERED - (not has_rows_alone(OPS[capability.op]))
         self._corners, self._pairing = corners_of(capability), pairing_of(capability)

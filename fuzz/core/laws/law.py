@@ -89,7 +89,7 @@ class Law:
     moves_one: bool = True
     """Whether its twins may move or change one tensor alone: it is not tried where tensors share memory in part."""
     suits: Callable[[Op], bool] = lambda op: True
-    """Whether it says something of an op at all, by what the op is: else it fits none of its cases."""
+    """Whether the law applies to an op at all. If not, it applies to no case of the op."""
 
     def applies(self, case: Case) -> bool:
         """Whether a twin of the case says something of correct kernels."""

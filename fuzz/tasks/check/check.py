@@ -87,9 +87,9 @@ __tracebackhide__ = told
 _AFTER_FINDING = 64
 """A check goes on for this many cases once it has found something: a smaller case is easier to understand."""
 _WHOLE = 100
-"""A check of so many cases, which is the usual number, looks at the longest extents too."""
+"""The cases from which on a check looks at the longest extents too; it is the usual number."""
 _PATIENCE_S = 1.0
-"""A check that has gone on for so many seconds shows that it is going on: most of a suite are over by then."""
+"""The seconds after which a check shows its progress: most checks of a suite are over by then."""
 _AGAIN = (
     "  note          it fails on a kept case, or on one that failed the last time: these are run first, and the search "
     "was left out"
@@ -185,7 +185,7 @@ def check(
         found = read(reference, shapes, example_inputs, *given, any_values=any_values)
         if not isinstance(kernel, Kernel) and measures and (shapes is None or GIVEN.asked is None):
             beside = tried(kernel, found, capabilities, returns, arrays, device)
-            # What examples do not have is no failure; where there are none, what raises is none.
+            # What examples do not have is no failure. Without examples, whatever raises is no failure.
             excused = {"raises"} if example_inputs is None else {"raises", "wrong values"}
             if shapes is None and beside is not None and excused & {*beside.ranks.values()}:
                 shapes = found.of_rank(example_inputs)
@@ -442,7 +442,7 @@ class PackTarget:
 
 
 def pack_targets(folder: Path) -> list[PackTarget]:
-    """Every target that the command line asks for. Raises CheckError where there is none."""
+    """Return every target that the command line asks for. Raises CheckError if there is no target."""
     try:
         pack = load_pack(folder)
     except PackError as error:

@@ -103,7 +103,7 @@ class ReadReference:
         return False
 
     def of_rank(self, example_inputs: Sequence[Any] | Mapping[str, Any] | None) -> Mapping[str, str]:
-        """The dimensions of its tensors, those without a name as the examples have them: one where there is none."""
+        """Return the dimensions of its tensors, unnamed ones as many as the examples have, or one without examples."""
         op = self.derived.op
         examples = example_inputs.values() if isinstance(example_inputs, Mapping) else example_inputs or ()
         ranks = [len(each.shape) for each in examples if hasattr(each, "shape")]
@@ -209,7 +209,7 @@ def read(
 
 
 def with_names(found: Derived, count: int) -> Mapping[str, str]:
-    """Return the dimensions of a reference's tensors, with so many names in the place of "..."."""
+    """Return the dimensions of a reference's tensors, with `count` names in the place of "..."."""
     op = found.op
     free = [each for each in "mbrgijpqoyzw" if each not in op.named][:count]
     return {

@@ -47,7 +47,7 @@ class SizeLimits:
     """How large a task may be, and how much of it is compared."""
 
     elements: int = 1 << 26
-    """Those of all inputs, weights and outputs together: a worker takes about 5 s to be given and to return so many."""
+    """The most elements of all inputs, weights and outputs: a worker takes about 5 s to receive and return these."""
     compared: int = 1 << 20
     """Those of the largest tensor of the rows that are replayed: such a replay takes some seconds."""
     row: int = 1 << 22

@@ -42,7 +42,7 @@ from oracles.rounding import NAMES
 from oracles.summation import NumericsError
 
 _MOVING: tuple[Kind, ...] = ("point", "take")
-"""These move what they take, and flush none of it; a choice may be made by an instruction that does, such as maxps."""
+"""Operations that move values and never flush them. A choice may be made by one that flushes, such as maxps."""
 _ADDING: tuple[Kind, ...] = ("add", "subtract", "sum")
 """These may form a product anew that is not rounded by itself."""
 SAME = 2.0**-40

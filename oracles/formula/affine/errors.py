@@ -95,7 +95,7 @@ def zeroed(form: Form, flushes: bool) -> Form:
 
 
 def unfloored(form: Form, dtype: Format, flushes: bool) -> Form:
-    """The form, whose least magnitudes are none where something flushes them."""
+    """Return the form, without least magnitudes where something flushes them."""
     if form.edge is None or not flushes:
         return form
     edge = form.edge

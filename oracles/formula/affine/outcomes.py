@@ -46,7 +46,7 @@ class PossibleValues:
 
     low: F64
     high: F64
-    """The ends of the numbers among them, of both signs infinite; there are none where the lower one is the higher."""
+    """The lowest and the highest number that is possible; the lower end is the higher one if no number is."""
     others: NDArray[np.uint8]
     """Which of `PLUS`, `MINUS` and `NAN` they may be as well."""
     least: F64 | None = None
@@ -55,7 +55,7 @@ class PossibleValues:
 
     @property
     def nearest(self) -> F64:
-        """The least magnitude of the numbers; infinite where there are none."""
+        """The least magnitude of the possible numbers; infinite if no number is possible."""
         crosses = (self.low <= 0) & (self.high >= 0)
         found = np.where(crosses, 0.0, np.minimum(np.abs(self.low), np.abs(self.high)))
         return found if self.least is None else np.maximum(found, self.least)
