@@ -209,7 +209,7 @@ class Capability:
             if case.params.get(name, value) != value:
                 return f"{name} {case.params[name]}"
         if THREADS in case.params and not self.takes_threads:
-            return counted(case.params[THREADS], "thread")
+            return counted(int(case.params[THREADS]), "thread")
         if PROBE in case.params and self.shares_memory:  # a C kernel, whose worker makes calls in one way
             return "a probe"
         if not self.shares_memory and not case.apart:
