@@ -78,11 +78,11 @@ class Enclosure:
     """For an output of places, the allowed places by each algorithm; the ends mean nothing then. (): the output has no
     places."""
     infinities: Flags | None = None
-    """The infinities that conform beside the numbers between the ends, as `PLUS` and `MINUS` say. None: there are none.
-    """
+    """The infinities that conform beside the numbers between the ends, as `PLUS` and `MINUS` say; None if no infinity
+    does."""
     beside: Enclosure | None = None
     """Other allowed values, of elements whose formula overflows on the way to a number; ends are NaN for all other
-    elements. None: there are none."""
+    elements. None if there are no such elements."""
 
     def shares(self) -> list[float]:
         """Return the smallest relative error that is seen at each element, as far as it is judged and not zero: half of

@@ -153,8 +153,8 @@ class Template:
         return made(self.draw)
 
     def sized(self, along: str, terms: int) -> Case:
-        """A case with about so many terms in sums along dimensions; where there are none, of so many elements. Raises
-        ValueError or UnmeasurableError."""
+        """Return a case with about `terms` terms in sums along dimensions, or with that many elements if it has no such
+        sum. Raises ValueError or UnmeasurableError."""
         kernel, op = self.target.kernel, OPS[self.target.kernel.op]
         able, summed = kernel.capability, along.split()
         others = [dim for dim in op.inputs[0].axes if dim not in summed and dim not in op.fixed]

@@ -203,7 +203,7 @@ _FEW = 14
 def accumulator(carrier: Carrier) -> int | None:
     """Return how many bits are kept of a sum while it is formed; None where more than float64 has, or nothing shows.
 
-    2^p and all else 1, and -2^p last, or the other way round: a sum of so many bits has lost something of it.
+    2^p and all else 1, and -2^p last, or the other way round: a sum that keeps p bits has lost something of it.
     """
     large, small = carrier.sizes
     powers = [p for p in range(4, _WIDEST) if 2.0**p * small <= large]

@@ -259,8 +259,8 @@ _BESIDE = 8
 
 
 def gathered(pool: Pool, target: Target, seed: int, most: int, over: Callable[[], bool]) -> list[TargetRun]:
-    """Return the judged runs of cases on a target until there are so many cases or time is over, or hardly any that is
-    drawn is small enough."""
+    """Return the judged runs of at most `most` cases on a target; fewer if time is over, or if hardly a drawn case is
+    small enough."""
     found, cases_run, kernel = list[TargetRun](), 0, target.kernel
     if isinstance(pool.statuses.get(target.id), NotRun):
         return found

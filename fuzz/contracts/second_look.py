@@ -128,8 +128,8 @@ by all that it may; what is off by a few ulp of f64 uses a millionth."""
 _FEW, _MOST_WORK = 3, 1 << 20
 """The number of runs that are looked at, and what the terms of all may be where more are: some seconds."""
 _TELLING, _SEVERAL = 0.1, 3
-"""In so many wrong runs fewer bits allow at most this share of a value, or else to be right by them proves little: with
-8 bits a long sum may be anything."""
+"""The largest share of a value that fewer bits may allow, and the number of wrong runs in which they must allow no
+more: with 8 bits a long sum may be anything, so to be right by them would prove little."""
 _TF32, _BF16 = 13, 16
 """The bits of an f32 number that TF32 and bf16 leave out."""
 

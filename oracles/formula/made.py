@@ -1,5 +1,5 @@
-"""Dimensions whose extents follow from others: a formula says so by a position of so many places, a number or what is
-made of extents, such as `position("o", floor((extent("n") - 3.0) / 2.0) + 1.0)`. Inputs may have such a dimension, but
+"""Dimensions whose extents follow from others. A formula says so by a position with a count, a number or an expression
+of extents, such as `position("o", floor((extent("n") - 3.0) / 2.0) + 1.0)`. Inputs may have such a dimension, but
 not the first one: of `position("half", extent("n") / 2.0)` n is even, and a tensor that has "half" is as long."""
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ WORKER_FLAGS = ("-O3", "-std=gnu11")
 _START_LIMIT_S = 30.0
 """A worker takes milliseconds to start, an emulated one tenths of a second: this is for machines that are busy."""
 _BYSTANDER_LIMIT_S = 10.0
-"""What starts nothing is waited for twice: for the kernel's worker, and then for so many seconds."""
+"""The seconds for which a program that starts nothing is waited for, after the wait for the kernel's worker."""
 
 
 class CAdapter(Adapter):

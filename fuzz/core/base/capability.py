@@ -156,7 +156,7 @@ class Capability:
     able: Capabilities
     shares_memory: bool = True
     """Strides may be negative, one input may be another's memory, an output may overlap an input in part, and storages
-    may be sparse; torch has none of it."""
+    may be sparse; torch allows nothing of this."""
     takes_threads: bool = False
     """The kernel can be told how many threads to use: torch can."""
     stray: tuple[str, ...] = ()

@@ -20,10 +20,10 @@ from fuzz.core.transport.process import Process
 from fuzz.core.transport.steps import Steps
 
 _PATIENCE_S = 1.0
-"""A case is not taken for hung before so many seconds: what a machine that is busy, or a first call, may take."""
+"""The least seconds after which a case counts as hung: a busy machine, or a first call, may take as long."""
 _UNUSUAL = 100.0
-"""Nor before it took so many times what a case of its target takes. Those of a search differ in size by far more, but
-the largest do not take a second."""
+"""A hung case also takes at least this many times as long as others of its target. Cases of a search differ in size by
+far more, but the largest take less than a second."""
 ATTEMPTS = 3
 """A worker that is killed from outside is tried this many times."""
 _RECENT_CASES, _RECENT_BYTES = 256, 1 << 20

@@ -19,8 +19,8 @@ from fuzz.core.generate.space import space_of
 from oracles.ops import remembered
 
 PARTS = 64
-"""The gaps of every kind are dealt out to so many parts, and each turn begins with the next part: what shards fill side
-by side is not the same."""
+"""The number of parts of the gaps of each kind. Each turn begins with the next part, so that shards side by side fill
+different gaps."""
 
 
 ALONE = Feature("memory")

@@ -59,7 +59,7 @@ class Limits:
         self._late = tuple(dict.fromkeys(_late(capability)))
 
     def draw(self, rank: int, place: int, dice: Dice) -> Draw | None:
-        """The draw of that place of a turn, where so many turns for the capability came before; None where none is
+        """Return the draw for a place of a turn after `rank` earlier turns for the capability, or None if no draw is
         left."""
         limits, turns = (self._late, rank - _LATE) if rank >= _LATE else (self._soon, rank)
         at = turns * IN_TURN + place

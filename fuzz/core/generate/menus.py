@@ -127,8 +127,8 @@ class Menu:
 
 
 _OWN = 2
-"""A recipe of the op's own is drawn as often as so many others that are drawn often; so is what is near numbers that
-the op compares elements with."""
+"""A recipe of the op's own is drawn this many times as often as one that is drawn often; so is a recipe of numbers near
+those that the op compares elements with."""
 _NEAR, _NEAR_CODES = "near_numbers", "near_codes"
 """The recipes for these, of floats and of integers."""
 

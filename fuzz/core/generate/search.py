@@ -84,8 +84,8 @@ class Search:
         ]
 
     def with_mates(self, made: Sequence[Made], turn: Turn, count: int) -> list[Made]:
-        """The cases of a turn, each followed by so many that kernels which are compiled for each length run by the same
-        program; fewer where its capability refuses some."""
+        """Return the cases of a turn, each followed by `count` that the same program runs if kernels are compiled for
+        each length; fewer where the capability refuses some."""
         found = list[Made]()
         for index, each in enumerate(made):
             found.append(each)

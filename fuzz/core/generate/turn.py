@@ -43,8 +43,8 @@ STEERED_LATER = 2
 """The cases that do once turns for a capability have begun with every part of its gaps: what a shard has not visited,
 others have."""
 PAIRED, PAIRED_LATER = 1, 4
-"""In so many cases after them, the last ones of a turn, two conditions hold that never held together in their shard:
-before and after turns have begun with every part."""
+"""The last cases of a turn, in which two conditions hold that never held together in their shard: this many before
+turns have begun with every part, and after that."""
 SEQUENCE_EVERY = 2
 """One turn of a capability in this many begins with a call sequence in place of its first fan."""
 TILED_EVERY = 2

@@ -91,8 +91,8 @@ def slices_of(case: Case) -> Iterator[Slices]:
 
 
 def _outer_axis(op: Op, frame: Frame) -> int | None:
-    """The outermost axis without a name that has several places, counted among these; None where there is none to pick
-    from. Not one along which each place has columns of its own, as weights."""
+    """Return the outermost unnamed axis with several places, counted among the unnamed ones, or None. An axis along
+    which each place has columns of its own, such as weights, is left out."""
     outer = op.outer(frame.grid, frame.axis)
     shapes = [frame.case.tensors[name].layout.shape for name in op.columns if name in frame.case.tensors]
     if any(len(shape) > 1 and shape[0] > 1 for shape in shapes):

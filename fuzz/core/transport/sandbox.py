@@ -130,7 +130,7 @@ def _is_readable(path: Path) -> bool:
 
 def outside(below: int, inside: int) -> int:
     """Return the id here of the process that is number `inside` in a sandbox, where process `below` is or has started
-    the sandbox; `below` where there is none."""
+    the sandbox; `below` if there is no such process."""
     return next((pid for pid in _descendants(below) if _number_inside(pid) == inside), below)
 
 

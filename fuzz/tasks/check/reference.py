@@ -1,7 +1,7 @@
 """A plain function that says what a kernel should compute, as the op of a check; and what is held against the kernel.
 
 A function fixes an order of additions, a way to each value and roundings of its own, which a correct kernel need not
-have: what nobody declared is judged so that none of these is held against it.
+have: what nobody declared is judged so that these are not held against it.
 """
 
 from __future__ import annotations

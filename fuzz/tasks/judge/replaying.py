@@ -117,7 +117,7 @@ def looked(
 
 
 def _unless_changed(ruling: SolutionRuling, problem: Statement) -> SolutionRuling:
-    """The ruling of a solution that need only be right at a task's own shapes: it is not wrong for what is none."""
+    """Return a ruling of a solution that need only be right at a task's own shapes: at others it is never wrong."""
     if not problem.changed or ruling.verdict != "wrong":
         return ruling
     return replace(ruling, verdict="undecided", reason=f"it fails, but at none of the task's shapes: {problem.changed}")

@@ -242,9 +242,9 @@ class CaseRunner:
     def answers(
         self, cases: Sequence[tuple[Case, bool]], most_s: float = math.inf
     ) -> list[tuple[Case, Answer, Answer | None]]:
-        """Each case with the answer of its first run and, where there was one, of its second. A case may ask for two.
-        Where calls are only queued, later cases are left out once memory is full, or queueing took so many seconds, as
-        it does where programs are compiled."""
+        """Return each case with the answers of its first run and, if it asked for two, of its second. If calls are only
+        queued, later cases are left out once memory is full, or queueing took `most_s` seconds, as it does when
+        programs are compiled."""
         first = self._run([case for case, _ in cases], again=False, most_s=most_s)
         cases = cases[: len(first)]
         twice = [

@@ -28,8 +28,8 @@ from fuzz.core.transport.python.watched import Report
 
 _LOST_DEVICE_EXIT = 71
 _TOGETHER_S = 0.5
-"""Where launching the cases of a frame takes so many seconds, since programs are compiled, those that are launched are
-answered: what was compiled for is not lost where a run ends meanwhile, and each silence is short."""
+"""If launching the cases of a frame takes more seconds than this, as when programs are compiled, those launched so far
+are answered: their work is not lost if the run ends meanwhile, and no silence is long."""
 
 
 class _Resident:
