@@ -18,7 +18,6 @@ from fuzz.core.base.feature import Kind
 from fuzz.core.base.memory import shift
 from fuzz.core.base.outcome import Outcome
 from fuzz.core.base.probe import without_probe
-from fuzz.core.base.text import counted
 from fuzz.core.judge.judge import Judgement
 from fuzz.core.judge.trouble import error_words
 from fuzz.core.judge.values import truth_of
@@ -155,7 +154,7 @@ def _so_far(conclusion: Conclusion) -> str:
         return ""
     said = "; or ".join(str(core.alone) for core in cores)
     fitting = f"all {learned.probes:,}" if learned.exact else f"{learned.agreeing:,} of {learned.probes:,}"
-    return f"so far {said} fits {counted(fitting, 'case that was', 'cases that were')} tried, but is untested on others"
+    return f"so far {said} fits {fitting} cases that were tried, but is untested on others"
 
 
 def _is_shown(rule: Rule, changes: Sequence[Counterfactual]) -> bool:

@@ -23,7 +23,7 @@ STORAGE_LIMIT = 1 << 28
 """A storage of more bytes is sparse: only what is near its elements is there."""
 
 THREADS = "threads"
-"""The param of a case that says how many processor threads the framework may use. The kernel is not told of it;
+"""The param of a case that says how many processor threads the framework may use. The kernel does not get it;
 without it the worker uses one."""
 
 Guard = Literal["after", "before"]

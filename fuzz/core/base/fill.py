@@ -2,7 +2,7 @@
 stack, new memory, shared memory of a GPU.
 
 Which one it is follows from the case; a second run, and the twin of the law `rerun`, have another. A case that has the
-param `FILL` asks for one itself; the kernel is not told of it.
+param `FILL` asks for one itself; the kernel does not get it.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Statement:
     """The extents of dimensions in the inputs that come with it."""
     tier: int = 0
     """Which numbers it has: 0 for the larger ones of those that it could have, 1 for the smaller ones, LAST for what is
-    read where none of these is."""
+    read if there are no such numbers."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """What is said of arguments that are no tensors."""
     draw: Callable[[int], Mapping[str, Any]] | None = None
