@@ -17,15 +17,15 @@ failure more often than they cause one. `parameter`: it is told with those, and 
 Kind = Literal[
     "extent", "rank", "outer extent", "remainder", "quotient", "power of two", "product", "in blocks", "compared",
     "beyond the first", "among the outer", "axis", "axis is first", "after the axis", "dtype", "dtype and that of",
-    "stride of 0", "step", "rows of", "rank of", "furthest", "strides", "layout", "address", "address of rows", "presence", "in place",
-    "in part", "shift", "over later", "over earlier", "span", "one buffer", "parameter", "scale", "NaN", "infinity",
-    "zero", "negative zero", "subnormal", "zero row", "ordinary row", "ordinary value", "equal elements", "ones",
-    "squares", "infinities", "after NaN", "magnitude", "largest element", "of rows", "mean of rows", "place",
-    "unset flag", "set flag", "one everywhere", "largest place", "missing place", "empty piece", "beside", "size",
-    "over size", "in ulp", "change in ulp", "of two", "remainder of two", "change of two", "twin at", "twin's",
-    "as the twin's", "target", "invalid", "index", "from the end", "in tail", "in tail along", "n", "rows",
-    "row remainder", "next to a power", "tail", "equal extents", "tile", "extents", "alias", "memory", "alignment",
-    "byte", "stack", "recipe", "big",
+    "stride of 0", "step", "rows of", "rank of", "furthest", "strides", "layout", "address", "address of rows",
+    "presence", "in place", "in part", "shift", "over later", "over earlier", "span", "one buffer", "parameter",
+    "scale", "NaN", "infinity", "zero", "negative zero", "subnormal", "zero row", "ordinary row", "ordinary value",
+    "equal elements", "ones", "squares", "infinities", "after NaN", "magnitude", "largest element", "of rows",
+    "mean of rows", "place", "unset flag", "set flag", "one everywhere", "largest place", "missing place",
+    "empty piece", "beside", "size", "over size", "in ulp", "change in ulp", "of two", "remainder of two",
+    "change of two", "twin at", "twin's", "as the twin's", "target", "invalid", "index", "from the end", "in tail",
+    "in tail along", "n", "rows", "row remainder", "next to a power", "tail", "equal extents", "tile", "extents",
+    "alias", "memory", "alignment", "byte", "stack", "recipe", "big",
 ]  # fmt: skip
 
 

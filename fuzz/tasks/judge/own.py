@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
+from fuzz.core.base.errors import error_line
 from fuzz.core.base.text import printable
 from fuzz.references.dims import UnreadableError
 from fuzz.references.replay.cases import ReplayCase, ReplayError
@@ -55,7 +56,7 @@ def own_problem(against: str, *, one_seed: bool = False) -> Problem:
     try:
         problem = of_module(path, module)[0]
     except (Exception, SystemExit) as error:  # whatever it raises
-        raise ProblemError(f"{path}: {type(error).__name__}: {error}") from error
+        raise ProblemError(f"{path}: {error_line(error)}") from error
     assert problem.module is not None
     own = replace(problem.module, one_seed=one_seed or problem.module.one_seed)
 

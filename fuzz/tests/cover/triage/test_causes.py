@@ -89,7 +89,7 @@ def test_without_a_rule_a_stray_access_and_wrong_values_are_two_causes() -> None
 
     memory, values = causes(None)
     told = [each.finding.judgement.verdict for each in (memory, values)]
-    assert told == [Verdict.FAIL_MEMORY, number], "a number that is wrong is looked at before a NaN, though it is larger"
+    assert told == [Verdict.FAIL_MEMORY, number], "numbers are looked at before NaN, though they are larger"
     assert _lengths([memory, values]) == [[3, 5], [4, 6, 7]]
     assert not [line for line in lines_of(memory.finding) if line.startswith("also here")]
     assert lines_of(values.finding)[-1] == "also here: 2 FAIL_NONFINITE; no rule says whether that is the same bug"
