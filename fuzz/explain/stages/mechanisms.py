@@ -368,24 +368,32 @@ def _step(bench: Bench) -> Mechanism | None:
 
 def _lossy(bench: Bench, case: Case) -> str:
     """The step of another form of the formula whose value is lost in the case, where the form allows all that comes of
-    this and other cases, and is made use of; '' if there is no such step."""
+    this and other cases, and is made use of; '' if there is no such step. The failing case that was found first is one
+    of these, however little time there was for others. What overflows elsewhere says nothing of a case."""
     drawn = [replace(draw, seed=seed) for draw in (bench.draw, bench.elsewhere) for seed in _SEEDS]
     runs = bench.ran([case, bench.case, *map(vary.made, drawn)])
-    known = sorted(bench.trials.known.values(), key=lambda each: 0.0 if each is None else -each.ratio)
-    failed = (Run.failed(each.of, each) for each in known if each is not None and isinstance(each.of, Case))
+    known = [each for each in bench.trials.known.values() if each is not None]
+    known = [*known[:1], *sorted(known, key=lambda each: -each.ratio)]
+    failed = (Run.failed(each.of, each) for each in known if isinstance(each.of, Case))
     runs += [run for run in islice(failed, _KNOWN) if run is not None and run.case.elements <= _LARGEST]
     contract = replace(bench.trials.target.contract, nonfinite="ieee", denormals="flush")
     for form in SAME if runs else ():
         for other in rewritten(bench.op, form):
             used = [_used(run, other, contract) for run in runs]
             if min(used) >= 0 and max(used) >= _MADE_USE:
-                others = [
-                    run for share, run in sorted(zip(used, runs, strict=True), key=lambda each: -each[0]) if share
-                ]
-                speaking = [runs[0], *(others[:_SPEAKING] if case is bench.case else [])]
-                if step := next(filter(None, (_told(run, other, contract) for run in speaking)), ""):
+                shares = {run: (_is_finite(run), share) for share, run in zip(used, runs, strict=True) if share}
+                others = sorted(shares, key=shares.__getitem__, reverse=True)[:_SPEAKING]
+                others = (
+                    others if case is bench.case else runs[1:2]
+                )  # at a limit a rounding is hardly more than allowed
+                steps = ((run, _told(run, other, contract)) for run in [runs[0], *others])
+                if step := next((of for run, of in steps if of and (run is runs[0] or not of.endswith("flows"))), ""):
                     return step
     return ""
+
+
+def _is_finite(run: Run) -> bool:
+    return all(np.isfinite(each).all() for each in received(run).values())
 
 
 def _told(run: Run, other: Op, contract: Contract) -> str:
