@@ -384,8 +384,8 @@ def _in_bf16(x: Any) -> Any:
             lambda x: x.abs().prod(-1) ** (1 / x.shape[-1]),
             lambda x: x.abs().log().mean(-1).exp(),
             "x=b n",
-            "right until",
-            "product of abs(x) overflows",
+            "wrong where",  # how large x may be follows from its length
+            "product of abs(x)",
         ),
         (_in_bf16, _total, "x=b n", "sums in bf16", ""),
         (_of_bf16, _product, "a=m k, b=k n", "rounds a and b to bf16", ""),
