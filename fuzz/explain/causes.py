@@ -78,13 +78,14 @@ def causes_of(
     """The causes of failures of one kernel and one family; their members are all of `findings`. Two of different rules
     may be one all the same, as `are_one` says.
 
-    The smallest failure is diagnosed; whatever its rule holds of is explained by it; then the smallest of the rest, by
-    probes that keep away from what is explained already, until nothing is left or no further rule is found. Without a
-    rule nothing but the verdict tells failures apart.
+    The smallest failure is diagnosed, of those with a number as result if there are any, as what overflows tells less
+    of a cause that shows at ordinary magnitudes too; whatever its rule holds of is explained by it; then the smallest
+    of the rest, by probes that keep away from what is explained already, until nothing is left or no further rule is
+    found. Without a rule nothing but the verdict tells failures apart.
     """
     found: list[Cause] = []
     rules: list[Rule] = []
-    left = sorted(findings, key=lambda finding: finding.size)
+    left = sorted(findings, key=lambda each: (each.judgement.verdict is Verdict.FAIL_NONFINITE, each.size))
     while left:
         few = found and len(left) <= _STRAYS * len(findings) and _has_rule(found[0].finding)
         strays = few and {_way(each) for each in left} <= {each.way for each in found}

@@ -37,6 +37,8 @@ def dtypes_of(asked: AskedReference, dims: Mapping[str, Dim], most: int = 2) -> 
             try:
                 for which in (0, 1):
                     tried(asked, specs_of(asked, dims, dtypes, which), which)
+            except ImportError:
+                raise
             except Exception as error:  # whatever it raises
                 refusal = refusal or error
             else:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fuzz.core.base.errors import error_line
 from fuzz.tasks.readers.problem import Data, Problem
 from fuzz.tasks.readers.source import ProblemError, executed, identifiers, signed, text_of
 
@@ -77,7 +78,7 @@ def _modules(file: Path, files: Mapping[str, str]) -> Iterator[None]:
     except ProblemError:
         raise
     except (Exception, SystemExit) as error:  # whatever the files of the task raise
-        raise ProblemError(f"{file}: {type(error).__name__}: {error}") from error
+        raise ProblemError(f"{file}: {error_line(error)}") from error
     finally:
         for stem, known in before.items():
             if known is None:
