@@ -13,7 +13,7 @@ from oracles.op import Op
 from oracles.operand import Operand
 from oracles.problem import Problem
 from oracles.simulated.simulation import simulate
-from oracles.summation import Any
+from oracles.summation import AnyOrder
 from oracles.tests.common.judged import known
 from oracles.truth import Truth
 
@@ -113,7 +113,7 @@ def test_near_ties_that_decide_ranks_are_left_to_the_precise_tier() -> None:
     words = ["ce6e71fe", "ce6e786c", "ce6e7849", "ce6e6d0d", "ce6e76cd", "ce6e70ce", "ce6e6ec6", "ce6e74ae"]
     x = np.array([int(word, 16) for word in words], np.uint32).view(np.float32)
     inputs = {"x": x, "experts": np.zeros(8, np.float32), "k": np.zeros(2, np.float32)}
-    contract = Contract(sums=dict.fromkeys("nmj", Any()), nonfinite="unspecified")
+    contract = Contract(sums=dict.fromkeys("nmj", AnyOrder()), nonfinite="unspecified")
     truth = Truth(Problem("second", {}, inputs, {"index": "f32"}))
     for got in ([3.0, 7.0], [3.0, 0.0]):
         assert truth.check(contract, {"index": np.array(got, np.float32)})[0].result == "pass"
