@@ -35,7 +35,10 @@ _LINES = (
     "{a}.argmax({d})", "F.one_hot({a}, 4)", "{a}.index_select({d}, {b})", "{a} % {n}", "{a} // {n}",
     "torch.eye({d}) * {n}", "{a} ** {d}", "{a}.item()", "{a}.expand({d}, -1)", "torch.full(({d}, 2), {n})",
     "{a}.nosuch()", "F.avg_pool1d({a}, {d})", "{a}.unfold(-1, {d}, 1)", "torch.outer({a}, {b})", "{a}.t()",
-    "torch.stack(({a}, {b}), {d})",
+    "torch.stack(({a}, {b}), {d})", "F.pad({a}, ({d}, 1), mode='circular')", "F.pad({a}, (1, {d}), mode='reflect')",
+    "F.pad({a}, ({d}, {d}), mode='replicate')", "F.interpolate({a}, scale_factor=3, mode='linear')",
+    "F.interpolate({a}, scale_factor=1 / 2, mode='bilinear')", "F.interpolate({a}, size={d}, mode='bicubic')",
+    "torch.ops.aten.copy_({a}.clone()[..., -2:], {b}[..., :2])", "torch.ones_like({a}).copy_({b})",
 )  # fmt: skip
 
 
