@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING
+from warnings import warn
 
 from fuzz.core.base import __version__ as __version__
 
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
     from oracles.op import Op
     from oracles.operand import Flip, Operand, Parameter
     from oracles.ops import register
-    from oracles.summation import Any, Blocks, Lanes, Pairwise, Sequential, Steps, Tiles, VectorLanes
+    from oracles.summation import AnyOrder, Blocks, Lanes, Pairwise, Sequential, Steps, Tiles, VectorLanes
 
 __all__ = [
-    "Any",
+    "AnyOrder",
     "Blocks",
     "CKernel",
     "Capabilities",
@@ -83,8 +84,9 @@ _HOME = {
 
 
 def __getattr__(name: str) -> object:
-    if name == "Numerics":
-        raise ImportError("Numerics is Contract now: see fuzz/docs/adding-a-kernel.md")
+    if name == "Any":  # until the next version: it shadows that of typing
+        warn("fuzz.Any is fuzz.AnyOrder now", DeprecationWarning, stacklevel=2)
+        return __getattr__("AnyOrder")
     if name not in __all__:
         raise AttributeError(f"module 'fuzz' has no attribute {name!r}")
     if name == "formula":

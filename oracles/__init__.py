@@ -6,7 +6,7 @@ Importing the package loads neither NumPy nor mpmath; `oracles.truth` does.
 from oracles.dtypes import DtypeError
 from oracles.formula.contract import Contract, Within
 from oracles.summation import (
-    Any,
+    AnyOrder,
     Blocks,
     Lanes,
     NumericsError,
@@ -19,7 +19,7 @@ from oracles.summation import (
 )
 
 __all__ = [
-    "Any",
+    "AnyOrder",
     "Blocks",
     "Contract",
     "DtypeError",

@@ -114,7 +114,7 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class Any:
+class AnyOrder:
     """Any order at all, atomic additions included: as weak a promise as `Sequential`."""
 
     def chain(self, n: int) -> int:
@@ -123,7 +123,7 @@ class Any:
 
 
 @dataclass(frozen=True)
-class Steps(Any):
+class Steps(AnyOrder):
     """Any order; a running maximum is updated once in `block` terms."""
 
     block: int
@@ -145,7 +145,7 @@ class Read:
         return known[n] if n in known else known[n - 1] + 1 if n - 1 in known else n
 
 
-Summation = Sequential | Lanes | VectorLanes | Tiles | Pairwise | Blocks | Any | Steps | Read
+Summation = Sequential | Lanes | VectorLanes | Tiles | Pairwise | Blocks | AnyOrder | Steps | Read
 
 
 def rescalings(order: Summation, n: int) -> int:

@@ -26,7 +26,7 @@ from oracles.op import Extents, Op
 from oracles.operand import OUTER, Operand
 from oracles.problem import Problem
 from oracles.rounding import half_gap, round_to
-from oracles.summation import Any, Lanes, Summation
+from oracles.summation import AnyOrder, Lanes, Summation
 from oracles.truth import Truth
 
 
@@ -96,7 +96,7 @@ class Needs:
     """The tightest pair of one absolute and one relative tolerance first, then those of others."""
 
 
-_IN_ANY_ORDER = Any()
+_IN_ANY_ORDER = AnyOrder()
 
 
 def needs(

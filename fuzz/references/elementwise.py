@@ -277,6 +277,7 @@ def _same(reader: Reader, self: Value, **_: object) -> Value:
 
 @rule("copy")
 def _copy(reader: Reader, self: Value, src: Value, **_: object) -> Value:
+    src, self = reader.met(src, self)
     return replace(src, axes=self.axes, dtype=self.dtype)
 
 

@@ -263,14 +263,16 @@ def _by_places(reader: Reader, value: Value, dim: Dim, places: Axis, *, between_
     own way, so elements next to it have the share 0 there: it is the same from either side."""
     near = reader.sizes.new(Node("constant", value=4.0), "near")  # two on either side, which are counted in integers
     n, m = (template("f.extent(dim)", {"dim": of_dims(each)}) if each else number(1.0) for each in ((dim,), places))
-    names = {"a": linear(reader, dict.fromkeys(places, 1.0)), "end": template("n - 1.0", {"n": n}), "n": n, "m": m}
+    end = reader.lines.add(template("n - 1.0", {"n": n}), "last")
+    names = {"a": linear(reader, dict.fromkeys(places, 1.0)), "end": end, "n": n, "m": m}
     if between_ends:
         names["m"] = reader.lines.add(template("f.where(m < 2.0, 1.0, m - 1.0)", names), "steps")
         low, source = template("f.floor(a * end / m)", names), template("a * (end / m)", names)
     else:
         low = template("f.floor((2.0 * a * n + n - m) / (2.0 * m))", names)
         source = reader.lines.add(template("(a + 0.5) * (n / m) - 0.5", names), "source")
-        source = template("f.where(s < 0.0, 0.0, f.where(end < s, end, s))", {**names, "s": source})
+        source = reader.lines.add(template("f.where(s < 0.0, 0.0, s)", {"s": source}), "source")
+        source = template("f.where(end < s, end, s)", {**names, "s": source})
     names |= {"low": reader.lines.add(low, "low"), "place": reader.place(near), "s": reader.lines.add(source, "source")}
     index = reader.lines.add(template("low - 1.0 + place", names), "at")
     # Kernels start from either end, so that a small share errs by as much as what is left of 1.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz import Any, Capabilities, Contract, PythonKernel, Sequential
+from fuzz import AnyOrder, Capabilities, Contract, PythonKernel, Sequential
 
 __all__ = ["KERNELS"]
 
@@ -84,7 +84,7 @@ KERNELS: tuple[PythonKernel, ...] = (
     _kernel("softmax_of_topk", "reductions", {"weight": "reciprocal"}),
     _kernel("scaled_matmul", "products", {"scaled": "column first"}, replace(_ROWS, takes=("bias",)),
             contract=Contract(dtypes={"count": "f64"})),
-    _kernel("attention", "products", {"s": "query first"}, contract=Contract(sums={"d": Any(), "j": Any()})),
+    _kernel("attention", "products", {"s": "query first"}, contract=Contract(sums={"d": AnyOrder(), "j": AnyOrder()})),
     *(replace(each, slow=True) for op in ("quantize_rows", "quantize_rows_e4m3")
       for each in _ways(op, "quantize", "ratio", ("reciprocal", "inverse"), _OF_ZEROS, contract=_EXACT)),
     *(_kernel(op, "quantize", {"share": "reciprocal"}, _RULES, contract=_MXFP8)

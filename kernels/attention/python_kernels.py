@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz import Any, Blocks, Capabilities, Contract, PythonKernel, Steps
+from fuzz import AnyOrder, Blocks, Capabilities, Contract, PythonKernel, Steps
 
 __all__ = ["KERNELS"]
 
@@ -17,7 +17,7 @@ _ANYWHERE = Capabilities(
     mixed=(("bias", ("q", "f32")), ("o", ("q", "f32"))),
 )  # fmt: skip
 _LIBRARY = Capabilities(dtypes=_ANYWHERE.dtypes, strides="any", empty=False)
-_ANY_ORDER = {"d": Any(), "j": Any()}
+_ANY_ORDER = {"d": AnyOrder(), "j": AnyOrder()}
 _FREE = Contract(sums=_ANY_ORDER, zeros="any")
 # What is hidden has minus infinity added to it.
 _ADDED = {"near": "added", "seen": "added"}
@@ -27,7 +27,7 @@ _MATH = replace(_FREE, algorithm={**_ADDED, "s": "roots", "o": "shares"})
 _FUSED = replace(_FREE, algorithm={**_ADDED, "o": "sum"}, accuracy={"exp": 20.0}, nonfinite="unspecified")
 
 _BLOCKED = replace(
-    _FREE, sums={"d": Any(), "j": Steps(16)},
+    _FREE, sums={"d": AnyOrder(), "j": Steps(16)},
     algorithm={"capped": "quotient", "mass": "online", "acc": "online"},
 )  # fmt: skip
 # Each head of each query block is a program, for which an interpreter takes 0.1 s: of 192 it would take half a minute.
@@ -41,7 +41,7 @@ _HALVES = Capabilities(
 _CORES = replace(
     _BLOCKED, sums=dict.fromkeys("dj", Blocks(16, truncates=True)), denormals="flush", points={"p": "maybe input"}
 )
-_GRADIENTS = {"d": Any(), "e": Any(), "j": Any(), "h i": Any()}
+_GRADIENTS = {"d": AnyOrder(), "e": AnyOrder(), "j": AnyOrder(), "h i": AnyOrder()}
 _MIXED = tuple((name, ("q", "f32")) for name in ("bias", "o", "dq", "dk", "dv"))
 _BACKWARD = Capabilities(strides="any", takes=("mask",), needs=("o", "lse"), max=_FEW)
 

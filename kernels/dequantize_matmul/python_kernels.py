@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz import Any, Capabilities, Contract, PythonKernel
+from fuzz import AnyOrder, Capabilities, Contract, PythonKernel
 
 __all__ = ["KERNELS"]
 
@@ -13,7 +13,7 @@ _TRITON = Path(__file__).resolve().parent / "triton" / "dequantize_matmul.py"
 _TORCH = Path(__file__).resolve().parent / "torch" / "dequantize_matmul.py"
 
 # A library adds in an order that depends on the shape, the processor and the number of threads.
-_FREE = Contract(sums={"g k": Any()}, zeros="any")
+_FREE = Contract(sums={"g k": AnyOrder()}, zeros="any")
 _DENSE = Capabilities(dtypes=("f32", "f16", "bf16"), mixed=(("scale", ("x", "f32")), ("c", ("x", "f32"))))
 
 KERNELS: tuple[PythonKernel, ...] = (

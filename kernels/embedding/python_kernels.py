@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz import Any, Capabilities, Contract, PythonKernel
+from fuzz import AnyOrder, Capabilities, Contract, PythonKernel
 
 __all__ = ["KERNELS"]
 
@@ -17,7 +17,7 @@ _FORWARD = Capabilities(dtypes=("f32", "f16", "bf16"), strides="pitched", mixed=
 _BACKWARD = replace(_FORWARD, mixed=(_INDEX, ("dy", ("collected", "f32"))), aliases=(("dtable", "collected"),))
 # Additions to what was collected come in any order. On a GPU `atom.add.f32` flushes subnormal numbers in global
 # memory, as the PTX manual says of it.
-_ATOMIC = Contract(sums={"t": Any()}, addend="either", zeros="any", denormals="flush")
+_ATOMIC = Contract(sums={"t": AnyOrder()}, addend="either", zeros="any", denormals="flush")
 
 KERNELS: tuple[PythonKernel, ...] = (
     PythonKernel(

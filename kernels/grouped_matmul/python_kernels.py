@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fuzz import Any, Capabilities, Contract, PythonKernel
+from fuzz import AnyOrder, Capabilities, Contract, PythonKernel
 
 __all__ = ["KERNELS"]
 
@@ -13,9 +13,9 @@ _TRITON, _TORCH = (_HERE / language / "grouped_matmul.py" for language in ("trit
 _ROWS_TRITON, _ROWS_TORCH = (_HERE / language / "grouped_rows_matmul.py" for language in ("triton", "torch"))
 
 # A library adds in an order that depends on the shape, the processor and the number of threads.
-_FREE = Contract(sums={"k": Any()}, zeros="any")
+_FREE = Contract(sums={"k": AnyOrder()}, zeros="any")
 # Instructions for products of bf16 take subnormal numbers for zeros, and return no others.
-_LIBRARY = Contract(sums={"k": Any()}, zeros="any", denormals="flush")
+_LIBRARY = Contract(sums={"k": AnyOrder()}, zeros="any", denormals="flush")
 _ANYWHERE = Capabilities(
     dtypes=("f32", "f16", "bf16"), strides="any", aliases=(("c", "collected"),),
     mixed=(("offs", ("int32", "int64")), ("collected", ("a", "f32")), ("c", ("a", "f32"))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz import Any, Blocks, Capabilities, Contract, PythonKernel
+from fuzz import AnyOrder, Blocks, Capabilities, Contract, PythonKernel
 
 __all__ = ["KERNELS"]
 
@@ -23,7 +23,7 @@ _HALVES = Capabilities(
     dtypes=("f16", "bf16"), strides="any", mixed=(("bias", ("a", "f32")), ("c", ("a", "f32"))),
 )  # fmt: skip
 # A library adds in an order that depends on the shape, the processor and the number of threads.
-_FREE = Contract(sums={"k": Any()}, zeros="any")
+_FREE = Contract(sums={"k": AnyOrder()}, zeros="any")
 # Tensor cores add 16 terms at once to what there is, and cut off what lies below its last bit.
 _CORES = Contract(sums={"k": Blocks(16, truncates=True)}, denormals="flush", zeros="any")
 # Of TF32 they add 8. Whether they round f32 to it or cut it off is their affair; an interpreter does neither.
@@ -36,7 +36,7 @@ _SCALES = Capabilities(
     dtypes=("f32", "f16", "bf16"), strides="any", takes=("bias",),
     mixed=tuple((name, ("scale_a", "f32")) for name in ("scale_b", "bias", "c")),
 )  # fmt: skip
-_STARTED = Contract(sums={"k": Any()}, addend="either", zeros="any")
+_STARTED = Contract(sums={"k": AnyOrder()}, addend="either", zeros="any")
 
 KERNELS: tuple[PythonKernel, ...] = (
     PythonKernel(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz import Any, Capabilities, Contract, PythonKernel, Steps
+from fuzz import AnyOrder, Capabilities, Contract, PythonKernel, Steps
 
 __all__ = ["KERNELS"]
 
@@ -17,9 +17,9 @@ _ANYWHERE = Capabilities(
     dtypes=("f32", "f16", "bf16"), strides="any",
     mixed=(("table", _PLACES), ("lengths", _PLACES), ("o", ("q", "f32"))),
 )  # fmt: skip
-_FREE = Contract(sums={"d": Any(), "t s": Any()}, zeros="any")
+_FREE = Contract(sums={"d": AnyOrder(), "t s": AnyOrder()}, zeros="any")
 # A page may have one slot: then the maximum may grow with each key.
-_PAGES = replace(_FREE, sums={"d": Any(), "t s": Steps(1)}, algorithm={"mass": "online", "acc": "online"})
+_PAGES = replace(_FREE, sums={"d": AnyOrder(), "t s": Steps(1)}, algorithm={"mass": "online", "acc": "online"})
 # Each head of each sequence is a program, for which an interpreter takes long.
 _FEW = replace(_ANYWHERE, max={"b": 4, "g": 3, "h": 4, "t": 16, "s": 64, "d": 256, "e": 256})
 

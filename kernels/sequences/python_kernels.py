@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fuzz import Any, Capabilities, Contract, PythonKernel, Sequential
+from fuzz import AnyOrder, Capabilities, Contract, PythonKernel, Sequential
 
 __all__ = ["KERNELS"]
 
@@ -14,7 +14,7 @@ _TORCH = Path(__file__).resolve().parent / "torch" / "sequences.py"
 _DTYPES = ("f32", "f16", "bf16")
 _GATES = tuple((name, ("x", "f32")) for name in ("gate", "h0", "hs"))
 _TAPS = tuple((name, ("x", "f32")) for name in ("weight", "bias", "y"))
-_TREE = Contract(sums={"n": Any()}, zeros="any")
+_TREE = Contract(sums={"n": AnyOrder()}, zeros="any")
 _LAWS = ("rerun", "surroundings")
 _SILU = Contract(algorithm={"gate": "quotient"}, zeros="any")
 
@@ -46,7 +46,7 @@ KERNELS: tuple[PythonKernel, ...] = (
     ),
     PythonKernel(
         "conv1d-native", "conv1d", _TORCH, "torch",
-        Contract(algorithm={"gate": ("formula", "quotient")}, sums={"k": Any()}, addend="either", zeros="any"),
+        Contract(algorithm={"gate": ("formula", "quotient")}, sums={"k": AnyOrder()}, addend="either", zeros="any"),
         Capabilities(_DTYPES, strides="any", takes=("bias",), params=("silu",), mixed=_TAPS), devices=("cpu",),
         summary="torch's convolution of groups",
     ),

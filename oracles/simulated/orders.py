@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.formula.exact.centre import at_place
-from oracles.summation import Any, Blocks, Lanes, Pairwise, Sequential, Summation, Tiles
+from oracles.summation import AnyOrder, Blocks, Lanes, Pairwise, Sequential, Summation, Tiles
 
 Array = NDArray[Anything]
 
@@ -21,7 +21,7 @@ def total(terms: Array, order: Summation) -> Array:
     n = terms.shape[-1]
     if n == 0:
         return np.zeros(terms.shape[:-1], terms.dtype)
-    if isinstance(order, Sequential | Any):
+    if isinstance(order, Sequential | AnyOrder):
         return _chain(terms)
     if isinstance(order, Lanes):
         return _lanes(terms, order)

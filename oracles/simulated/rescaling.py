@@ -12,7 +12,7 @@ from oracles.doubledouble import F64
 from oracles.dtypes import Format
 from oracles.elementary.functions import function
 from oracles.simulated.roundings import Roundings
-from oracles.summation import Any, Blocks, Sequential, Steps, Summation
+from oracles.summation import AnyOrder, Blocks, Sequential, Steps, Summation
 
 Function = Callable[[F64], F64]
 
@@ -59,7 +59,7 @@ def rescaling(
     lanes = len(blocks)
     if isinstance(order, Sequential):
         lanes = 1
-    elif isinstance(order, Any | Blocks):
+    elif isinstance(order, AnyOrder | Blocks):
         lanes = int(random.choice([1, min(3, lanes), lanes]))
     joins = list[Join]()
     for first, second in _pairs(len(blocks), lanes):

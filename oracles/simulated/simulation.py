@@ -29,7 +29,7 @@ from oracles.rounding import NAMES, STORAGE, round_to, stored_as
 from oracles.simulated.orders import scanned, total
 from oracles.simulated.rescaling import Join, Joining, Rescaling, joined, rescaling
 from oracles.simulated.roundings import Roundings
-from oracles.summation import Any, Lanes, Pairwise, Sequential, Summation
+from oracles.summation import AnyOrder, Lanes, Pairwise, Sequential, Summation
 from oracles.tiers.problem import FormulaProblem
 
 Order = Literal["declared", "reversed", "permuted", "lanes", "tree"]
@@ -296,12 +296,12 @@ class Simulated:
         if not lined.size:
             return self._placed(np.zeros(lined.shape[:-1]), node)
         order: Summation = declared
-        if isinstance(declared, Sequential | Any):
+        if isinstance(declared, Sequential | AnyOrder):
             structures: Mapping[str, Summation] = {"lanes": Lanes(8, 1, "predicated"), "tree": Pairwise()}
             order = structures.get(self.order, declared)
             lined = lined[..., ::-1] if self.order == "reversed" else lined
             lined = lined[..., self.random.permutation(n)] if self.order == "permuted" else lined
-        if isinstance(order, Sequential | Any) and (factors is not None or self.contract.denormals != "preserve"):
+        if isinstance(order, Sequential | AnyOrder) and (factors is not None or self.contract.denormals != "preserve"):
             return self._placed(self._chained(lined, node), node)
         lined = round_to(lined, dtype).astype(STORAGE[dtype.name])
         found = np.asarray(total(lined, order), dtype=np.float64)

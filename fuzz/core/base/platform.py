@@ -169,7 +169,7 @@ class Platform:
 
     def _orders(self, op: Op) -> Mapping[str, summation.Summation]:
         loose = any(isinstance(each.value, InAnyOrder) for each in self.facts)
-        return {node.label: summation.Any() for node in _nodes(op) if loose and node.kind in _ORDERED}
+        return {node.label: summation.AnyOrder() for node in _nodes(op) if loose and node.kind in _ORDERED}
 
     def _cut_factors(self, op: Op) -> Mapping[str, str]:
         """The factors of products of matrices that the formula lets kernels round, each as one that may lose bits."""

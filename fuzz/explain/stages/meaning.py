@@ -9,8 +9,7 @@ from oracles.formula.contract import INPUT, MAYBE, WIDE, Contract, within
 from oracles.formula.node import CONTRACTIONS
 from oracles.formula.trace import Node, Trace
 from oracles.op import Op
-from oracles.summation import Any as AnyOrder
-from oracles.summation import Blocks, Lanes, Pairwise, Sequential, Summation, Tiles, VectorLanes
+from oracles.summation import AnyOrder, Blocks, Lanes, Pairwise, Sequential, Summation, Tiles, VectorLanes
 from oracles.tiers.reading import reading
 
 _DEPTH = 3

@@ -17,8 +17,7 @@ from oracles.formula.expansion import arrangements
 from oracles.formula.trace import REDUCTIONS, Trace
 from oracles.neighbours import addends
 from oracles.op import Op
-from oracles.summation import Any as AnyOrder
-from oracles.summation import Lanes, Pairwise, Sequential, Tiles
+from oracles.summation import AnyOrder, Lanes, Pairwise, Sequential, Tiles
 from oracles.tiers.reading import reading
 
 _ORDERS = (Sequential(), Lanes(8, 2, "scalar"), Lanes(4, 4, "predicated"), Tiles(8), Pairwise(4), AnyOrder())

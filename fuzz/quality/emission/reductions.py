@@ -6,7 +6,7 @@ import re
 
 from fuzz.quality.emission.prelude import HELD, pieces
 from oracles.formula.node import LAST, Node
-from oracles.summation import Any, Lanes, Pairwise, Sequential, Summation, Tiles
+from oracles.summation import AnyOrder, Lanes, Pairwise, Sequential, Summation, Tiles
 
 _C = pieces("reductions.c")
 FUSED = {"f32": "fmaf", "f64": "fma"}
@@ -42,7 +42,7 @@ def _typed(text: str, dtype: str) -> str:
 def _sum(order: Summation, turn: int) -> str:
     if isinstance(order, Sequential):
         return _C["sequential"]
-    if isinstance(order, Any):
+    if isinstance(order, AnyOrder):
         return (_C["reversed"], _C["halves"], _C["sequential"])[turn % 3]
     if isinstance(order, Lanes):
         text = _C["lanes"] + (_C["predicated"] if order.tail == "predicated" else _C["scalar"])

@@ -14,7 +14,7 @@ from fuzz.quality.planted.kernels import FORMULAS
 from oracles import ops
 from oracles.formula.contract import Contract
 from oracles.operand import OUTER
-from oracles.summation import Any
+from oracles.summation import AnyOrder
 
 _SOURCE = Path(__file__).resolve().parent / "kernels.py"
 
@@ -30,7 +30,7 @@ def _kernel(name: str, op: str, bug: str, able: Capabilities, summary: str) -> P
     if able.takes is None:
         able = replace(able, takes=tuple(each for each in ops.OPS[op].optional if each not in able.needs))
     return PythonKernel(
-        name, op, _SOURCE, "numpy", Contract("f64", sums={ops.OPS[op].row: Any(), OUTER: Any()}),
+        name, op, _SOURCE, "numpy", Contract("f64", sums={ops.OPS[op].row: AnyOrder(), OUTER: AnyOrder()}),
         replace(able, params=tuple(ops.OPS[op].neutral)), entry="planted", options=(("op", op), ("bug", bug)),
         summary=summary,
     )  # fmt: skip

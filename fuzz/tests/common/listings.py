@@ -2,7 +2,7 @@
 
 What stands behind a listing's language says what is done with it:
 
-- ``file=NAME`` writes the listing into that file.
+- ``file=NAME`` writes the listing into that file; ``more=NAME`` adds it to the end of the file, after two empty lines.
 - ``gate``, ``nightly`` or ``gpu`` executes it there: of ``console`` every line that begins with ``$``, whose output
   must then have the lines that follow it (``...`` stands for any others) and whose exit code is 0, or what a line
   ``# exit code N`` says; ``python`` as a program. What costs seconds is for the gate.
@@ -64,9 +64,9 @@ def listings(page: Path) -> tuple[Listing, ...]:
             continue
         language, _, mark = token.info.strip().partition(" ")
         where = f"{page.name}:{(token.map or [0])[0] + 1}"
-        known = mark.startswith("file=") or mark in (*COSTS, "patch") or language.startswith("{")
+        known = mark.startswith(("file=", "more=")) or mark in (*COSTS, "patch") or language.startswith("{")
         if not known:
-            raise ListingError(f"{where}: say what is done with it: file=NAME, patch, {', '.join(COSTS)}")
+            raise ListingError(f"{where}: say what is done with it: file=NAME, more=NAME, patch, {', '.join(COSTS)}")
         found.append(Listing(where, language, mark, token.content))
     return tuple(found)
 
@@ -126,7 +126,7 @@ class Reader:
 
     def _follow(self, page: Path, costs: Sequence[str]) -> None:
         for listing in listings(page):
-            if listing.mark.startswith("file="):
+            if listing.mark.startswith(("file=", "more=")):
                 self._write(listing)
             elif listing.mark == "patch":
                 self._patch(listing)
@@ -135,9 +135,11 @@ class Reader:
                 self.executed.append(listing.where)
 
     def _write(self, listing: Listing) -> None:
-        path = self.folder / listing.mark.removeprefix("file=")
+        mark, _, name = listing.mark.partition("=")
+        path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(listing.text, encoding="utf-8")
+        before = path.read_text(encoding="utf-8") + "\n\n" if mark == "more" else ""
+        path.write_text(before + listing.text, encoding="utf-8")
 
     def _patch(self, listing: Listing) -> None:
         if not self.checkout.is_relative_to(self.folder):

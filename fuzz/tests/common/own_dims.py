@@ -48,12 +48,12 @@ OPS = (*OPS, Op(rope, (X, COS, SIN), (Y,), aliases=(("y", "x"),), fixed={"half":
 PACK = f"""
 from pathlib import Path
 import numpy as np
-from fuzz import Any, Capabilities, CKernel, Contract, Op, Operand, Parameter, PythonKernel, Sequential
+from fuzz import AnyOrder, Capabilities, CKernel, Contract, Op, Operand, Parameter, PythonKernel, Sequential
 from fuzz import formula as f
 {MATMUL}{ATTEND}{ROPE}
 HERE, STRIDED = Path(__file__).parent, Capabilities(strides="any")
-IN_ORDER, ANY = Contract(sums={{"k": Sequential()}}), Contract(sums={{"k": Any()}})
-SOFT = Contract(sums={{"d": Any(), "j": Any()}}, accuracy={{"exp": 4.0, "divide": 2.5}})
+IN_ORDER, ANY = Contract(sums={{"k": Sequential()}}), Contract(sums={{"k": AnyOrder()}})
+SOFT = Contract(sums={{"d": AnyOrder(), "j": AnyOrder()}}, accuracy={{"exp": 4.0, "divide": 2.5}})
 KERNELS = (
     *(CKernel(each.stem, "matmul", each, contract=IN_ORDER, capabilities=STRIDED) for each in HERE.glob("*.c")),
     PythonKernel("numpy", "matmul", HERE / "product.py", "numpy", contract=ANY, capabilities=STRIDED),

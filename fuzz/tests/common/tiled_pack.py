@@ -12,7 +12,7 @@ from fuzz.core.base.draw import Frame
 _PACK = """
 from pathlib import Path
 
-from fuzz import Any, Capabilities, Contract, Op, Operand, PythonKernel
+from fuzz import AnyOrder, Capabilities, Contract, Op, Operand, PythonKernel
 from fuzz import formula as f
 
 
@@ -41,7 +41,7 @@ OPS = (
 
 
 def kernel(op, when):
-    sums = dict.fromkeys("dj" if op == "attended" else "k", Any())
+    sums = dict.fromkeys("dj" if op == "attended" else "k", AnyOrder())
     contract = Contract(sums=sums, zeros="any", accuracy={"exp": 4.0})
     source = Path(__file__).parent / "kernel.py"
     able = Capabilities(empty=False, strides="any" if op == "batched" else "contiguous")

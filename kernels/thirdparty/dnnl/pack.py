@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz import Any, Capabilities, CKernel, Contract, Within
+from fuzz import AnyOrder, Capabilities, CKernel, Contract, Within
 
 __all__ = ["KERNELS"]
 
@@ -19,11 +19,11 @@ _LIBRARIES = _FETCHED / "lib" / "x86_64-linux-gnu"
 # nor how accurate its functions are, nor which sign a zero has. Its source makes exponentials below the least normal
 # number zero.
 _FREE = Contract(
-    sums={"n": Any()}, mean="reciprocal", zeros="any", absolute={"erf": 4.0}, platform="none",
+    sums={"n": AnyOrder()}, mean="reciprocal", zeros="any", absolute={"erf": 4.0}, platform="none",
     accuracy={"exp": Within(4.0, flushes=True), "log": 4.0, "rsqrt": 2.0, "erf": 4.0, "tanh": 4.0},
 )  # fmt: skip
 _GATED = replace(_FREE, algorithm={"s": ("formula", "quotient")}, points={"h": "input"})
-_PRODUCTS = replace(_FREE, sums={"k": Any()}, addend="either")
+_PRODUCTS = replace(_FREE, sums={"k": AnyOrder()}, addend="either")
 _ROWS = Capabilities(empty=False)
 # Factors and statistics are f32 whatever the rows are.
 _NORM = replace(_ROWS, takes=("weight", "bias", "mean"), mixed=(("weight", ("f32",)), ("bias", ("f32",))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz import Any, Capabilities, CKernel, Contract
+from fuzz import AnyOrder, Capabilities, CKernel, Contract
 
 from .ops import OPS
 
@@ -19,7 +19,7 @@ _FETCH = "sh .ci/fetch ggml"
 # ggml documents none of this. Its source adds lanes of f32, and says that its exponential errs by 1.46 ulp and half of
 # one; what it has no vectors for is C's.
 _FREE = Contract(
-    sums={"n": Any()}, mean="reciprocal", accuracy={"exp": 2.0, "tanh": 2.5, "erf": 1.0, "log": 1.0},
+    sums={"n": AnyOrder()}, mean="reciprocal", accuracy={"exp": 2.0, "tanh": 2.5, "erf": 1.0, "log": 1.0},
 )  # fmt: skip
 # Its macro GGML_GELU_FP16 has gelu of f32 looked up in a table of f16.
 _TABLE = replace(_FREE, compute="f16")
@@ -52,7 +52,7 @@ _ISAS = {
     "sve2": (), "rvv": (), "rvv-fp16": (), "vsx": (),
 }  # fmt: skip
 
-_BLOCKS = Contract(sums={"g": Any()}, zeros="any")
+_BLOCKS = Contract(sums={"g": AnyOrder()}, zeros="any")
 _CODES = Capabilities(dtypes=("f16",), strides="any")
 # What blocks of 32 codes are multiplied by.
 _OF_BLOCKS: dict[str, tuple[str, Contract, Capabilities]] = {

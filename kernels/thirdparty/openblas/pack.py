@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz import Any, Capabilities, Contract, SharedKernel
+from fuzz import AnyOrder, Capabilities, Contract, SharedKernel
 
 __all__ = ["KERNELS"]
 
 _FETCHED = Path(__file__).resolve().parent / "fetched"
-_FREE = Contract(sums={"k": Any()}, zeros="any")
+_FREE = Contract(sums={"k": AnyOrder()}, zeros="any")
 # BLAS asks for a leading dimension of at least 1 and a row: no matrix is empty, and no row is in another's place.
 _MATRICES = Capabilities(empty=False)
 _ROW_MAJOR, _AS_IT_IS = "101", "111"

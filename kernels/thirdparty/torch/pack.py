@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz import Any, Capabilities, Contract, PythonKernel, Within
+from fuzz import AnyOrder, Capabilities, Contract, PythonKernel, Within
 
 __all__ = ["KERNELS"]
 
 _SOURCE = Path(__file__).resolve().parent / "functions.py"
-_SUMS = Contract(sums={"d": Any(), "j": Any()}, zeros="any")
+_SUMS = Contract(sums={"d": AnyOrder(), "j": AnyOrder()}, zeros="any")
 # What is hidden has minus infinity added to it; blocks of keys are scaled again as their maximum grows. It chooses how:
 # by the steps that are documented, with roots of the scale and shares that are rounded; or in one, where exponentials
 # below the least normal number are zero.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fuzz import Any, Capabilities, CKernel, Contract, Within
+from fuzz import AnyOrder, Capabilities, CKernel, Contract, Within
 
 __all__ = ["KERNELS"]
 
@@ -18,7 +18,7 @@ _ALGORITHMS = {"softmax": {"y": "reciprocal"}, "silu_mul": {"s": ("formula", "qu
 
 
 def _kernel(op: str) -> CKernel:
-    sums = {_SUMS[op]: Any()} if _SUMS[op] else {}
+    sums = {_SUMS[op]: AnyOrder()} if _SUMS[op] else {}
     accuracy = {"exp": Within(4.0, flushes=True), "divide": 2.0}
     contract = Contract(
         sums=sums, accuracy=accuracy, denormals="flush", algorithm=_ALGORITHMS.get(op, {}), addend="either"

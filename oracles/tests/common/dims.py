@@ -14,8 +14,7 @@ from oracles.operand import OUTER, Operand, Parameter
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
 from oracles.simulated.simulation import simulate
-from oracles.summation import Any as AnyOrder
-from oracles.summation import Lanes, Tiles
+from oracles.summation import AnyOrder, Lanes, Tiles
 from oracles.truth import Truth
 
 

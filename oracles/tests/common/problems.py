@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from oracles import Any, Contract, Lanes, Pairwise, Tiles
+from oracles import AnyOrder, Contract, Lanes, Pairwise, Tiles
 from oracles.problem import Problem
 from oracles.tests.common.adversary import row, store
 
@@ -21,7 +21,7 @@ CONTRACTS: Mapping[str, Contract] = {
     "input": Contract("input", sums={"...": Pairwise(2)}),
     "input sums": Contract("input", points={"eps": "input"}, zeros="any"),
     "weight": Contract("f32", dtypes={"w": "weight"}, sums={"n": Pairwise(8)}),
-    "flush": Contract("f32", denormals="flush", sums={"n": Any()}),
+    "flush": Contract("f32", denormals="flush", sums={"n": AnyOrder()}),
     "flush results": Contract("f32", denormals="flush results"),
     "fast math": Contract("f32", nonfinite="unspecified", saturate=True),
     "dw 16 bit": Contract("f32", dtypes={"dw": "input"}, points={"h": "input"}, mean="reciprocal"),

@@ -17,8 +17,7 @@ from oracles.operand import Operand
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
 from oracles.simulated.simulation import simulate
-from oracles.summation import Any as AnyOrder
-from oracles.summation import Lanes, Sequential
+from oracles.summation import AnyOrder, Lanes, Sequential
 from oracles.tests.common.dims import problem
 from oracles.tests.common.judged import known, results
 from oracles.tests.common.tiers import disagreements

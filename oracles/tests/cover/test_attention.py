@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from oracles import Any as AnyOrder
-from oracles import Contract
+from oracles import AnyOrder, Contract
 from oracles.algorithm import traced
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from oracles.formula.contract import Contract
 from oracles.problem import Problem
-from oracles.summation import Any as AnyOrder
-from oracles.summation import Pairwise
+from oracles.summation import AnyOrder, Pairwise
 from oracles.truth import Truth
 
 Array = NDArray[Any]

@@ -11,7 +11,18 @@ import mpmath
 import numpy as np
 import pytest
 
-from oracles import Any, Blocks, Contract, Lanes, NumericsError, Pairwise, Sequential, Summation, Tiles, VectorLanes
+from oracles import (
+    AnyOrder,
+    Blocks,
+    Contract,
+    Lanes,
+    NumericsError,
+    Pairwise,
+    Sequential,
+    Summation,
+    Tiles,
+    VectorLanes,
+)
 from oracles.budget import CONFIDENCE, RANDOM_LIMIT, sum_budget
 from oracles.dtypes import form
 from oracles.problem import Problem
@@ -22,7 +33,7 @@ from oracles.truth import Truth
 
 STRUCTURES: tuple[Summation, ...] = (
     Sequential(),
-    Any(),
+    AnyOrder(),
     Lanes(4, 1, "scalar"),
     Lanes(16, 4, "scalar"),
     Lanes(8, 4, "predicated"),

@@ -21,8 +21,7 @@ from oracles.formula.trace import Kind, trace
 from oracles.op import Op
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
-from oracles.summation import Any as AnyOrder
-from oracles.summation import Sequential
+from oracles.summation import AnyOrder, Sequential
 from oracles.tests.common.contractions import KINDS, OPS, apart, at_once, hostile, values
 from oracles.tests.common.dims import ATTEND, PRODUCT, product, unsound
 from oracles.tests.common.judged import known

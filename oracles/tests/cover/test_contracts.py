@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from oracles import Any, Blocks, Contract, Lanes, Pairwise, Sequential, Steps, Summation, Tiles
+from oracles import AnyOrder, Blocks, Contract, Lanes, Pairwise, Sequential, Steps, Summation, Tiles
 from oracles.dtypes import DtypeError, form
 from oracles.formula.trace import Node, Outputs
 from oracles.op import Op
@@ -32,7 +32,7 @@ STRUCTURES: tuple[Summation, ...] = (
     Tiles(256),
     Pairwise(8),
     Blocks(16),
-    Any(),
+    AnyOrder(),
     Steps(16),
 )
 RMS_NORM = ("rms_norm", "fused_add_rms_norm", "rms_norm_backward", "fused_add_rms_norm_backward")

@@ -13,7 +13,7 @@ from oracles.op import Op
 from oracles.operand import Operand
 from oracles.problem import Problem
 from oracles.simulated.simulation import simulate
-from oracles.summation import Any
+from oracles.summation import AnyOrder
 from oracles.tests.common.judged import known
 from oracles.truth import Truth
 
@@ -24,6 +24,12 @@ def window(x: Node, weight: Node, like: Node) -> Outputs:
     inside = where(at < -0.5, 0.0, where(at < extent("t") - 0.5, 1.0, 0.0))
     seen = where(inside > 0.5, take(x, where(inside > 0.5, at, 0.0), "t"), 0.0)
     return {"y": dot(seen, weight, "w")}
+
+
+def mirrored(x: Node, like: Node) -> Outputs:
+    """y[o] = x[o], and from the last element on backwards."""
+    last = extent("n") - 1.0
+    return {"y": take(x, last - abs(last - position("o")), "n") + like * 0.0}
 
 
 def picked(x: Node, label: Node) -> Outputs:
@@ -61,6 +67,7 @@ OPS = (
         (Operand("x", "d t"), Operand("weight", "d w"), Operand("like", "o")),
         (Operand("y", "d o"),),
     ),
+    Op(mirrored, (X, Operand("like", "o")), (Operand("y", "... o"),)),
     Op(picked, (X, Operand("label", "...", dtype="int64", index="n")), (Operand("y", "..."),)),
     Op(
         second,
@@ -97,6 +104,16 @@ def test_an_index_made_of_places_is_the_same_in_every_kernel(compute: str) -> No
     assert truth.explain(contract, "y", check.worst_index, float(wrong["y"][check.worst_index])).terms
 
 
+def test_a_mirrored_index_is_a_whole_number_where_kernels_keep_few_bits() -> None:
+    x = np.random.default_rng(3).normal(size=(1, 700)).astype(np.float32)
+    right = np.concatenate([x, x[:, -2::-1]], 1)
+    truth = Truth(Problem("mirrored", {"axis": 1}, {"x": x, "like": np.zeros(1399, np.float32)}, {"y": "f32"}))
+    for compute in ("f32", "bf16"):
+        contract = Contract(compute, dtypes={"y": "f32"})
+        assert [each.result for each in truth.check(contract, {"y": right})] == ["pass"]
+        assert truth.check(contract, {"y": np.roll(right, 1)})[0].result == "numeric"
+
+
 def test_an_index_that_is_chosen_is_explained() -> None:
     inputs = {"x": np.array([[0.5, 1.5, 2.5]] * 2, np.float32), "label": np.array([0, 1])}
     problem = Problem("picked", {}, inputs, {"y": "f32"})
@@ -113,7 +130,7 @@ def test_near_ties_that_decide_ranks_are_left_to_the_precise_tier() -> None:
     words = ["ce6e71fe", "ce6e786c", "ce6e7849", "ce6e6d0d", "ce6e76cd", "ce6e70ce", "ce6e6ec6", "ce6e74ae"]
     x = np.array([int(word, 16) for word in words], np.uint32).view(np.float32)
     inputs = {"x": x, "experts": np.zeros(8, np.float32), "k": np.zeros(2, np.float32)}
-    contract = Contract(sums=dict.fromkeys("nmj", Any()), nonfinite="unspecified")
+    contract = Contract(sums=dict.fromkeys("nmj", AnyOrder()), nonfinite="unspecified")
     truth = Truth(Problem("second", {}, inputs, {"index": "f32"}))
     for got in ([3.0, 7.0], [3.0, 0.0]):
         assert truth.check(contract, {"index": np.array(got, np.float32)})[0].result == "pass"

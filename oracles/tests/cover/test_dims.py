@@ -15,8 +15,7 @@ from oracles.formula.trace import Node, Outputs, dot
 from oracles.op import Op
 from oracles.operand import Operand, OpError
 from oracles.problem import Problem, ProblemError
-from oracles.summation import Any as AnyOrder
-from oracles.summation import Lanes, Sequential
+from oracles.summation import AnyOrder, Lanes, Sequential
 from oracles.tests.common.dims import ALL, ATTEND, GEMM, PRODUCT, TURN, problem, unsound
 from oracles.tests.common.judged import kernel as kernel_of
 from oracles.tests.common.judged import known, returned, simulated

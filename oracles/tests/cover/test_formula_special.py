@@ -18,7 +18,7 @@ from oracles.ops import OPS as KNOWN
 from oracles.precise import conforms
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
-from oracles.summation import Any as AnyOrder
+from oracles.summation import AnyOrder
 from oracles.tests.common.judged import X, known, results, simulated
 from oracles.truth import Truth
 

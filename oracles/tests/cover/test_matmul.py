@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from oracles import Any as AnyOrder
-from oracles import Blocks, Contract, Lanes, Sequential, Summation
+from oracles import AnyOrder, Blocks, Contract, Lanes, Sequential, Summation
 from oracles.problem import Problem
 from oracles.tests.common.judged import results, simulated
 

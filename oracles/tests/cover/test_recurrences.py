@@ -21,8 +21,7 @@ from oracles.formula.exact.rigorous import Rigorous
 from oracles.formula.trace import FormulaError, Node, Outputs, Trace, trace
 from oracles.problem import Problem
 from oracles.simulated.simulation import ORDERS, Simulated
-from oracles.summation import Any as AnyOrder
-from oracles.summation import Sequential, Summation
+from oracles.summation import AnyOrder, Sequential, Summation
 from oracles.tests.common.gradients import gradient
 from oracles.tests.common.simulated import allowed
 from oracles.truth import Truth

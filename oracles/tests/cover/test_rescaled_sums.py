@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from oracles import Any as AnyOrder
-from oracles import Blocks, Contract, Pairwise, Sequential, Steps, Within
+from oracles import AnyOrder, Blocks, Contract, Pairwise, Sequential, Steps, Within
 from oracles.algorithm import traced
 from oracles.formula.affine.budget import Budget
 from oracles.formula.exact.arithmetic import Float64

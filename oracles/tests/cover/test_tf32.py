@@ -17,8 +17,7 @@ from oracles.ops import OPS
 from oracles.problem import Problem
 from oracles.rounding import round_precise, round_to
 from oracles.simulated.simulation import simulate
-from oracles.summation import Any as AnyOrder
-from oracles.summation import Blocks, NumericsError, Sequential
+from oracles.summation import AnyOrder, Blocks, NumericsError, Sequential
 from oracles.tests.common.judged import results
 from oracles.tests.common.tiers import disagreements
 

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from oracles import Any as AnyOrder
-from oracles import Contract, NumericsError, Steps, Within
+from oracles import AnyOrder, Contract, NumericsError, Steps, Within
 from oracles.problem import Problem
 from oracles.simulated.simulation import simulate
 from oracles.tests.common.elementary import FUNCTIONS

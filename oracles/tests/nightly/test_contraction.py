@@ -12,7 +12,7 @@ import pytest
 from oracles.formula.contract import Contract
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
-from oracles.summation import Any as AnyOrder
+from oracles.summation import AnyOrder
 from oracles.tests.common.contractions import OPS, apart, at_once, hostile
 from oracles.tests.common.judged import known
 from oracles.tests.common.tiers import disagreements

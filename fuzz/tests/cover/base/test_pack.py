@@ -126,7 +126,8 @@ MISTAKES = {
     OWN.replace("exp(x)}}", "x - formula.total(x, ('n', 'k'))}}").format("Op(own, X, Y)"): (
         "own: sum over 'k': the value has only the dimensions ['...', 'n']"
     ),
-    OWN.format("Op(own, X, Y)") + "KERNELS = (CKernel('k', 'own', SOURCE, contract=Contract(sums={'n k': Any()})),)": (
+    OWN.format("Op(own, X, Y)")
+    + "KERNELS = (CKernel('k', 'own', SOURCE, contract=Contract(sums={'n k': AnyOrder()})),)": (
         "contract.sums: 'k' is not one of y, ..., n"
     ),
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE, contract=Contract(points={'h': 'maybe fp4'})),)": (

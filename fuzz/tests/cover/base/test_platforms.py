@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fuzz import Any as AnyOrder
-from fuzz import Capabilities, CKernel, Contract, Pairwise, PythonKernel, Within
+from fuzz import AnyOrder, Capabilities, CKernel, Contract, Pairwise, PythonKernel, Within
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
 from fuzz.core.adapters.toolchain import Host

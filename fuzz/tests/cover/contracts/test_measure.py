@@ -213,7 +213,7 @@ def test_an_error_that_was_measured_is_told_and_accuses_nobody(capsys: pytest.Ca
 
 def test_what_was_measured_narrows_orders_and_casts_alone() -> None:
     """Where these two are contradicted that is told; nothing else of it is in a contract."""
-    contract = fuzz.Contract(sums={"n": fuzz.Any()}, points={"h": "maybe bf16"}, accuracy={"exp": 4.0})
+    contract = fuzz.Contract(sums={"n": fuzz.AnyOrder()}, points={"h": "maybe bf16"}, accuracy={"exp": 4.0})
     found = tightened(contract, [Seen("n", 64, 8, (), True)], {"h": True})
     assert found == replace(contract, sums={"n": Read(((64, 8),))}, points={"h": "bf16"})
 

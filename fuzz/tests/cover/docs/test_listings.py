@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -72,3 +73,19 @@ def test_what_a_page_leaves_running_is_ended_with_it(tmp_path: Path) -> None:
     told = subprocess.run(("ps", "-e", "-o", "pgid=,stat="), capture_output=True, text=True, check=True).stdout
     left = [stat for leader, stat in map(str.split, told.splitlines()) if int(leader) == group]
     assert all(stat.startswith("Z") for stat in left), "it still runs"
+
+
+def test_the_program_of_300_lines_stands_alone() -> None:
+    page = CHECKOUT / "fuzz" / "docs" / "mini.md"
+    program = "".join(each.text for each in listings(page) if each.mark in ("file=mini.py", "more=mini.py"))
+    assert 200 < len(program.splitlines()) < 350
+    imported = re.findall(r"^(?:from|import) (\w+)", program, re.MULTILINE)
+    assert {*imported} == {"itertools", "random", "dataclasses", "mpmath", "numpy"}
+
+
+def test_a_listing_can_go_on_with_a_file(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```python file=a.py\nx = 2\n```\n```python more=a.py\nprint(x)\n```\n```console gate\n$ python3 a.py\n2\n```\n"
+    )
+    Reader(tmp_path, CHECKOUT).follow(page, ("gate",))

@@ -224,3 +224,10 @@ def test_setup_says_what_is_wrong_with_its_folder(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "nowhere is no folder" in done.stderr
+
+
+def test_the_order_any_has_its_old_name_for_one_version() -> None:
+    with pytest.warns(DeprecationWarning, match=r"fuzz\.Any is fuzz\.AnyOrder now") as warned:
+        from fuzz import Any
+    assert Any is fuzz.AnyOrder
+    assert warned[0].filename == __file__

@@ -34,7 +34,7 @@ from oracles.formula.affine.budget import Budget
 from oracles.formula.affine.forms import Form
 from oracles.formula.contract import Contract
 from oracles.ops import OPS
-from oracles.summation import Any, Tiles
+from oracles.summation import AnyOrder, Tiles
 
 CONTRACT = Contract("f32", sums={"n": Tiles(8)}, mean="reciprocal")
 
@@ -233,7 +233,9 @@ def test_recurrences_have_kernels_in_c(op: str, tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "pack.py").write_text(RECURRENCES)
     contract = Contract(
-        "f32", sums={"t": Any(), "s": Any()} if op == "selective" else {"t": Any()}, nonfinite="unspecified"
+        "f32",
+        sums={"t": AnyOrder(), "s": AnyOrder()} if op == "selective" else {"t": AnyOrder()},
+        nonfinite="unspecified",
     )
     with unknown_afterwards():
         load(tmp_path / "own")

@@ -25,7 +25,7 @@ from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS
 from oracles.rounding import round_to
-from oracles.summation import Any, Lanes, Pairwise, Sequential, Summation
+from oracles.summation import AnyOrder, Lanes, Pairwise, Sequential, Summation
 from oracles.tests.common.dims import GEMM
 from oracles.tests.common.elementary import FUNCTIONS, arguments
 from oracles.tests.common.integers import GATHERED
@@ -54,7 +54,7 @@ def test_any_two_values_of_two_fields_meet_in_a_contract(op: Op) -> None:
         (Contract("f64"), True, "fma(a[k], b[k], sum)"),
         (Contract(sums={"n": Lanes(8, 2, "scalar")}), False, "f32 part[16] = {0};"),
         (Contract(sums={"n": Pairwise(4)}), False, "part[k / 4]"),
-        (Contract(sums={"n": Any()}), False, "for (int64_t k = n - 1; k >= 0; k--)"),
+        (Contract(sums={"n": AnyOrder()}), False, "for (int64_t k = n - 1; k >= 0; k--)"),
         (Contract(mean="reciprocal"), False, "sum_1s[r] * (1 / (f32)(f64)n_n)"),
         (Contract(points={"h": "bf16"}), False, "const bf16 point_"),
         (Contract(denormals="flush"), False, "__builtin_ia32_ldmxcsr(before | 0x8040);"),
@@ -89,9 +89,9 @@ def test_what_is_only_moved_is_converted_where_the_contract_says_so(compute: str
     ("order", "turn", "words"),
     [
         (Sequential(), 1, "start = fmaf(a[k], start, h[k]);"),
-        (Any(), 0, "start = fmaf(a[k], start, h[k]);"),
-        (Any(), 1, "joined_scan_any1_f32(a, h, first - 1, k);"),
-        (Any(), 2, "joined_scan_any2_f32(a, h, k - apart, k);"),
+        (AnyOrder(), 0, "start = fmaf(a[k], start, h[k]);"),
+        (AnyOrder(), 1, "joined_scan_any1_f32(a, h, first - 1, k);"),
+        (AnyOrder(), 2, "joined_scan_any2_f32(a, h, k - apart, k);"),
     ],
 )
 def test_a_recurrence_is_what_a_loop_makes_of_it_in_every_order(

@@ -14,11 +14,13 @@ from fuzz.references.derive import derive
 from fuzz.references.dims import UnreadableError
 from oracles.formula.contract import Contract
 from oracles.problem import Problem
-from oracles.summation import Any as Any_
+from oracles.summation import AnyOrder
 from oracles.tests.common.judged import known, results
 
 C64 = NDArray[np.complex64]
-UNDECLARED = Contract("f32", sums={"n": Any_()}, addend="any", zeros="any", nonfinite="unspecified", denormals="flush")
+UNDECLARED = Contract(
+    "f32", sums={"n": AnyOrder()}, addend="any", zeros="any", nonfinite="unspecified", denormals="flush"
+)
 HALVES = {"q": "b s d", "cos": "s d/2", "sin": "s d/2"}
 
 

@@ -121,6 +121,22 @@ def padded(x):  # type: ignore[no-untyped-def]
     return F.pad(x, (1, 2), value=0.5) + F.pad(x, (2, 1))
 
 
+def repeated(x):  # type: ignore[no-untyped-def]
+    modes = "circular", "reflect", "replicate"
+    return *(F.pad(x, (1, 2, 0, 3), mode=mode) for mode in modes), torch.nn.ReflectionPad2d(2)(x)
+
+
+def around(x, w):  # type: ignore[no-untyped-def]
+    half = w.shape[-1] // 2
+    return tuple(F.conv1d(F.pad(x, (half, half), mode=mode), w) for mode in ("circular", "reflect", "replicate"))
+
+
+def at_its_end(x):  # type: ignore[no-untyped-def]
+    z = torch.zeros_like(x)
+    z[:, -2:] = x[:, 1:3]
+    return z
+
+
 def rotated(x):  # type: ignore[no-untyped-def]
     one, two = x.chunk(2, -1)
     return torch.cat([-two, one], -1)
@@ -197,6 +213,9 @@ READ: Mapping[Callable[..., Any], tuple[str, Mapping[str, int]]] = {
     upsampled: ("x=b c h w", {"b": 1}),
     pieces: ("x=b n, y=b m", {}),
     padded: ("x=b n", {}),
+    repeated: ("x=b c h v", {"b": 1}),
+    around: ("x=b c t, w=m c k", {}),
+    at_its_end: ("x=b n", {}),
     rotated: ("x=b n", {}),
     group_norm: ("x=b c s, w=c, b=c", {}),
     heads: ("x=b s n, w=n m", {"n": 6, "m": 6}),

@@ -22,9 +22,9 @@ def row_sum(x):
 """
 PACK = """
 from pathlib import Path
-from fuzz import Any, Capabilities, Contract, PythonKernel
+from fuzz import AnyOrder, Capabilities, Contract, PythonKernel
 KERNELS = (
-    PythonKernel("mine", "row_sum", Path(__file__).parent / "mine.py", "numpy", Contract(sums={"n": Any()}),
+    PythonKernel("mine", "row_sum", Path(__file__).parent / "mine.py", "numpy", Contract(sums={"n": AnyOrder()}),
                  Capabilities(empty=False)),
 )
 """

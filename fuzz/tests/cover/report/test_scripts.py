@@ -11,7 +11,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from fuzz import Any, CommandKernel, Contract, PythonKernel
+from fuzz import AnyOrder, CommandKernel, Contract, PythonKernel
 from fuzz.campaign.replay import ChosenCase, check_name, chosen_for_script, write_script
 from fuzz.core.adapters import export
 from fuzz.core.adapters.registry import expand
@@ -256,7 +256,7 @@ def rms_norm(x, *, eps, y):
 def test_a_python_program_calls_the_kernel_as_its_worker_does(tmp_path: Path) -> None:
     """With its environment; and what a library raises is no rejection, nor a returned tensor an output."""
     (tmp_path / "scaled.py").write_text(_SCALED)
-    contract = Contract(sums={"n": Any()}, mean="reciprocal", accuracy={"rsqrt": 2.0})
+    contract = Contract(sums={"n": AnyOrder()}, mean="reciprocal", accuracy={"rsqrt": 2.0})
     kernel = PythonKernel(
         "scaled", "rms_norm", tmp_path / "scaled.py", "torch", contract,
         devices=("cpu",), environment={"FACTOR": "1"},

@@ -17,7 +17,7 @@ from fuzz.tests.conftest import Cli
 from oracles.formula.trace import Node, Outputs, total
 from oracles.op import Op
 from oracles.operand import Operand
-from oracles.summation import Any as AnyOrder
+from oracles.summation import AnyOrder
 from oracles.tests.common.dims import GEMM, PRODUCT
 
 Array = NDArray[Any]

@@ -15,7 +15,7 @@ from fuzz.tests.conftest import Cli
 from oracles.dtypes import FORMATS
 from oracles.ops import OPS
 from oracles.rounding import round_to, stored_as
-from oracles.summation import Any
+from oracles.summation import AnyOrder
 from oracles.tiers.problem import FormulaProblem
 from oracles.truth import Truth
 
@@ -37,7 +37,7 @@ def _pair(found: Needs, whose: str = OURS) -> Tolerance:
 @pytest.mark.parametrize("op", ["softmax", "layer_norm", "matmul"])
 def test_correct_kernels_keep_the_pair_that_is_told(op: str, dtype: str) -> None:
     found, truth = _one(op, dtype)
-    contract, own = usual(OPS[op], dtype, Any()), usual(OPS[op], dtype)
+    contract, own = usual(OPS[op], dtype, AnyOrder()), usual(OPS[op], dtype)
     places = [index for index in np.ndindex(truth.op.shape(found.output)) if sum(index) % 29 == 0]
     told = [truth.explain(contract, found.output, index) for index in places]
     expected = np.array([each.expected.value for each in told])
@@ -57,7 +57,7 @@ def test_correct_kernels_keep_the_pair_that_is_told(op: str, dtype: str) -> None
 @pytest.mark.parametrize("factor", [0.8, 1.25])
 def test_errors_are_seen_from_the_size_on_that_is_told(factor: float) -> None:
     found, truth = _one("rms_norm", "f32")
-    contract = usual(OPS["rms_norm"], "f32", Any())
+    contract = usual(OPS["rms_norm"], "f32", AnyOrder())
     exact = np.asarray(truth.enclosures(contract, False)["y"].centre, float)
     off = (exact * (1 + factor * found.floor)).astype(stored_as("f32")).reshape(truth.op.shape("y"))
     [check] = truth.check(contract, {"y": off})
@@ -68,7 +68,7 @@ def test_what_is_said_to_be_refused_is_right() -> None:
     """An end of what correct kernels may return: the oracle passes it, and the defaults of torch do not."""
     found, truth = _one("rms_norm", "f32", 4096)
     [torch] = [each for each in found.rulers if each.whose == "torch"]
-    contract = usual(OPS["rms_norm"], "f32", Any())
+    contract = usual(OPS["rms_norm"], "f32", AnyOrder())
     enclosure = truth.enclosures(contract, False)["y"]
     highest = enclosure.inner[1]
     [check] = truth.check(contract, {"y": highest.astype(np.float32).reshape(truth.op.shape("y"))})
