@@ -338,7 +338,7 @@ _Way = Callable[[F64, float], F64]
 
 def _from(bench: Bench, way: _Way, names: Sequence[str], powers: Sequence[float] | F64) -> tuple[float, Case] | None:
     """The magnitude from which on it fails, as a power of two by which inputs of at most 1 are changed, and a case of
-    it; None where it does not pass up to one, and fail at the next two, or fails far below in longer rows."""
+    it; None where it does not pass up to one, and fail at the next two, or fails far below where more is reduced."""
 
     def at(power: float, longer: int = 1) -> Case:
         return _changed_all(bench, way, names, 2.0**power, longer)
@@ -353,8 +353,9 @@ def _from(bench: Bench, way: _Way, names: Sequence[str], powers: Sequence[float]
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if bench.passed([at(middle)]) == [True] else (low, middle)
-    far_below = at(high - np.copysign(min(_FAR, abs(high)), high), _LONGER)
-    return None if bench.passed([far_below]) == [False] else (2.0**high, at(high))
+    is_reduced = any(bench.op.row in node.over for node in read(bench.op).nodes)
+    far_below = [at(high - np.copysign(min(_FAR, abs(high)), high), _LONGER)] if is_reduced else []
+    return None if False in bench.passed(far_below) else (2.0**high, at(high))
 
 
 def _changed_all(bench: Bench, way: _Way, names: Sequence[str], limit: float, longer: int = 1) -> Case:
