@@ -148,6 +148,32 @@ def test_a_plane_is_resized_by_places_however_they_are_rounded(shapes: str, time
         fuzz.check(from_corners, reference=resized, shapes=shapes, seed=1, max_cases=8)
 
 
+def test_a_bicubic_resize_is_told_from_one_by_another_spline() -> None:
+    def resized(x: Any) -> Any:
+        return F.interpolate(x, scale_factor=3, mode="bicubic")
+
+    def by_axes(x: Any, a: float = -0.75) -> Any:
+        for _ in range(2):
+            n = x.shape[-2]
+            place = (torch.arange(3 * n) + 0.5) / 3 - 0.5
+            low, total = place.floor().long(), x.new_zeros(())
+            for step in range(4):
+                away = (place - (low - 1 + step)).abs()[:, None]
+                inner = ((a + 2.0) * away - (a + 3.0)) * away * away + 1.0
+                share = inner if step in (1, 2) else ((a * away - 5.0 * a) * away + 8.0 * a) * away - 4.0 * a
+                total = total + share * x[..., (low - 1 + step).clamp(0, n - 1), :]
+            x = total.transpose(-1, -2)
+        return x
+
+    def catmull(x: Any) -> Any:
+        return by_axes(x, -0.5)
+
+    fuzz.check(by_axes, reference=resized, shapes="x=b c h v", seed=1, max_cases=8)
+    fuzz.check(resized, reference=resized, shapes="x=b c h v", seed=1, max_cases=8)
+    with pytest.raises(fuzz.CheckFailed, match="FAIL  catmull  wrong values"):
+        fuzz.check(catmull, reference=resized, shapes="x=b c h v", seed=1, max_cases=8)
+
+
 _PLACES: dict[str, Callable[[Any, int], Any]] = {
     "circular": lambda place, n: place % n,
     "reflect": lambda place, n: n - 1 - (n - 1 - place.abs()).abs(),
