@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -23,7 +23,6 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, family_of
 from fuzz.findings.tally import Observer, Tally
 from fuzz.report import console, events
-from fuzz.report.brief import Provenance
 from fuzz.report.console import print_lines
 from fuzz.report.events import EventLog
 from fuzz.report.platforms import taken_lines
@@ -31,6 +30,9 @@ from fuzz.report.progress import Progress, judging_told
 from fuzz.report.records import RecordLog
 from fuzz.report.totals import UndeclaredByOp, kernels_judged, undeclared_by_op
 from fuzz.report.use_outcome import NO_CASE, UseOutcome
+
+if TYPE_CHECKING:
+    from fuzz.report.brief import Provenance
 
 
 @dataclass
