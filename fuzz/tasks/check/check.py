@@ -33,9 +33,7 @@ from fuzz.core.execute.spent import Spent
 from fuzz.core.generate.observed import kept_by, words_of
 from fuzz.core.laws.registry import declared as declared_laws
 from fuzz.core.transport.python.foreign import Maker
-from fuzz.findings import casefile, document
 from fuzz.findings.book import FindingBook, book_in
-from fuzz.findings.casefile import Found, formula_of
 from fuzz.findings.tally import Tally
 from fuzz.references.examples import GIVEN as GIVEN_INPUTS
 from fuzz.references.parameters import name_of
@@ -370,8 +368,10 @@ def kept(cases: Iterable[str | Path], op: str) -> Iterator[Kept]:
 
 def remembered(todo: CheckPlan, op: str) -> list[Kept]:
     """Return the cases that the Hypothesis database keeps for this check; values that no check wrote are left out."""
-    found = []
-    for value in sorted(todo.database.fetch(todo.key)) if todo.database is not None else ():
+    found, known = [], sorted(todo.database.fetch(todo.key)) if todo.database is not None else ()
+    if known:
+        from fuzz.findings import casefile, document
+    for value in known:
         try:
             case, how = casefile.from_json(document.parsed(value.decode()))
         except (UnicodeDecodeError, CaseError):
@@ -383,8 +383,10 @@ def remembered(todo: CheckPlan, op: str) -> list[Kept]:
 
 def remember(todo: CheckPlan, book: FindingBook, earlier: Sequence[Kept]) -> None:
     """Keep the smallest case of every bucket; forget those that fail no longer, or that a smaller one stands for."""
-    if todo.database is None:
+    if todo.database is None or not (earlier or book.buckets):
         return
+    from fuzz.findings.casefile import Found, formula_of
+
     failing = set()
     for bucket in book.buckets.values():
         how = Found(
@@ -399,7 +401,9 @@ def remember(todo: CheckPlan, book: FindingBook, earlier: Sequence[Kept]) -> Non
 
 
 def _encoded(kept: Kept) -> bytes:
-    return json.dumps(casefile.to_json(kept.case, kept.found), sort_keys=True).encode()
+    from fuzz.findings.casefile import to_json
+
+    return json.dumps(to_json(kept.case, kept.found), sort_keys=True).encode()
 
 
 @dataclass(frozen=True)

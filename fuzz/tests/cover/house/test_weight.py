@@ -24,16 +24,16 @@ ours = [each for name, each in sys.modules.items() if name.partition(".")[0] in 
 lines = sum(len(Path(each.__file__).read_text().splitlines()) for each in ours)
 print(json.dumps([lines, sorted(sys.modules)]), file=sys.stderr)
 """
-_MOST_LINES, _MOST_MODULES = 43_800, 264
+_MOST_LINES, _MOST_MODULES = 41_100, 248
 """What a passing check loads of ours, as it was counted last; a change that needs more raises it and says why."""
 _ABSENT = (
-    "dask", "distributed", "sqlalchemy", "torch", "fuzz.extras", "fuzz.campaign.nightly",
+    "dask", "distributed", "sqlalchemy", "torch", "fuzz.extras", "fuzz.campaign.nightly", "fuzz.explain",
     "fuzz.findings.explainer", "fuzz.tasks.check.replay", "fuzz.references.derive", "fuzz.references.jaxprs",
-    "fuzz.contracts", "fuzz.report.sarif", "fuzz.core.adapters.pack", "fuzz.core.adapters.export",
-    "fuzz.report.failure", "fuzz.core.laws.scaling", "fuzz.references.text", "oracles.ops.attention", "oracles.elementary.functions.sin",
+    "fuzz.contracts",
+    "fuzz.report.sarif", "fuzz.core.adapters.pack", "fuzz.core.adapters.export", "fuzz.report.failure",
+    "fuzz.core.laws.scaling", "fuzz.references.text", "oracles.ops.attention", "oracles.elementary.functions.sin",
+    "fuzz.findings.casefile", "fuzz.campaign.search.process_executor", "fuzz.core.adapters.prototyped_kernel",
 )  # fmt: skip
-_RECORDS = {"fuzz.explain", "fuzz.explain.explanation", "fuzz.explain.rule", "fuzz.explain.rule.rule"}
-"""What a failure is told by: reports and case files have these records, and no more of triage."""
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +61,6 @@ def test_a_passing_check_loads_no_more_lines_than_it_did(counted: tuple[int, lis
 def test_a_passing_check_of_a_function_of_numpy_does_not_load(name: str, loaded: frozenset[str]) -> None:
     assert "fuzz.tasks.check.check" in loaded
     assert [each for each in loaded if each == name or each.startswith(f"{name}.")] == []
-
-
-def test_a_passing_check_loads_nothing_that_explains(loaded: frozenset[str]) -> None:
-    assert {each for each in loaded if each.startswith("fuzz.explain")} == _RECORDS
 
 
 def test_a_command_that_searches_here_loads_no_cluster_and_no_store(tmp_path: Path) -> None:
