@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.references import recording
-from fuzz.references.asked import AskedReference, defaults_of
+from fuzz.references.asked import AskedReference
 from fuzz.references.dims import Dim, UnreadableError, shapes_text
 from fuzz.references.guard import RunReference, widened
+from fuzz.references.parameters import defaults_of
 from fuzz.references.recording import Recording
 from fuzz.references.rules import RULES
 from fuzz.references.windows import each_of

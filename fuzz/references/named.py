@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuzz.core.base.errors import UsageError, error_line
-from fuzz.references.asked import titled
+from fuzz.references.parameters import titled
 
 if TYPE_CHECKING:
     from fuzz.references.derive import Derived

@@ -25,10 +25,10 @@ from fuzz.core.base.errors import error_line
 from fuzz.core.base.platforms import platform_of
 from fuzz.core.transport.python.attest import interpreted_faults
 from fuzz.references.arrays import library_of
-from fuzz.references.asked import name_of
 from fuzz.references.derive import ANY, FINITE, Derived, derive
 from fuzz.references.dims import MisnamedError, UnreadableError
 from fuzz.references.examples import GIVEN, keeping
+from fuzz.references.parameters import name_of
 from fuzz.references.reductions import WEAKER
 from fuzz.references.text import identifier
 from fuzz.tasks.check.function import Arrays, OwnProcess, declared, held, of_triton

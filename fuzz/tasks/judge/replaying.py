@@ -12,9 +12,9 @@ import numpy as np
 from rich.console import Console
 
 from fuzz.core.generate.observed import words_of
-from fuzz.references.asked import titled
 from fuzz.references.dims import UnreadableError, shapes_text
 from fuzz.references.examples import DRAWN
+from fuzz.references.parameters import titled
 from fuzz.references.replay.cases import DTYPES, WEAKER, ReplayError
 from fuzz.report.console import print_lines
 from fuzz.report.wrapping import wrapped_text
