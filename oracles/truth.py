@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from oracles.breakdown import Breakdown, breakdown
 from oracles.doubledouble import F64, DoubleDouble, head
 from oracles.dtypes import DTYPES, FORMATS, Integer, judged
-from oracles.elementary.functions import records
 from oracles.enclosure import (
     FORBIDDEN,
     Enclosure,
@@ -41,8 +40,6 @@ from oracles.tiers.conformance import unjudged_in
 from oracles.tiers.elements import Elements
 from oracles.tiers.joined import Answer, Asked, Query, Received
 from oracles.tiers.problem import FormulaProblem
-
-records()  # Reading them raises for a file without a record, and for a record that lacks a field.
 
 Result = Literal["pass", "numeric", "nonfinite", "gave_up"]
 

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from fuzz.campaign.search.process_executor import Crew, Engine
+from fuzz.campaign.search.executor import Crew, Engine
 from fuzz.campaign.search.runner import Runner
 from fuzz.campaign.search.stopping import Interruption, RunLimits, never
 from fuzz.campaign.search.turn_runner import Terms
@@ -23,7 +23,6 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, family_of
 from fuzz.findings.tally import Observer, Tally
 from fuzz.report import console, events
-from fuzz.report.brief import Provenance
 from fuzz.report.console import print_lines
 from fuzz.report.events import EventLog
 from fuzz.report.platforms import taken_lines
@@ -31,6 +30,9 @@ from fuzz.report.progress import Progress, judging_told
 from fuzz.report.records import RecordLog
 from fuzz.report.totals import UndeclaredByOp, kernels_judged, undeclared_by_op
 from fuzz.report.use_outcome import NO_CASE, UseOutcome
+
+if TYPE_CHECKING:
+    from fuzz.report.brief import Provenance
 
 
 @dataclass
@@ -72,12 +74,12 @@ class Session:
         self.longest = self.limits.longest_case if self.longest is None else self.longest
         with ExitStack() as stack:
             # The processes first: they are forked, and must not be while there are threads.
-            self.executor: Crew = (
-                executor_of(searched, self.terms, self.jobs, most, limit, longest=self.longest)
-                if self.engine is None
-                else self.engine.executor(searched, self.terms, limit, self.longest)
-            )
-            stack.enter_context(self.executor)
+            self.executor: Crew | None = None
+            if self.engine is not None:
+                self.executor = stack.enter_context(self.engine.executor(searched, self.terms, limit, self.longest))
+            elif self.here is None:
+                crew = executor_of(searched, self.terms, self.jobs, most, limit, longest=self.longest)
+                self.executor = stack.enter_context(crew)
             stack.enter_context(judging_told(self.err))
             self.log = stack.enter_context(RecordLog(self.json))
             self.pool = self.here or self._workers(stack)
@@ -128,7 +130,7 @@ class Session:
 
     def runner(self, targets: Sequence[Target], *, search: bool = True) -> Runner:
         """A runner of some of its targets, whose turns its processes take, if it has any and shall `search`."""
-        executor = self.executor if search and self.executor.count else None
+        executor = self.executor if search and self.executor is not None and self.executor.count else None
         runner = Runner(
             self.pool, targets, self.limits, self.book, executor.terms if executor else self.terms, self.observers,
             executor=executor, records=self.log.lines, interruption=self.interruption, tally=self.tally,
@@ -193,6 +195,11 @@ class Session:
     def unsaved(self) -> tuple[str, ...]:
         """A line for each file that could not be written."""
         return tuple(filter(None, (self.book.trouble, self.log.trouble)))
+
+    @property
+    def processes(self) -> str:
+        """Return in words what takes the turns of its searches."""
+        return self.executor.words if self.executor is not None else ""
 
     @property
     def usual(self) -> str:

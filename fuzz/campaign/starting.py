@@ -10,11 +10,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from fuzz.campaign.search.executor import Crew
 from fuzz.campaign.search.groups import groups_of, processes_for
-from fuzz.campaign.search.process_executor import Crew, ProcessExecutor
 from fuzz.campaign.search.runner import MOST_HANGS
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.core.adapters.build import Builder
@@ -31,6 +32,9 @@ from fuzz.core.execute.lane import Wait
 from fuzz.core.execute.pool import Pool, WorkerPool, patient
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.report.totals import not_run_lines
+
+if TYPE_CHECKING:
+    from fuzz.campaign.search.process_executor import ProcessExecutor
 
 _SLOW_S = 5.0
 """A target that starts for so many seconds is named. The number is chosen, not measured."""
@@ -121,7 +125,9 @@ def executor_of(
     targets: Sequence[Target], terms: Terms, jobs: int, max_cases: int | None, case_limit: float | None,
     *, longest: float | None = None,
 ) -> ProcessExecutor:  # fmt: skip
-    """Processes for a search of these targets, one per processor unless `jobs` says how many."""
+    """Return processes for a search of these targets, one per processor unless `jobs` says how many."""
+    from fuzz.campaign.search.process_executor import ProcessExecutor
+
     count = processes_for(targets, jobs, max_cases) if targets else 0
     groups = groups_of(targets, count)
     compiled = any(target.specialised and target.unavailable() is None for target in targets)
@@ -207,14 +213,16 @@ def missing_targets(tally: Tally, required: Sequence[str]) -> list[str]:
     ]
 
 
-def restarted(pool: WorkerPool, executor: Crew) -> list[str]:
+def restarted(pool: WorkerPool, executor: Crew | None) -> list[str]:
     """A line for each process that ended although nobody here ended it, and for what could not run in some."""
-    restarts = Counter(pool.restarts) + Counter(executor.restarts)
+    restarts = Counter(pool.restarts) + Counter(executor.restarts if executor is not None else {})
     lines = [
         f"{name}: its worker was killed from outside or hung {counted(count, 'time')} and was restarted; "
         "its cases were run again"
         for name, count in restarts.items()
     ]
+    if executor is None:
+        return lines
     if executor.deaths:
         what = "a process of the search" if executor.deaths == 1 else f"{executor.deaths} processes of the search"
         lines.append(f"{what} ended from outside and was started again: nothing that was reported is lost")

@@ -128,7 +128,7 @@ def run(options: RunOptions) -> Exit:
         interrupted=session.interruption.wanted,
     )  # fmt: skip
     print_run(
-        session.out, outline, tally, book, undeclared, elapsed, session.executor.words,
+        session.out, outline, tally, book, undeclared, elapsed, session.processes,
         verbose=options.verbose, stopped=session.over(),
     )  # fmt: skip
     outline = write_reports(outline, wanted)

@@ -25,7 +25,7 @@ from fuzz.core.generate.variations import extended, made, rank_of, sized
 from oracles.dtypes import SINGLE, form
 from oracles.formula.contract import Contract
 from oracles.op import Op
-from oracles.operand import OUTER
+from oracles.operand import OUTER, Operand
 from oracles.ops import OPS
 
 _STEPS = (2, 4, 8, 16, 32, 64)
@@ -136,19 +136,23 @@ def _sized(base: Template, dim: str, size: int) -> Case:
 
 
 def _sizes(base: Template, dim: str, size: int) -> Mapping[str, int]:
-    most = max(len(each.axes) for each in OPS[base.draw.op].inputs)
-    usual = next((size for size in reversed(_STEPS) if size**most <= _MOST), 1)
+    op = OPS[base.draw.op]
+    most = max(len(each.axes) for each in op.inputs)
+    alike = {usual: dict.fromkeys(base.draw.sizes, usual) for usual in reversed(_STEPS) if usual**most <= _MOST}
+    usual = next((each for each, sizes in alike.items() if max(_elements(op, sizes, op.outputs)) <= _MOST), 1)
     return {**dict.fromkeys(base.draw.sizes, usual), dim: size}
 
 
 def _is_few(op: Op, sizes: Mapping[str, int]) -> bool:
     """Whether a case of such extents is made. There may be none, of which others follow. One that has more elements, as
     where others are fixed, takes long, and is made shorter than it should be."""
+    return 0 < sum(_elements(op, sizes, op.inputs)) <= (_MOST_LONG if max(sizes.values()) >= _LONG[0] else _MOST_SHORT)
+
+
+def _elements(op: Op, sizes: Mapping[str, int], of: Sequence[Operand]) -> list[int]:
+    """Return the number of elements of tensors, or 0 where there are none of such extents."""
     whole = op.whole({**sizes, **op.fixed})
-    if whole is None:
-        return False
-    elements = sum(math.prod(whole.get(axis, _ROWS) for axis in each.axes) for each in op.inputs)
-    return elements <= (_MOST_LONG if max(sizes.values()) >= _LONG[0] else _MOST_SHORT)
+    return [0] if whole is None else [math.prod(whole.get(axis, _ROWS) for axis in each.axes) for each in of]
 
 
 def _step(refused: Sequence[int], taken: Sequence[int]) -> int | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fuzz.contracts.runs import Run
 from fuzz.core.adapters.registry import adapter_of
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.feature import Feature
@@ -65,6 +66,12 @@ class Cause:
         law = Family.of(finding.judgement).law
         return rule.holds(traits_for(finding.case, targets[finding.target], law))
 
+    def excuses(self, finding: Finding) -> bool:
+        """Whether what came of the failure is as the contract allows that the cause is told by."""
+        fitting = self.finding.diagnosis.fitting if self.finding.diagnosis is not None else None
+        run = Run.failed(finding.case, finding.judgement) if fitting is not None and fitting.telling else None
+        return fitting is not None and run is not None and run.conforms(fitting.neighbour.contract)
+
 
 Diagnose = Callable[[Finding, Sequence[Rule]], Finding | None]
 """A function that diagnoses a finding, given the rules of other causes; it returns None where no time is left for
@@ -78,13 +85,14 @@ def causes_of(
     """The causes of failures of one kernel and one family; their members are all of `findings`. Two of different rules
     may be one all the same, as `are_one` says.
 
-    The smallest failure is diagnosed; whatever its rule holds of is explained by it; then the smallest of the rest, by
-    probes that keep away from what is explained already, until nothing is left or no further rule is found. Without a
-    rule nothing but the verdict tells failures apart.
+    The smallest failure is diagnosed, of those with a number as result if there are any, as what overflows tells less
+    of a cause that shows at ordinary magnitudes too; whatever its rule holds of is explained by it; then the smallest
+    of the rest, by probes that keep away from what is explained already, until nothing is left or no further rule is
+    found. Without a rule nothing but the verdict tells failures apart.
     """
     found: list[Cause] = []
     rules: list[Rule] = []
-    left = sorted(findings, key=lambda finding: finding.size)
+    left = sorted(findings, key=lambda each: (each.judgement.verdict is Verdict.FAIL_NONFINITE, each.size))
     while left:
         few = found and len(left) <= _STRAYS * len(findings) and _has_rule(found[0].finding)
         strays = few and {_way(each) for each in left} <= {each.way for each in found}

@@ -13,13 +13,13 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case
 from fuzz.core.judge.judge import Judgement
 from fuzz.findings.bucket import Bucket, Source, base_of, by_verdict
-from fuzz.findings.casefile import save
 from fuzz.findings.store import FileStore, Store, Unsaved, evidence_path
 
 if TYPE_CHECKING:  # a search that finds nothing explains nothing
     from fuzz.explain.attribute.history import Recognised
     from fuzz.explain.finding import Finding
     from fuzz.explain.rule.rule import Rule
+    from fuzz.findings.casefile import Found
 
 TRIES = 3
 """A bucket is explained this many times where time ends first: what two more tries did not finish needs more time than
@@ -96,7 +96,7 @@ class FindingBook:
         if len(self.errors) < _MOST_ERRORS:
             path = evidence_path(self.store.folder, case)
             try:
-                save(path, case)
+                _save(path, case)
                 kept = f"the case is kept as {path}"
             except OSError as unsaved:
                 kept = f"the case cannot be kept: {unsaved.strerror}"
@@ -120,7 +120,7 @@ class FindingBook:
             folder = Path(mkdtemp(prefix="kernelfuzz-")) if lost else Path()
             for bucket in lost:
                 path = self._path(bucket, folder)
-                save(path, bucket.case, bucket.record())
+                _save(path, bucket.case, bucket.record())
                 found[bucket.name] = path
         return found
 
@@ -255,7 +255,7 @@ class FindingBook:
         self.describe(bucket)
         path = self._path(bucket, self.store.folder)
         try:
-            save(path, bucket.case, bucket.record())
+            _save(path, bucket.case, bucket.record())
             bucket.path, bucket.written = path, True
         except OSError as error:
             self.trouble, bucket.written = f"{path}: cannot be written: {error.strerror}", False
@@ -271,3 +271,9 @@ class FindingBook:
 def book_in(folder: Path, seed: int) -> FindingBook:
     """The book of one run, whose findings go to a folder of case files."""
     return FindingBook(FileStore(folder), lambda: Source(seed))
+
+
+def _save(path: Path, case: Case, found: Found | None = None) -> None:
+    from fuzz.findings.casefile import save
+
+    save(path, case, found)

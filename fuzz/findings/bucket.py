@@ -11,7 +11,6 @@ from fuzz.core.base import __version__
 from fuzz.core.base.case import Case
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judgement
-from fuzz.findings.casefile import FoundRecord, formula_of
 
 if TYPE_CHECKING:  # a search that finds nothing explains nothing
     from fuzz.explain.attribute.history import Need
@@ -19,6 +18,7 @@ if TYPE_CHECKING:  # a search that finds nothing explains nothing
     from fuzz.explain.explanation import Explanation
     from fuzz.explain.finding import Finding
     from fuzz.explain.rule.rule import Rule
+    from fuzz.findings.casefile import Found
 
 
 def _no_pile() -> Pile:
@@ -146,6 +146,8 @@ class Bucket:
 
     def record(self) -> FoundRecord:
         """What its case file says besides the case."""
+        from fuzz.findings.casefile import Found, formula_of
+
         finding, judgement = self.found, self.judgement
         return FoundRecord(
             finding.target, judgement.verdict.value, self.source.seed, __version__, judgement.broken_law,

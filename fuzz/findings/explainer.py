@@ -154,7 +154,8 @@ class Explainer:
         home.pile.findings.clear()
         unexplained = []
         if self._cut_short:  # some were put to the first cause only for lack of time
-            unexplained = [each for each in first.members if not first.explains(each, self._by_id)]
+            left = (each for each in first.members if not first.explains(each, self._by_id))
+            unexplained = [each for each in left if not first.excuses(each)]
         home = self._placed(home, first, siblings)
         made = [home]
         for cause in causes[1:]:

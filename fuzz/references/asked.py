@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise, product
@@ -12,6 +10,7 @@ from typing import Any
 
 from fuzz.references.arrays import as_tensors, library_of
 from fuzz.references.dims import MisnamedError, Square, UnreadableError, UnsaidError, parsed
+from fuzz.references.parameters import defaults_of, has_signature, name_of, optional_of, parameters_of
 from fuzz.references.relations import related
 from fuzz.references.text import identifier
 from oracles.formula.made import Counts
@@ -89,42 +88,6 @@ class AskedReference:
         return name_of(self.reference)
 
 
-def defaults_of(reference: Callable[..., Any]) -> Mapping[str, Any]:
-    """Return the parameters of a function that have a default, with that."""
-    if not _has_signature(reference):
-        return {}
-    parameters = _parameters_of(reference).values()
-    return {each.name: each.default for each in parameters if each.default is not each.empty}
-
-
-_NO_TENSOR, _TENSOR = re.compile(r"\b(int|float|bool|str|dtype|device)\b"), re.compile(r"Tensor|[Aa]rray")
-
-
-def optional_of(function: Callable[..., Any]) -> Sequence[str]:
-    """Return the parameters of a function that are None by default, but for those whose annotation says no tensor."""
-    return [
-        name
-        for name, default in defaults_of(function).items()
-        if default is None and not _is_plain(_parameters_of(function)[name].annotation)
-    ]
-
-
-def _is_plain(annotation: Any) -> bool:
-    words = str(annotation)
-    return _NO_TENSOR.search(words) is not None and _TENSOR.search(words) is None
-
-
-def name_of(reference: Callable[..., Any]) -> str:
-    """Return the name of a function, or of the class of a module."""
-    return str(getattr(reference, "__name__", type(reference).__name__))
-
-
-def titled(reference: Callable[..., Any]) -> str:
-    """Return 'reference rms_norm', and 'reference' alone where that is its name."""
-    name = name_of(reference)
-    return name if name == "reference" else f"reference {name}"
-
-
 def asked_of(
     reference: Callable[..., Any], shapes: Shapes | None, examples: Sequence[Any] | Mapping[str, Any] | None,
     dtypes: Mapping[str, str], fixed: Mapping[str, int], values: Mapping[str, str] | str, *, twice: bool = False,
@@ -161,7 +124,7 @@ def asked_of(
     else:
         example = ", ".join(f'"{name}": "b n"' for name in needed)
         raise UnsaidError(f"say what dimensions its tensors have, such as shapes={{{example}}}, or give example_inputs")
-    by_place, shown = not _has_signature(reference), _shown(tensors)
+    by_place, shown = not has_signature(reference), _shown(tensors)
     read = ((each, (), ()) for each in found) if twice else chain(*map(_apart, found))
     for each, square, tied in read:
         called = {identifier(name, f"x{at}"): name for at, name in enumerate(each)}
@@ -178,25 +141,13 @@ def asked_of(
         )  # fmt: skip
 
 
-def _has_signature(reference: Callable[..., Any]) -> bool:
-    try:
-        inspect.signature(reference)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _parameters_of(reference: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(getattr(reference, "forward", reference)).parameters  # of a module
-
-
 def _parameters(reference: Callable[..., Any], dims: Collection[str] | None) -> tuple[Sequence[str], Sequence[str]]:
     """Return the names of all parameters, and of the required ones. A function without a signature, as torch's own,
     takes what `shapes` names in that order, or one tensor."""
-    if not _has_signature(reference):
+    if not has_signature(reference):
         names = [*dims] if dims is not None else ["x"]
         return names, names
-    parameters = _parameters_of(reference).values()
+    parameters = parameters_of(reference).values()
     named = [each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
     return [each.name for each in named], [each.name for each in named if each.default is each.empty]
 

@@ -8,8 +8,8 @@ from functools import wraps
 from typing import Any
 
 from fuzz.references.arrays import library_of
-from fuzz.references.asked import name_of
 from fuzz.references.names import returned_names
+from fuzz.references.parameters import name_of
 
 OF, GIVEN = "__gradient_of__", "__gradients_given__"
 """Attributes of a gradient function: the function it is the gradient of, and the names of its cotangents."""

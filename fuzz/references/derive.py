@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice, product
 from typing import Any
 
-from fuzz.core.base.text import counted
-from fuzz.references.asked import AskedReference, Shapes, asked_of, titled
+from fuzz.references.asked import AskedReference, Shapes, asked_of
 from fuzz.references.backward import GIVEN, OF
 from fuzz.references.dims import (
     NO_ELEMENTS,
@@ -34,6 +33,7 @@ from fuzz.references.guard import Agreement, hold
 from fuzz.references.library import dtypes_of, held, recorded, shortens, specs_of
 from fuzz.references.maps import single, spread
 from fuzz.references.names import returned_names
+from fuzz.references.parameters import titled
 from fuzz.references.reading import Reader
 from fuzz.references.recording import Recording, fault
 from fuzz.references.reductions import LIMIT, forget_limits

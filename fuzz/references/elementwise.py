@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from fuzz.references.dims import UnreadableError
-from fuzz.references.lines import called, template
+from fuzz.references.lines import called, is_number, is_point, template
 from fuzz.references.maps import place_along
 from fuzz.references.reading import Reader
 from fuzz.references.recording import Two
@@ -277,6 +277,7 @@ def _same(reader: Reader, self: Value, **_: object) -> Value:
 
 @rule("copy")
 def _copy(reader: Reader, self: Value, src: Value, **_: object) -> Value:
+    src, self = reader.met(src, self)
     return replace(src, axes=self.axes, dtype=self.dtype)
 
 
@@ -330,10 +331,26 @@ def rounded_to(reader: Reader, self: Value, to: str) -> Value:
     if self.places:
         return replace(self, expression=reader.expression(self), dtype=to, places="")
     line = reader.lines.line(self.expression) if self.expression is not None else None
-    if line is None or to not in HALVES or self.dtype in HALVES:
+    if line is None or (to in HALVES) == (self.dtype in HALVES):
+        return replace(self, dtype=to)
+    # What is calculated in 16 bits is rounded to them, and widened then: a kernel may do the same.
+    if to not in HALVES and (is_point(line.expression) or _is_moved(reader, line.expression)):
         return replace(self, dtype=to)
     line.rounded = True
     return replace(reader.line("f.point(x)", "rounded", self, x=self), dtype=to)
+
+
+def _is_moved(reader: Reader, expression: ast.expr) -> bool:
+    """Return whether an expression is made of elements of inputs by moving them alone, so that it has no rounding."""
+    if isinstance(expression, ast.Name):
+        line = reader.lines.line(expression)
+        return line is None or _is_moved(reader, line.expression)
+    moves = (
+        {"take": slice(1), "where": slice(1, 3)}.get(called(expression)) if isinstance(expression, ast.Call) else None
+    )
+    if moves is not None:
+        return all(_is_moved(reader, each) for each in expression.args[moves])
+    return is_number(expression)
 
 
 @rule("trunc", "fix")

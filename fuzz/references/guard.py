@@ -33,7 +33,7 @@ _MOST_WORK = 1 << 22
 _SMALL = (2, 3, 5, 4, 6, 7, 8, 9, 10, 11, 12, 13)
 """What NaN and the like are compared with, where windows make many terms."""
 _DOUBLED = 3
-"""How often extents are doubled at most if a reference raises because a window does not fit."""
+"""How often extents are doubled at most if a reference raises because a window does not fit, all or all but one."""
 _MISSING = 0.25
 """The share of places that are missing, where some may be."""
 _TOGETHER = 3
@@ -92,15 +92,16 @@ def hold(op: Op, reference: RunReference, extents: Sequence[Mapping[str, int]]) 
 
 def _taken(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> Mapping[str, int]:
     """Return extents that are long enough for those that follow from them, and for the reference."""
-    found = grown(op.made, {**sizes, **op.fixed}, op.fixed)
-    for _ in range(_DOUBLED if op.made else 0):
-        try:
-            reference.takes(drawn(op, found, np.random.default_rng(0), positive))
-        except Exception:  # whatever it raises
-            found |= {dim: 2 * found[dim] for dim in follows(op.made, op.made) - {*op.fixed}}
-        else:
-            break
-    return found
+    start = grown(op.made, {**sizes, **op.fixed}, op.fixed)
+    free = sorted(follows(op.made, op.made) - {*op.fixed})
+    # What is padded by its elements must be longer than the window: one that stays as short as it is lets others grow.
+    for kept in ("", *free) if free else ():
+        for turn in range(_DOUBLED):
+            longer = {**start, **{dim: start[dim] << turn for dim in free if dim != kept}}
+            with suppress(Exception):  # whatever it raises
+                reference.takes(drawn(op, longer, np.random.default_rng(0), positive))
+                return longer
+    return {**start, **{dim: start[dim] << _DOUBLED for dim in free}}
 
 
 def _edges(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> bool:

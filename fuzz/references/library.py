@@ -12,15 +12,22 @@ from numpy.typing import NDArray
 
 from fuzz.core.base.text import counted
 from fuzz.references import recording
-from fuzz.references.asked import AskedReference, defaults_of
+from fuzz.references.asked import AskedReference
 from fuzz.references.dims import Dim, UnreadableError, shapes_text
 from fuzz.references.guard import RunReference, widened
+from fuzz.references.parameters import defaults_of
 from fuzz.references.recording import Recording
 from fuzz.references.rules import RULES
 from fuzz.references.windows import each_of
 
 _CONVOLVED = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 """The arguments of a convolution."""
+_MOVED: Mapping[str, Callable[[Any, int], Any]] = {
+    "circular": lambda places, n: places % n,
+    "replicate": lambda places, n: places.clamp(0, n - 1),
+    "reflect": lambda places, n: n - 1 - (n - 1 - places.abs()).abs(),
+}
+"""Which of n elements lies at places from before the first on, by each mode of padding that repeats elements."""
 Specs = Mapping[str, tuple[tuple[int, ...], str]]
 """The shape and the dtype of each tensor, as NumPy spells it."""
 
@@ -38,6 +45,8 @@ def dtypes_of(asked: AskedReference, dims: Mapping[str, Dim], most: int = 2) -> 
             try:
                 for which in (0, 1):
                     tried(asked, specs_of(asked, dims, dtypes, which), which)
+            except ImportError:
+                raise
             except Exception as error:  # whatever it raises
                 refusal = refusal or error
             else:
@@ -90,13 +99,14 @@ def recorded(asked: AskedReference, calls: Sequence[Specs]) -> Recording:
         return record(asked.call, names, calls)
     sizes = [[size for name in names for size in call[name][0]] for call in calls]
     free = {size for pair in zip(*sizes, strict=True) if len({*pair}) > 1 for size in pair}
-    call = partial(_padded_by_both_ends, asked.call, free)
+    call = partial(_padded, asked.call, free)
     return recording.record(call, names, [_tensors(each, seed) for seed, each in enumerate(calls)], RULES)
 
 
-def _padded_by_both_ends(reference: Callable[..., Any], free: Collection[int], /, **tensors: Any) -> Any:
-    """Call a reference whose convolutions pad both ends by themselves where padding="same" meets windows of an extent
-    that is free: torch calls other operations for even windows than for odd ones."""
+def _padded(reference: Callable[..., Any], free: Collection[int], /, **tensors: Any) -> Any:
+    """Call a reference whose padding is by places where torch has operations of its own for that; and whose
+    convolutions pad both ends by themselves where padding="same" meets windows of an extent that is free: torch calls
+    other operations for even windows than for odd ones."""
     import torch
     from torch.overrides import TorchFunctionMode
 
@@ -104,6 +114,8 @@ def _padded_by_both_ends(reference: Callable[..., Any], free: Collection[int], /
 
     class Padding(TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(self, function: Any, types: Any, given: Any = (), named: Any = None) -> Any:
+            if function is torch.nn.functional.pad and (named or {}).get("mode") in _MOVED:
+                return _repeated(*given, **named)
             asked = {**dict(zip(_CONVOLVED, given, strict=False)), **(named or {})}
             sizes = asked["weight"].shape[2:] if function in convolutions and asked.get("padding") == "same" else ()
             if {*sizes}.isdisjoint(free) or {*each_of(asked.get("stride", 1), 1)} != {1}:
@@ -120,6 +132,18 @@ def _padded_by_both_ends(reference: Callable[..., Any], free: Collection[int], /
 
     with Padding():
         return reference(**tensors)
+
+
+def _repeated(tensor: Any, pad: Sequence[int], mode: str, **_: object) -> Any:
+    """Return a tensor that is longer by some of its own elements."""
+    import torch
+
+    for at, (before, after) in enumerate(zip(pad[::2], pad[1::2], strict=True), 1):
+        if before or after:
+            size = tensor.shape[-at]
+            places = torch.arange(-before, size + after, device=tensor.device)
+            tensor = tensor.index_select(-at, _MOVED[mode](places, size))
+    return tensor
 
 
 def shortens(asked: AskedReference, specs: Specs) -> bool:

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from fuzz.references.dims import UnreadableError
-from fuzz.references.turns import NoLoopError, Turns, name_of, plain, shape_of
+from fuzz.references.turns import NoLoopError, Turns, name_of, peel, plain, shape_of
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,8 @@ def rolled(graph: Any) -> Sequence[Any] | None:
     for backwards in (False, True):
         with suppress(NoLoopError):
             return _Rolled(Turns(nodes, backwards=backwards)).nodes()
+    with suppress(NoLoopError):
+        return _Rolled(Turns([*graph.nodes], backwards=False)).nodes() if peel(graph) else None
     return None
 
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fuzz.core.base.errors import UsageError
-from fuzz.references.asked import titled
+from fuzz.core.base.errors import UsageError, error_line
+from fuzz.references.parameters import titled
 
 if TYPE_CHECKING:
     from fuzz.references.derive import Derived
@@ -36,7 +36,7 @@ def function_at(place: str) -> Callable[..., Any]:
         with first_in_path(path.resolve().parent):
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise UsageError(f"{path}: {type(error).__name__}: {error}") from error
+        raise UsageError(f"{path}: {error_line(error)}") from error
     found = getattr(module, name, None)
     if not callable(found):
         known = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]
@@ -61,10 +61,10 @@ def derived_at(place: str, shapes: str = "", **known: Any) -> Derived:
     try:
         from fuzz.references.derive import derive
         from fuzz.references.dims import UnreadableError, UnsaidError
-    except ImportError as error:
-        raise UsageError(f"{place}: it is read with torch: {error}") from error
-    try:
+
         return derive(function, shapes or None, **known)
+    except ImportError as error:
+        raise UsageError(f"{place}: it is read with torch: {error_line(error)}") from error
     except UnsaidError as error:
         raise UsageError(unread(error, function)) from error
     except UnreadableError as error:

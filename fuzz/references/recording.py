@@ -140,7 +140,7 @@ def _traced(
 
     try:
         return traced(flat, [call[name] for name in names], known), keys
-    except UnreadableError:
+    except (UnreadableError, ImportError):
         raise
     except Exception as error:  # whatever it raises, or torch, where a value decides
         raise UnreadableError(raised(error)) from error

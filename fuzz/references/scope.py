@@ -156,9 +156,9 @@ class Scope:
         if not isinstance(value, Two):
             return number(float(value))
         pair = value.pair
-        found = None if self.calls else next(powers(pair, self.sizes.given.values()), None)
+        found = next(powers(pair, self.sizes.given.values()), None)
         self.guessed |= found is not None
-        if found is None and (values := self._in_all(pair)) is not None:
+        if (found is None or self.calls) and (values := self._in_all(pair)) is not None:
             found = fitted(values, self.calls)
         if found is None:
             raise UnreadableError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 _LEAST = 3
@@ -67,6 +68,46 @@ def _place(node: Any) -> _Place | None:
         dim = of.args[1] if len(of.args) > 1 else of.kwargs.get("dim", 0)
         return _Place(of.args[0], dim % len(shape_of(of.args[0])), node.args[1])
     return None
+
+
+def peel(graph: Any) -> bool:
+    """Let the turns of a loop begin at the second place of what they go through, where the first one is what the loop
+    begins with; return whether any does."""
+    import torch
+
+    aten = torch.ops.aten
+    taken = dict[tuple[Any, int], dict[int, list[Any]]]()
+    for node in graph.nodes:
+        if (place := _place(node)) is not None:
+            taken.setdefault((place.table, place.dim), {}).setdefault(place.index, []).append(node)
+    tables = {key: some for key, some in taken.items() if {*some, 0} == {*range(shape_of(key[0])[key[1]])}}
+    counts = {shape_of(table)[dim] for table, dim in tables}
+    for (table, dim), places in tables.items():
+        first = min((node for some in places.values() for node in some), key=[*graph.nodes].index)
+        with graph.inserting_before(first):
+            rest = graph.call_function(aten.slice.Tensor, (table, dim, 1, max(places) + 1))
+            rest.meta = _shaped_like(first, table, dim, max(places))
+        for index, some in places.items():
+            for node in some if index else ():
+                node.target, node.args = aten.select.int, (rest, dim, index - 1)
+    for node in [*graph.nodes]:
+        if name_of(node) in ("stack", "cat") and len(node.args[0]) in counts:
+            whole, (begin, *others), dim = node, node.args[0], node.args[1] if len(node.args) > 1 else 0
+            with graph.inserting_before(whole):
+                more = graph.call_function(whole.target, (others, dim))
+                more.meta = _shaped_like(whole, whole, dim, shape_of(whole)[dim] * len(others) // (len(others) + 1))
+                if name_of(whole) == "stack":
+                    begin = graph.call_function(aten.unsqueeze.default, (begin, dim))
+                    begin.meta = _shaped_like(whole, whole, dim, 1)
+            whole.target, whole.args = aten.cat.default, ([begin, more], dim)
+    return bool(tables)
+
+
+def _shaped_like(at: Any, node: Any, dim: int, extent: int) -> dict[str, Any]:
+    """The notes of a node that is made there: it is shaped like another one, but for one extent."""
+    shape = [*shape_of(node)]
+    shape[dim] = extent
+    return {**at.meta, "val": SimpleNamespace(shape=tuple(shape), dtype=node.meta["val"].dtype)}
 
 
 class Turns:

@@ -229,13 +229,14 @@ def _upsampled(reader: Reader, self: Value, **_: Number) -> Value:
     return _resized(reader, self, nearest)
 
 
-@rule("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
+@rule("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d")
 def _blended(reader: Reader, self: Value, align_corners: bool, **_: Number) -> Value:
-    """Between two elements each: by powers of two with shares that are the same in all precisions."""
+    """Between two elements each, or four: linear by powers of two with shares that are the same in all precisions."""
+    cubic = reader.step.op == "upsample_bicubic2d"
 
     def blended(value: Value, at: int, dim: Dim, places: Axis, times: float) -> Value:
-        if align_corners or math.frexp(times)[0] != 0.5 or times < 1:
-            return _by_places(reader, value, dim, places, between_ends=align_corners)
+        if cubic or align_corners or math.frexp(times)[0] != 0.5 or times < 1:
+            return _by_places(reader, value, dim, places, between_ends=align_corners, cubic=cubic)
         return _by_halves(reader, value, at, dim, places, times)
 
     return _resized(reader, self, blended)
@@ -258,27 +259,43 @@ def _by_halves(reader: Reader, value: Value, at: int, dim: Dim, places: Axis, ti
     return reader.ways(reader.each("(1.0 - t) * a + t * b", "blend", **given), LERP, **given)
 
 
-def _by_places(reader: Reader, value: Value, dim: Dim, places: Axis, *, between_ends: bool) -> Value:
+def _by_places(
+    reader: Reader, value: Value, dim: Dim, places: Axis, *, between_ends: bool, cubic: bool = False
+) -> Value:
     """The first and last elements lie at the ends, or half an element inside. A place is rounded by each kernel in its
     own way, so elements next to it have the share 0 there: it is the same from either side."""
-    near = reader.sizes.new(Node("constant", value=4.0), "near")  # two on either side, which are counted in integers
+    side = 3.0 if cubic else 2.0  # so many on either side, which are counted in integers
+    near = reader.sizes.new(Node("constant", value=2.0 * side), "near")
     n, m = (template("f.extent(dim)", {"dim": of_dims(each)}) if each else number(1.0) for each in ((dim,), places))
-    names = {"a": linear(reader, dict.fromkeys(places, 1.0)), "end": template("n - 1.0", {"n": n}), "n": n, "m": m}
+    end = reader.lines.add(template("n - 1.0", {"n": n}), "last")
+    names = {"a": linear(reader, dict.fromkeys(places, 1.0)), "end": end, "n": n, "m": m}
     if between_ends:
         names["m"] = reader.lines.add(template("f.where(m < 2.0, 1.0, m - 1.0)", names), "steps")
         low, source = template("f.floor(a * end / m)", names), template("a * (end / m)", names)
     else:
         low = template("f.floor((2.0 * a * n + n - m) / (2.0 * m))", names)
         source = reader.lines.add(template("(a + 0.5) * (n / m) - 0.5", names), "source")
-        source = template("f.where(s < 0.0, 0.0, f.where(end < s, end, s))", {**names, "s": source})
+        source = source if cubic else _clamped(reader, source, end)
     names |= {"low": reader.lines.add(low, "low"), "place": reader.place(near), "s": reader.lines.add(source, "source")}
-    index = reader.lines.add(template("low - 1.0 + place", names), "at")
+    index = reader.lines.add(template("low - before + place", {**names, "before": number(side - 1.0)}), "at")
     # Kernels start from either end, so that a small share errs by as much as what is left of 1.
-    away = reader.lines.add(template("2.0 - abs(s - at) - 1.0", {**names, "at": index}), "share")
-    share = reader.lines.add(template("f.where(a < 0.0, 0.0, a)", {"a": away}), "share")
-    taken = taken_at(reader, value, dim, index, (*places, near), 0.0)
+    away = reader.lines.add(template("abs(s - at)", {**names, "at": index}), "away")
+    left = reader.lines.add(template("2.0 - a - 1.0", {"a": away}), "left")
+    share = reader.lines.add(template("f.where(a < 0.0, 0.0, a)", {"a": left}), "share")
+    if cubic:  # the outer piece of the spline of -0.75 as torch calculates it, and what the inner one has less
+        outer = reader.lines.add(template("f.where(2.0 < a, 2.0, a)", {"a": away}), "outer")
+        text = "((3.75 - 0.75 * u) * u - 6.0) * u + 3.0 - 2.0 * (v * v * v)"
+        share = reader.lines.add(template(text, {"u": outer, "v": share}), "share")
+        index = _clamped(reader, index, end)
+    taken = taken_at(reader, value, dim, index, (*places, near), None if cubic else 0.0)
     terms, shares = replace(taken, axes=(*taken.axes, (near,))), Value(share, (), frozenset((*places, near)))
     return replace(reader.reduced("dot", "blend", terms, [-1], False, shares), axes=taken.axes)
+
+
+def _clamped(reader: Reader, place: ast.expr, end: ast.expr) -> ast.expr:
+    """A place, or the first or last one where it lies before or behind these."""
+    place = reader.lines.add(template("f.where(a < 0.0, 0.0, a)", {"a": place}), "place")
+    return template("f.where(end < a, end, a)", {"a": place, "end": end})
 
 
 def _resized(reader: Reader, value: Value, how: Callable[[Value, int, Dim, Axis, float], Value]) -> Value:

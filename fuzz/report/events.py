@@ -14,7 +14,6 @@ from msgspec import Struct
 from fuzz.core.base.case import Case
 from fuzz.core.judge.judge import Judgement
 from fuzz.findings.book import FindingBook
-from fuzz.findings.codec import encoded
 from fuzz.findings.tally import Observer, Tally
 
 EVENTS = "KERNELFUZZ_EVENTS"
@@ -130,6 +129,10 @@ class EventLog(Observer):
 
     def explained(self, book: FindingBook) -> None:
         """Say what is known of each bug in the end."""
+        if not book.buckets:
+            return
+        from fuzz.findings.codec import encoded
+
         for each in book.buckets.values():
             told = encoded(each.told)
             write(Found("explained", each.kernel, each.target, each.verdict, each.case.digest, None, told))

@@ -26,8 +26,6 @@ from fuzz.core.generate.pairing import PairCoverage
 from fuzz.core.judge.judge import Judgement
 from fuzz.core.transport.python.attest import installed_version
 from fuzz.findings.book import FindingBook
-from fuzz.findings.casefile import to_json
-from fuzz.findings.codec import encoded
 from fuzz.findings.tally import Observer, Tally
 
 _DISTRIBUTIONS = ("numpy", "hypothesis", "mpmath", "gmpy2", "ml_dtypes", "torch", "triton")
@@ -94,6 +92,11 @@ class RecordLog(Observer):
 
     def findings(self, book: FindingBook) -> None:
         """One record per bucket, with its smallest case."""
+        if not book.seen:
+            return
+        from fuzz.findings.casefile import to_json
+        from fuzz.findings.codec import encoded
+
         for bucket in book.seen:
             self._write(
                 {

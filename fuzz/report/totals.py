@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -16,10 +17,12 @@ from fuzz.core.generate.capabilities import Undeclared, undeclared
 from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Largest, Tally, TargetTally, widest_first
 from fuzz.report.console import print_failure, print_lines, room
-from fuzz.report.outline import Outline
 from fuzz.report.progress import minutes
 from fuzz.report.table import kernel_lines, print_kernels
 from fuzz.report.use_outcome import NO_CASE, UseOutcome
+
+if TYPE_CHECKING:
+    from fuzz.report.outline import Outline
 
 _GROUPS = 3
 """The most groups of kernels that declare less than others of their op which are named: the end of a run stays

@@ -9,20 +9,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fuzz.core.adapters.target import TargetId
 from fuzz.core.base.case import Case, CaseError, Layout
 from fuzz.core.base.draw import Frame
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.text import printable
-from fuzz.core.base.validity import UnknownOpError
 from fuzz.core.laws.law import LawCheck
 from fuzz.core.laws.registry import LAWS, Entry, twin_of
-from fuzz.findings import casefile, document
-from fuzz.findings.casefile import FoundRecord
 from oracles.dtypes import ITEMSIZE
 from oracles.ops import OPS
+
+if TYPE_CHECKING:
+    from fuzz.findings.casefile import Found
 
 CASE, SUITE, ACCURACY = "kernelfuzz case", "kernelfuzz suite", "kernelfuzz accuracy"
 """The member of one of these names says what a JSON file is."""
@@ -100,6 +100,8 @@ def json_files(folder: Path) -> list[Path]:
 def kept_cases(folder: Path, *, others: bool = False) -> Iterator[Kept]:
     """The case files below `folder`, checked. Those of ops that no loaded pack has are left out where there may be such
     `others`. Raises CaseError for one that is broken or does not fit its op."""
+    from fuzz.core.base.validity import UnknownOpError
+
     for path in json_files(folder):
         if kind_of(path) == CASE:
             with suppress(*([UnknownOpError] if others else [])):
@@ -108,6 +110,8 @@ def kept_cases(folder: Path, *, others: bool = False) -> Iterator[Kept]:
 
 def load(path: Path) -> Kept:
     """Read and check one case file. Raises CaseError, naming the file, for whatever is wrong with it."""
+    from fuzz.findings import casefile
+
     case, found = casefile.load(path)
     named = _NAMED_BY_DIGEST.fullmatch(path.stem)
     if named is not None and not case.digest.startswith(named[1]):
@@ -126,6 +130,8 @@ def load(path: Path) -> Kept:
 
 def keep(kept: Kept, folder: Path) -> Path | None:
     """Write a case below `folder`; where it went, or None if the folder has it already."""
+    from fuzz.findings import casefile
+
     path = folder / file_name(kept.case)
     if path.exists():
         return None
@@ -138,6 +144,8 @@ def keep(kept: Kept, folder: Path) -> Path | None:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    from fuzz.findings import document
+
     record = document.read(path)
     return record if isinstance(record, dict) else {}
 

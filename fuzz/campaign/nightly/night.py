@@ -33,9 +33,9 @@ from fuzz.campaign.nightly.opening import (
 )
 from fuzz.campaign.nightly.remembered import Recorder
 from fuzz.campaign.nightly.triage import NightTriage
+from fuzz.campaign.search.executor import Engine as Cluster
 from fuzz.campaign.search.groups import CountedSchedule, slow_targets_of
-from fuzz.campaign.search.process_executor import Engine as Cluster
-from fuzz.campaign.search.stopping import RunLimits, Stopping
+from fuzz.campaign.search.stopping import Limits, Stopping
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.pack import Pack
@@ -176,7 +176,7 @@ class Night:
                 self.say("nothing was judged: the time was over before all kernels were started")
             return not full
         self.session.tell_troubles()
-        self.session.err.print(self.session.executor.words)
+        self.session.err.print(self.session.processes)
         if self.runner.in_flight:
             self.say(f"dropped: {self.runner.in_flight} turns on their way were not judged in time, and do not count")
         return self.opened.position.slice == 0 or self._last_save()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fuzz.campaign.search.examiner import Examiner
-from fuzz.campaign.search.process_executor import Executor, SerialExecutor
+from fuzz.campaign.search.executor import Executor, SerialExecutor
 from fuzz.campaign.search.schedule import LEAST_LAG, MOST_LAG, Schedule
 from fuzz.campaign.search.stopping import GRACE_S, Interruption, RunLimits, late, never
 from fuzz.campaign.search.turn_runner import PIECES, CallLog, FindingId, Terms, TurnReport

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from fuzz.core.adapters.build import plain_path
-from fuzz.core.adapters.prototyped_kernel import PrototypedKernel, pairs
+from fuzz.core.adapters.prototyped_kernel import PrototypedKernel
+from fuzz.core.adapters.signature import pairs
 from fuzz.core.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, Strides
 from fuzz.core.base.kernel import PLAIN, Kernel
 from oracles.formula.contract import Contract

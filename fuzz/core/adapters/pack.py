@@ -209,7 +209,7 @@ def _imported(entry: Path) -> None:
 
 def _execute(entry: Path) -> ModuleType:
     name = "_kernelfuzz_pack_" + hashlib.sha256(os.fsencode(entry.resolve())).hexdigest()[:12]
-    for op in list(OPS.values()):  # of a pack that was loaded before, and may have been changed
+    for op in list(OPS.known.values()):  # of a pack that was loaded before, and may have been changed
         if f"{op.formula.__module__}.".startswith(f"{name}."):
             del OPS[op.name]
     spec = importlib.util.spec_from_file_location(name, entry, submodule_search_locations=[str(entry.parent)])

@@ -90,14 +90,3 @@ def _check_layout(able: Capabilities, binding: Binding, told: Strides) -> None:
             f"capabilities.strides: {able.strides!r}: the arguments of {binding.prototype.name} tell it of"
             f" {told!r} at most"
         )
-
-
-def pairs(arguments: object) -> tuple[tuple[str, str], ...]:
-    """The arguments as pairs, which have a hash. Raises DeclarationError."""
-    try:
-        found = tuple(sorted(dict(arguments).items()))  # type: ignore[call-overload]
-    except (TypeError, ValueError) as error:
-        raise DeclarationError('arguments: write {"name": "meaning"}') from error
-    if not all(isinstance(word, str) for pair in found for word in pair):
-        raise DeclarationError('arguments: names and meanings are strings: write {"step": "1"}')
-    return found

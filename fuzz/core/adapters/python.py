@@ -12,10 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fuzz.core.adapters.build import Builder, BuildError, digest_of, edited_source
 from fuzz.core.adapters.cuda import MISSING, VISIBLE, no_cuda_device, program_of
-from fuzz.core.adapters.export import Script, python_script
 from fuzz.core.adapters.python_kernel import FRAMEWORKS, Framework, python_kernel
 from fuzz.core.adapters.signature import belonging
 from fuzz.core.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId, Unavailable
@@ -29,6 +29,9 @@ from fuzz.core.transport.python.kernel import MARGIN_BYTES, Spec, source_digest
 from fuzz.core.transport.python.watched import REPORT
 from fuzz.core.transport.sandbox import PRIVATE, Sandbox
 from oracles.ops import OPS
+
+if TYPE_CHECKING:
+    from fuzz.core.adapters.export import Script
 
 # What a tool prints on its stdout would be taken for the worker's frames, which go elsewhere.
 _WATCHED = f'{REPORT}=$(mktemp) && export {REPORT} && exec "$0" --log-file "${REPORT}" "$@" 3>&1 1>&2'
@@ -80,6 +83,8 @@ class PythonAdapter(Adapter):
             fork_server(imports, interpreted, _sandbox_of(target.kernel, builder)).begin()
 
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
+        from fuzz.core.adapters.export import python_script
+
         kernel = python_kernel(target.kernel)
         said = [*about, "", f"It exits with 1 where the kernel fails:  python {shlex.quote(name)}"]
         place, maker = target.name.place, kernel.arrays or self.framework.makers.get(target.name.place, "")

@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from fuzz.core.adapters.prototyped_kernel import pairs
 from fuzz.core.adapters.signature import (
     NOTHING_KNOWN,
     Signature,
@@ -18,6 +17,7 @@ from fuzz.core.adapters.signature import (
     completed,
     imported_beside,
     misfits,
+    pairs,
     signature_in,
 )
 from fuzz.core.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, one_of

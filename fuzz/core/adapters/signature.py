@@ -143,6 +143,17 @@ def completed(
 
 
 @lru_cache(maxsize=256)
+def pairs(arguments: object) -> tuple[tuple[str, str], ...]:
+    """Return the arguments as pairs, which have a hash. Raises DeclarationError."""
+    try:
+        found = tuple(sorted(dict(arguments).items()))  # type: ignore[call-overload]
+    except (TypeError, ValueError) as error:
+        raise DeclarationError('arguments: write {"name": "meaning"}') from error
+    if not all(isinstance(word, str) for pair in found for word in pair):
+        raise DeclarationError('arguments: names and meanings are strings: write {"step": "1"}')
+    return found
+
+
 def asks_tf32(text: str, function: str) -> bool:
     """Return whether a call asks for TF32 that is in the function of that name, or in what it names in its source; in
     all of it where the source does not define the function by a statement of its own."""

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from fuzz.core.adapters import isa
 from fuzz.core.adapters.build import Builder, BuildError
-from fuzz.core.adapters.export import Script
 from fuzz.core.adapters.isa import Emulator, Settings
 from fuzz.core.adapters.places import OwnTarget
 from fuzz.core.adapters.toolchain import Host, Tool, this_host
@@ -28,6 +27,9 @@ from fuzz.core.transport.sandbox import Sandbox, unusable
 from fuzz.core.transport.steps import Steps
 from oracles.formula.contract import Contract
 from oracles.ops import OPS
+
+if TYPE_CHECKING:
+    from fuzz.core.adapters.export import Script
 
 
 @dataclass(frozen=True)

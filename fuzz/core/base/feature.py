@@ -16,16 +16,16 @@ About = Literal["case", "values", "scale", "parameter", "target"]
 failure more often than they cause one. `parameter`: it is told with those, and hides nothing by itself."""
 Kind = Literal[
     "extent", "rank", "outer extent", "remainder", "quotient", "power of two", "product", "in blocks", "compared",
-    "beyond the first", "axis", "axis is first", "after the axis", "dtype", "dtype and that of", "stride of 0", "step",
-    "rows of", "rank of", "furthest", "strides", "layout", "address", "address of rows", "presence", "in place",
-    "in part", "shift", "over later", "over earlier", "span", "one buffer", "parameter", "scale", "NaN", "infinity",
-    "zero", "negative zero", "subnormal", "zero row", "ordinary row", "ordinary value", "equal elements", "ones",
-    "squares", "infinities", "after NaN", "magnitude", "largest element", "of rows", "mean of rows", "place",
-    "unset flag", "set flag", "one everywhere", "largest place", "missing place", "empty piece", "beside", "size",
-    "over size", "in ulp", "change in ulp", "of two", "remainder of two", "change of two", "twin at", "twin's",
-    "as the twin's", "target", "invalid", "index", "from the end", "in tail", "in tail along", "n", "rows",
-    "row remainder", "next to a power", "tail", "equal extents", "tile", "extents", "alias", "memory", "alignment",
-    "byte", "stack", "recipe", "big",
+    "beyond the first", "among the outer", "axis", "axis is first", "after the axis", "dtype", "dtype and that of",
+    "stride of 0", "step", "rows of", "rank of", "furthest", "strides", "layout", "address", "address of rows",
+    "presence", "in place", "in part", "shift", "over later", "over earlier", "span", "one buffer", "parameter",
+    "scale", "NaN", "infinity", "zero", "negative zero", "subnormal", "zero row", "ordinary row", "ordinary value",
+    "equal elements", "ones", "squares", "infinities", "after NaN", "magnitude", "largest element", "of rows",
+    "mean of rows", "place", "unset flag", "set flag", "one everywhere", "largest place", "missing place",
+    "empty piece", "beside", "size", "over size", "in ulp", "change in ulp", "of two", "remainder of two",
+    "change of two", "twin at", "twin's", "as the twin's", "target", "invalid", "index", "from the end", "in tail",
+    "in tail along", "n", "rows", "row remainder", "next to a power", "tail", "equal extents", "tile", "extents",
+    "alias", "memory", "alignment", "byte", "stack", "recipe", "big",
 ]  # fmt: skip
 
 
@@ -138,6 +138,8 @@ KINDS: Mapping[Kind, Row] = {
     "in blocks": Row("{0} * next_power_of_2({2})", "size", cost=_RATIO),
     "compared": Row("{0} {1} {2}", cost=_COMPARED, yes="{0} {1} {2}", no="{0} {opposite} {2}"),
     "beyond the first": Row("{0} > extent 0 of the {0}", yes="{0} > the first extent", no="{0} = the first extent"),
+    "among the outer": Row("an outer extent = {0}", cost=_COMPARED,
+                           yes="an outer extent = {0}", no="no outer extent = {0}"),
     "axis": Row("axis", answer="{0} of rank {1}"),
     "axis is first": Row("axis is the first", yes="axis is the first", no="axis is not the first"),
     "after the axis": Row("extents after the axis", "number"),

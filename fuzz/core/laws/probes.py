@@ -11,10 +11,11 @@ from itertools import accumulate
 
 import numpy as np
 
+from fuzz.core.base import probe as probes
 from fuzz.core.base.case import Case
 from fuzz.core.base.dtypes import decimal, numbers
 from fuzz.core.base.memory import overlaps_itself
-from fuzz.core.base.probe import CALLER, CALLS, FRESH, GHOST, OVERWRITE, STREAM, before, place_of, probed
+from fuzz.core.base.probe import CALLS, before, place_of, probed
 from fuzz.core.base.stream import Stream
 from fuzz.core.laws.law import Law, Probe, has_elements
 from oracles.dtypes import INTEGERS
@@ -49,7 +50,9 @@ def _firsts(case: Case) -> Iterator[int]:
 
 
 def _can_follow(case: Case) -> bool:
-    return _has_input(case) and any(before(probed(case, FRESH, at)).inputs != case.inputs for at in _firsts(case))
+    return _has_input(case) and any(
+        before(probed(case, probes.FRESH, at)).inputs != case.inputs for at in _firsts(case)
+    )
 
 
 def _is_looked_at(case: Case) -> bool:
@@ -75,29 +78,27 @@ def _law(
 _FOLLOW = "the answer did not follow the input: "
 _MOVED = f"after {CALLS} calls at one address the call at another one"
 _BEHIND = "called on a side stream behind a slow fill"
-PROBES = (
-    _law(
-        OVERWRITE, "called again with one element of an input changed in place", _is_looked_at,
-        lambda twin: f"{_FOLLOW}{_changed(twin)} and the output stayed the same (it is cached by address or object)",
-        tickets=3,  # it shows what it is about only where the element is one that is looked at
-    ),
-    _law(
-        FRESH, f"called at another address after {CALLS} calls at one", _can_follow,
-        lambda twin: f"{_FOLLOW}{_MOVED} gave the output of the old one",
-        lambda twin: f"{_MOVED} is wrong, which by itself is right",
-    ),
-    _law(
-        CALLER, "called in a loop of another file and thread, and on a GPU captured as a graph", _has_input,
-        lambda twin: "the answer depends on who calls",
-        lambda twin: "the answer depends on who calls: in a loop of a file benchmark.py, or in a graph, it is wrong",
-    ),
-    _law(
-        STREAM, "called on a side stream of a GPU behind a slow fill of its inputs", _can_follow,
-        lambda twin: f"the work does not wait for its stream: {_BEHIND} it read what was there before",
-        lambda twin: f"the work does not keep to its stream: {_BEHIND} it is wrong",
-    ),
-    _law(
-        GHOST, "nothing in the place of the kernel, which must not look right", _has_input,
-        lambda twin: "with nothing in the place of the kernel the outputs are right: the judge leaks",
-    ),
+OVERWRITE = _law(
+    probes.OVERWRITE, "called again with one element of an input changed in place", _is_looked_at,
+    lambda twin: f"{_FOLLOW}{_changed(twin)} and the output stayed the same (it is cached by address or object)",
+    tickets=3,  # it shows what it is about only where the element is one that is looked at
+)  # fmt: skip
+FRESH = _law(
+    probes.FRESH, f"called at another address after {CALLS} calls at one", _can_follow,
+    lambda twin: f"{_FOLLOW}{_MOVED} gave the output of the old one",
+    lambda twin: f"{_MOVED} is wrong, which by itself is right",
+)  # fmt: skip
+CALLER = _law(
+    probes.CALLER, "called in a loop of another file and thread, and on a GPU captured as a graph", _has_input,
+    lambda twin: "the answer depends on who calls",
+    lambda twin: "the answer depends on who calls: in a loop of a file benchmark.py, or in a graph, it is wrong",
+)  # fmt: skip
+STREAM = _law(
+    probes.STREAM, "called on a side stream of a GPU behind a slow fill of its inputs", _can_follow,
+    lambda twin: f"the work does not wait for its stream: {_BEHIND} it read what was there before",
+    lambda twin: f"the work does not keep to its stream: {_BEHIND} it is wrong",
+)  # fmt: skip
+GHOST = _law(
+    probes.GHOST, "nothing in the place of the kernel, which must not look right", _has_input,
+    lambda twin: "with nothing in the place of the kernel the outputs are right: the judge leaks",
 )  # fmt: skip

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 
 from fuzz.core.base.case import Case
 from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.probe import PROBES
 from fuzz.core.base.stream import Stream, child_key
 from fuzz.core.laws.law import Law, LawCheck
-from fuzz.core.laws.placement import ALIGNMENT, IN_PLACE, LAYOUT, SURROUNDINGS
-from fuzz.core.laws.probes import PROBES
-from fuzz.core.laws.scaling import SCALING
-from fuzz.core.laws.slices import BATCH_APPEND, BATCH_SUBSET, ROW_PERMUTATION
-from fuzz.core.laws.values import RERUN, SIGN_FLIP, THREADS_COUNT
+from oracles.lazy import ReadWhenAsked
 
-LAWS: Mapping[str, Law] = {
-    law.name: law
-    for law in (
-        RERUN, ROW_PERMUTATION, BATCH_SUBSET, BATCH_APPEND, SCALING, SIGN_FLIP,
-        LAYOUT, IN_PLACE, SURROUNDINGS, ALIGNMENT, THREADS_COUNT, *PROBES,
-    )
+_HOME = {
+    "rerun": "values", "row_permutation": "slices", "batch_subset": "slices", "batch_append": "slices",
+    "scaling": "scaling", "sign_flip": "values", "layout": "placement", "in_place": "placement",
+    "surroundings": "placement", "alignment": "placement", "threads": "values",
+    **dict.fromkeys(PROBES, "probes"),
 }  # fmt: skip
+"""The module of each law, which is read when the law is first asked for."""
+
+
+def _law(name: str) -> Law:
+    laws = (each for each in vars(import_module(f"fuzz.core.laws.{_HOME[name]}")).values() if isinstance(each, Law))
+    return next(law for law in laws if law.name == name)
+
+
+LAWS: Mapping[str, Law] = ReadWhenAsked(_HOME, _law)
 ONE_IN = 8
 """Cases of which one gets a twin in a run. Twins are judged like any case, but they visit little that is new: so
 they take a ninth of a run at most."""

@@ -93,6 +93,8 @@ def _extent_traits(op: Op, sizes: Extents, batch: Sequence[int]) -> Iterator[tup
         yield Feature("product", first, operand=second), a * b
         for relation, holds in (("=", a == b), (">", a > b), ("<", a < b)):
             yield Feature("compared", one, relation, other), word(holds)
+    if batch and op.row in sizes:
+        yield Feature("among the outer", op.row), word(sizes[op.row] in batch)
     if len(batch) > 1:
         yield Feature("beyond the first", op.batch_name), word(rows > batch[0])
         for place, extent in enumerate(batch):

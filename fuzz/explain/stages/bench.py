@@ -17,6 +17,7 @@ from fuzz.core.generate import variations as vary
 from fuzz.core.judge.values import problem_of
 from fuzz.explain.trial.trial import Trials
 from oracles.doubledouble import F64, head
+from oracles.enclosure import compare
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS
@@ -131,9 +132,30 @@ def received(run: TargetRun) -> Mapping[str, F64]:
     return run.judge.oracle.receive(run.judge.bits(run.outcome)).values
 
 
-def truth_of(run: TargetRun, other: Op) -> FormulaProblem:
+def is_finite(run: Run) -> bool:
+    return all(np.isfinite(each).all() for each in received(run).values())
+
+
+def truth_of(run: Run, other: Op) -> FormulaProblem:
     """The case as one of another op."""
     return Truth(replace(problem_of(run.case), known=other), confirms=False).op
+
+
+def used_of(run: Run, other: Op, contract: Contract) -> float:
+    """The share of what another op allows by which the wrong elements are off, of that which is off most; -1 where it
+    does not allow all."""
+    got, used = received(run), 0.0
+    with np.errstate(all="ignore"):
+        theirs = truth_of(run, other).enclose(contract, run.case.structured)
+        mine = run.judge.oracle.truth.op.enclose(contract, run.case.structured)
+        for name, each in theirs.items():
+            if compare(each, got[name]).failing.any():
+                return -1.0
+            told = ~each.anything(mine[name].form) | ~np.isfinite(got[name]) | (got[name] == 0)
+            wrong = compare(mine[name], got[name]).failing & told
+            share = np.abs(got[name] - head(mine[name].centre)) * 2 / (each.outer[1] - each.outer[0])
+            used = max(used, float(np.where(np.isfinite(share), share, 1.0).max(where=wrong, initial=0.0)))
+    return used
 
 
 def values_of(tensor: Tensor) -> F64:

@@ -190,8 +190,13 @@ def lost_step(
     (trace, inputs), kept = _plain(truth), form(dtype)
     found, most, told = evaluate(inputs, Float64()), 0, ""
     for node in trace.nodes:
-        rounded = node.args if _cancels(node, found) else (node,) * (node not in trace.outputs.values())
-        changed: Replaced = {(each, None): round_to(found[each], kept) for each in rounded if each.args}
+        changed: Replaced = {}
+        if cancels := _cancels(node, found):
+            # One of both, as they may be rounded alike, and only here, as other steps may take the same value.
+            at, term = next(((at, each) for at, each in enumerate(node.args) if each.args), (0, node.args[0]))
+            changed = {(node, at): round_to(found[term] * (1 + 2 * kept.u), kept)} if term.args else {}
+        elif node.args and node not in trace.outputs.values():
+            changed = {(node, None): round_to(found[node], kept)}
         words = _loss(trace, node, found, kept) if changed else ""
         if not words:
             continue
@@ -199,7 +204,7 @@ def lost_step(
         for name, each in within.items():
             made = round_to(values[name], each.form)
             alike = np.isfinite(made) & (made != 0) | np.equal(made, got[name]) | (np.isnan(made) & np.isnan(got[name]))
-            alike |= np.isfinite(got[name]) & (len(rounded) > 1)
+            alike |= np.isfinite(got[name]) & cancels
             off += int((compare(each, made).failing & wrong[name] & alike).sum())
         most, told = (off, words) if off > most else (most, told)
     return told
@@ -255,6 +260,9 @@ def _loss(trace: Trace, node: Node, found: Mapping[Node, F64], kept: Format) -> 
         lost = "the smaller term" if lost and (more.args or more in trace.names) else lost
         if lost and (np.abs(found[less]) < np.abs(found[more]) / _CANCELS).any():
             return f"{spelt} absorbs digits of {lost}"
+    is_near = (size < _CANCELS).any() and (size > 1 / _CANCELS).any()
+    if is_near and any(each.operation == "log" and each.args[0] is node for each in trace.nodes):
+        return f"{spelt} is rounded near 1"
     return ""
 
 

@@ -18,9 +18,10 @@ from fuzz.core.base.text import counted
 from fuzz.core.generate.menus import MENUS
 from fuzz.core.generate.observed import made_so
 from fuzz.core.generate.recipes import Recipe, RowSpec
-from fuzz.references.asked import AskedReference, asked_of, titled
+from fuzz.references.asked import AskedReference, asked_of
 from fuzz.references.derive import output_names, taken
 from fuzz.references.dims import UnreadableError, first_of
+from fuzz.references.parameters import titled
 from fuzz.references.replay.ranges import Span, accepted, spans_of
 from fuzz.references.rerun import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
 from fuzz.references.tracing import RETURNS_NONE

@@ -20,8 +20,6 @@ from fuzz.campaign.search.stopping import RunLimits
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
 from fuzz.campaign.starting import runnable
-from fuzz.core.adapters.pack import PackError, make_known
-from fuzz.core.adapters.pack import load as load_pack
 from fuzz.core.adapters.python_kernel import Device
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import NotRun, Target
@@ -36,12 +34,10 @@ from fuzz.core.execute.spent import Spent
 from fuzz.core.generate.observed import kept_by, words_of
 from fuzz.core.laws.registry import declared as declared_laws
 from fuzz.core.transport.python.foreign import Maker
-from fuzz.findings import casefile, document
 from fuzz.findings.book import FindingBook, book_in
-from fuzz.findings.casefile import FoundRecord, formula_of
 from fuzz.findings.tally import Tally
-from fuzz.references.asked import name_of
 from fuzz.references.examples import GIVEN as GIVEN_INPUTS
+from fuzz.references.parameters import name_of
 from fuzz.report import console, events
 from fuzz.report.platforms import taken_lines
 from fuzz.report.progress import LiveLine
@@ -59,7 +55,7 @@ from fuzz.tasks.check.function import (
     of_numpy,
     spared,
 )
-from fuzz.tasks.check.plan import GIVEN, Checked, CheckPlan, Seed, plan, running_test
+from fuzz.tasks.check.plan import GIVEN, Checked, CheckPlan, Seed, origin_words, plan, running_test
 from fuzz.tasks.check.results import (
     CheckError,
     CheckFailed,
@@ -71,7 +67,6 @@ from fuzz.tasks.check.results import (
     told,
     width,
 )
-from fuzz.tasks.check.retrieval import origin_words, sign
 from fuzz.tasks.task import Data, Task, drive
 from oracles.formula.contract import Contract
 from oracles.op import Op
@@ -237,6 +232,8 @@ def _named(op: Op | str | None) -> str | None:
     """The name of an op, which is known from then on."""
     if not isinstance(op, Op):
         return op
+    from fuzz.core.adapters.pack import make_known
+
     try:
         make_known(op)
     except OpError as error:
@@ -308,9 +305,11 @@ def check_targets(
                 explainer.explain_all(explain_s)
             finally:
                 line.stop()
-    for bucket in book.buckets.values():
-        if bucket.path is not None and signs:
-            sign(bucket.path)
+    if signs and (paths := [bucket.path for bucket in book.buckets.values() if bucket.path is not None]):
+        from fuzz.tasks.check.retrieval import sign
+
+        for path in paths:
+            sign(path)
     remember(todo, book, earlier)
     stale = sum(each.found is not None and each.found.is_of_another_formula(each.case) for each in data.known)
     changed = f"  note          {counted(stale, 'kept case')} of another {kernel.op}: it or its reference has changed"
@@ -370,8 +369,10 @@ def kept(cases: Iterable[str | Path], op: str) -> Iterator[Kept]:
 
 def remembered(todo: CheckPlan, op: str) -> list[Kept]:
     """Return the cases that the Hypothesis database keeps for this check; values that no check wrote are left out."""
-    found = []
-    for value in sorted(todo.database.fetch(todo.key)) if todo.database is not None else ():
+    found, known = [], sorted(todo.database.fetch(todo.key)) if todo.database is not None else ()
+    if known:
+        from fuzz.findings import casefile, document
+    for value in known:
         try:
             case, how = casefile.from_json(document.parsed(value.decode()))
         except (UnicodeDecodeError, CaseError):
@@ -383,8 +384,10 @@ def remembered(todo: CheckPlan, op: str) -> list[Kept]:
 
 def remember(todo: CheckPlan, book: FindingBook, earlier: Sequence[Kept]) -> None:
     """Keep the smallest case of every bucket; forget those that fail no longer, or that a smaller one stands for."""
-    if todo.database is None:
+    if todo.database is None or not (earlier or book.buckets):
         return
+    from fuzz.findings.casefile import Found, formula_of
+
     failing = set()
     for bucket in book.buckets.values():
         how = FoundRecord(
@@ -399,7 +402,9 @@ def remember(todo: CheckPlan, book: FindingBook, earlier: Sequence[Kept]) -> Non
 
 
 def _encoded(kept: Kept) -> bytes:
-    return json.dumps(casefile.to_json(kept.case, kept.found), sort_keys=True).encode()
+    from fuzz.findings.casefile import to_json
+
+    return json.dumps(to_json(kept.case, kept.found), sort_keys=True).encode()
 
 
 @dataclass(frozen=True)
@@ -442,7 +447,10 @@ class PackTarget:
 
 
 def pack_targets(folder: Path) -> list[PackTarget]:
-    """Return every target that the command line asks for. Raises CheckError if there is no target."""
+    """Every target that the command line asks for. Raises CheckError where there is none."""
+    from fuzz.core.adapters.pack import PackError
+    from fuzz.core.adapters.pack import load as load_pack
+
     try:
         pack = load_pack(folder)
     except PackError as error:

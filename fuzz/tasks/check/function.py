@@ -45,7 +45,7 @@ from fuzz.core.transport.python.foreign import Maker, opened
 from fuzz.core.transport.python.kernel import MARGIN_BYTES, Raised, Way, has_own_frame, is_rejection, misuse_of
 from fuzz.core.transport.python.memory import FreshMemory
 from fuzz.references.arrays import libraries_of
-from fuzz.references.asked import name_of, optional_of
+from fuzz.references.parameters import name_of, optional_of
 from fuzz.tasks.check.results import CheckError, told
 from oracles.formula.contract import Contract
 from oracles.op import Op

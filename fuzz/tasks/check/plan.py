@@ -6,6 +6,8 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,3 +119,18 @@ def running_test() -> str:
 
 def _number(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
+
+
+def origin_words() -> tuple[str, ...]:
+    """The words that name, on a command line, the file whose check runs now; none where it is typed at a prompt."""
+    test = running_test()
+    file = GIVEN.options.root / test.partition("::")[0] if test else Path(program())
+    if not file.is_file():
+        return ()
+    more = [] if test else sys.argv[1:]
+    return "--pack", shlex.join([os.path.relpath(file), *more]) if more else os.path.relpath(file)
+
+
+def program() -> str:
+    """Return the file that Python was started with."""
+    return str(getattr(sys.modules["__main__"], "__file__", None) or "")

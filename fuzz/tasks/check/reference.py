@@ -21,13 +21,14 @@ from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.case import Case
+from fuzz.core.base.errors import error_line
 from fuzz.core.base.platforms import platform_of
 from fuzz.core.transport.python.attest import interpreted_faults
 from fuzz.references.arrays import library_of
-from fuzz.references.asked import name_of
 from fuzz.references.derive import ANY, FINITE, Derived, derive
 from fuzz.references.dims import MisnamedError, UnreadableError
 from fuzz.references.examples import GIVEN, keeping
+from fuzz.references.parameters import name_of
 from fuzz.references.reductions import WEAKER
 from fuzz.references.text import identifier
 from fuzz.tasks.check.function import Arrays, OwnProcess, declared, held, of_triton
@@ -186,7 +187,7 @@ def read(
         make_known(found.op)
         _MADE[name] = found.op
     except ImportError as error:
-        raise CheckError(f"reference: it is read with torch, which is not installed: {error}") from error
+        raise CheckError(f"reference: it is read with torch: {error_line(error)}") from error
     except UnreadableError as error:
         more = '; oracle="replay" compares a kernel with the function itself in float64, which is weaker'
         raise CheckError(f"{error}{more if is_replayable(reference, error) else ''}") from reason_of(error)

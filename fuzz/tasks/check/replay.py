@@ -20,10 +20,10 @@ from fuzz.core.base.text import counted
 from fuzz.core.generate.menus import MENUS
 from fuzz.core.generate.observed import words_of
 from fuzz.findings.tally import never_decided
-from fuzz.references.asked import name_of, titled
 from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import GIVEN as EXAMPLES
 from fuzz.references.examples import structure_of
+from fuzz.references.parameters import name_of, titled
 from fuzz.references.replay.cases import DTYPES, WEAKER, Meant, meant_of
 from fuzz.references.replay.oracle import op_of
 from fuzz.references.replay.run import Run

@@ -18,10 +18,7 @@ from fuzz.core.execute.pool import Pool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally
-from fuzz.report.brief import WIDTH, Provenance, brief, commands_of
-from fuzz.report.failure import HANG, full_text
-from fuzz.report.outline import broken_kernels
-from fuzz.report.totals import largest_text, never_text, remarks
+from fuzz.report.totals import counted, largest_text, never_text, remarks
 from fuzz.report.use_outcome import outcome_of
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.tasks.check.plan import GIVEN, CheckPlan, running_test
@@ -118,18 +115,17 @@ def report(
     if book.errors:
         return "\n".join(book.errors)
     if book.buckets:
-        origin = Provenance(todo.seed, todo.command, pack_option)
-        texts = list[str]()
-        for bucket in book.buckets.values():
-            texts.append(_text(bucket, origin, _NAMED if not texts else 0))
+        texts = [_text(each, todo, pack_option, 0 if at else _NAMED) for at, each in enumerate(book.buckets.values())]
         return "\n\n".join([*texts, *([book.trouble] if book.trouble else [])])
-    broken = broken_kernels(
+    broken = [
         (target.kernel.name, target.id, status.reason, status.broken)
         for target in targets
-        if isinstance(status := pool.statuses.get(target.id), NotRun)
-    )
+        if isinstance(status := pool.statuses.get(target.id), NotRun) and status.broken
+    ]
     if broken:
-        return "\n\n".join(each.text("", whole=True) for each in broken)
+        from fuzz.report.outline import broken_kernels
+
+        return "\n\n".join(each.text("", whole=True) for each in broken_kernels(broken))
     outcome = outcome_of(tally, interrupted=interrupted)
     if outcome.code is Exit.NOTHING_RAN:
         return f"{outcome.ending}: {targets[0].id}: {_why_nothing(tally, pool)}"
@@ -162,11 +158,14 @@ def width() -> int:
     return columns() - _INDENT
 
 
-def _text(bucket: Bucket, origin: Provenance, before: int) -> str:
+def _text(bucket: Bucket, todo: CheckPlan, pack_option: tuple[str, ...], before: int) -> str:
     """The first lines of the failure, and with -v all of it. A check typed at a prompt is unknown to `repro` and
     `show`: all of it is told, and its case goes to a check."""
-    path, told = bucket.path if origin.pack_option else None, bucket.told
-    commands = commands_of(told, path, origin)
+    from fuzz.report.brief import WIDTH, Provenance, brief, commands_of
+    from fuzz.report.failure import HANG, full_text
+
+    path, told = bucket.path if pack_option else None, bucket.told
+    commands = commands_of(told, path, Provenance(todo.seed, todo.command, pack_option))
     text = brief(told, commands, min(width(), WIDTH + before), before)
     if path is None or GIVEN.options.verbose:
         text += f"\n\n{full_text(told, commands, width=width())}"

@@ -13,7 +13,6 @@ import contextlib
 import inspect
 import io
 import math
-import os
 import runpy
 import shlex
 import sys
@@ -33,7 +32,7 @@ from fuzz.core.base.errors import UsageError
 from fuzz.core.base.text import printable
 from fuzz.findings import casefile, document
 from fuzz.tasks.check.function import OwnProcess
-from fuzz.tasks.check.plan import GIVEN, Checked, running_test
+from fuzz.tasks.check.plan import GIVEN, Checked, program, running_test
 
 _BY_NAME = """
 import functools
@@ -79,16 +78,6 @@ class Retrieved:
             yield replace(target, kernel=replace(python_kernel(target.kernel), source=alone, entry=entry))
 
 
-def origin_words() -> tuple[str, ...]:
-    """The words that name, on a command line, the file whose check runs now; none where it is typed at a prompt."""
-    test = running_test()
-    file = GIVEN.options.root / test.partition("::")[0] if test else Path(_program())
-    if not file.is_file():
-        return ()
-    more = [] if test else sys.argv[1:]
-    return "--pack", shlex.join([os.path.relpath(file), *more]) if more else os.path.relpath(file)
-
-
 def command_of(named: Path) -> list[str]:
     """The file of a check, and the arguments of a program after it, as `origin_words` writes both; nothing where no
     file is named."""
@@ -100,16 +89,11 @@ def command_of(named: Path) -> list[str]:
     return []
 
 
-def _program() -> str:
-    """The file that Python was started with."""
-    return str(getattr(sys.modules["__main__"], "__file__", None) or "")
-
-
 def sign(path: Path) -> None:
     """Note in a case file which check found the case."""
     test = running_test()
     record = dict(document.read(path))
-    record[_MEMBER] = {"test": test} if test else {"program": Path(_program()).name}
+    record[_MEMBER] = {"test": test} if test else {"program": Path(program()).name}
     casefile.write(path, record)
 
 

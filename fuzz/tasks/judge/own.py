@@ -4,6 +4,7 @@ numbers, so that it tells of a solution that takes other shapes, and not of one 
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
+from fuzz.core.base.errors import error_line
 from fuzz.core.base.text import printable
 from fuzz.references.dims import UnreadableError
 from fuzz.references.replay.cases import ReplayCase, ReplayError
@@ -38,7 +40,17 @@ _SECONDS = 20.0
 """Those for all cases beside a search."""
 _CALL_S = 0.25
 """A batch is made smaller where a call of the reference takes longer: a case of a replay takes as long as 250 calls."""
-_FILE, _ONE_SEED, _OTHER_MODE = "own_shapes_", "one_seed_", "other_mode_"
+_FILE, _ONE_SEED, _KEPT_MODE, _OTHER_MODE = "own_shapes_", "one_seed_", "kept_mode_", "other_mode_"
+_CALLS_MODE = re.compile(r"\.(eval|train)\(")
+_KEEPS_MODE = """
+
+import torch as _moded
+
+_moded_train, _moded_init = _moded.nn.Module.train, ModelNew.__init__
+_moded.nn.Module.train = lambda self, mode=True: _moded_train(self, {training})
+ModelNew.__init__ = lambda self, *given, **named: (_moded_init(self, *given, **named), self.train())[0]
+"""
+"""The end of a solution that is in one mode whatever it asks for."""
 _IN_OTHER_MODE = 12
 """The cases in the other mode, a quarter of those by which a replay judges alone."""
 _RANDOM = (
@@ -55,7 +67,7 @@ def own_problem(against: str, *, one_seed: bool = False) -> Statement:
     try:
         problem = of_module(path, module)[0]
     except (Exception, SystemExit) as error:  # whatever it raises
-        raise TaskError(f"{path}: {type(error).__name__}: {error}") from error
+        raise ProblemError(f"{path}: {error_line(error)}") from error
     assert problem.module is not None
     own = replace(problem.module, one_seed=one_seed or problem.module.one_seed)
 
@@ -162,16 +174,14 @@ def _array(tensor: Any) -> NDArray[Any]:
 
 
 def own_shapes(
-    asked: Asked, problem: Statement, solutions: Solutions, seed: int, screen: Console, *, one_seed: bool = False
+    asked: Asked, problem: Problem, solutions: Solutions, seed: int, screen: Console, file: str = _FILE
 ) -> Mapping[str, OwnShapes]:
     """Return what is said of solutions at the shapes that come with a problem, by their kernels; nothing where none
-    do."""
+    do. What calls them is in files of that beginning, in the same folder, which the sandbox shows."""
     if problem.module is None or not solutions:
         return {}
     try:
-        own = own_problem(asked.against, one_seed=one_seed)
-        # In the same folder, which the sandbox shows.
-        file = _ONE_SEED if one_seed else _FILE
+        own = own_problem(asked.against, one_seed=file == _ONE_SEED)
         replay = replay_of(asked, own, {name: (words, beside(each, file)) for name, (words, each) in solutions.items()})
         case, outputs, seconds = _measured(replay, seed)
         assert own.module is not None
@@ -189,23 +199,31 @@ def own_shapes(
     }
 
 
-def with_one_seed(
-    asked: Asked,
-    problem: Statement,
-    solutions: Solutions,
-    rulings: Sequence[SolutionRuling],
-    seed: int,
-    screen: Console,
+def with_causes(
+    asked: Asked, problem: Problem, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int, screen: Console
 ) -> tuple[SolutionRuling, ...]:
     """Return rulings with what is said of those that are wrong at a task's own shapes if each solution keeps the
-    weights of its construction."""
-    left = {
+    weights of its construction; and if it is kept in the mode of the reference, where one of the two sets its own."""
+    if (module := problem.module) is None:
+        return tuple(rulings)
+    wrong = {
         kernel: solutions[kernel] for kernel, each in zip(solutions, rulings, strict=True)
-        if problem.module is not None and problem.module.weights and solutions[kernel][1].is_module
+        if solutions[kernel][1].is_module
         and (each if problem.own or each.own_shapes is None else each.own_shapes).verdict == "wrong"
     }  # fmt: skip
-    found = own_shapes(asked, problem, left, seed, screen, one_seed=True)
-    return tuple(replace(each, one_seed=found.get(name)) for name, each in zip(solutions, rulings, strict=True))
+    by_weights = wrong if module.weights else {}
+    seeded = own_shapes(asked, problem, by_weights, seed, screen, _ONE_SEED)
+    text, end = text_of(Path(asked.against.partition(":")[0])), _KEEPS_MODE.format(training=module.mode.training)
+    moded = {
+        kernel: (words, replace(each, files={**each.files, each.file: each.files[each.file] + end}))
+        for kernel, (words, each) in wrong.items()
+        if module.mode.to_set is None and any(map(_CALLS_MODE.search, (text, *each.files.values())))
+    }
+    kept = own_shapes(asked, problem, moded, seed, screen, _KEPT_MODE)
+    return tuple(
+        replace(each, one_seed=seeded.get(name), kept_mode=kept.get(name))
+        for name, each in zip(solutions, rulings, strict=True)
+    )
 
 
 def in_other_mode(

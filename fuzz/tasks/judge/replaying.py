@@ -13,15 +13,15 @@ from rich.console import Console
 
 from fuzz.core.base.text import counted
 from fuzz.core.generate.observed import words_of
-from fuzz.references.asked import titled
 from fuzz.references.dims import UnreadableError, shapes_text
 from fuzz.references.examples import DRAWN
+from fuzz.references.parameters import titled
 from fuzz.references.replay.cases import DTYPES, WEAKER, ReplayError
 from fuzz.report.console import print_lines
 from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.judge.full import at_full_size
-from fuzz.tasks.judge.own import affordable, in_other_mode, own_problem, own_shapes, with_mode, with_one_seed, with_own
-from fuzz.tasks.judge.replay import ReplayPlan, replay_of
+from fuzz.tasks.judge.own import affordable, in_other_mode, own_problem, own_shapes, with_causes, with_mode, with_own
+from fuzz.tasks.judge.replay import Replay, replay_of
 from fuzz.tasks.judge.ruling import VERSION, Asked, Judged, Ruling, SolutionRuling, failures_told, summary, worst_of
 from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import Solutions, solutions_of
@@ -107,13 +107,13 @@ def looked(
     screen: Console,
 ) -> tuple[SolutionRuling, ...]:  # fmt: skip
     """Return rulings, by the kernels of solutions, with what replays say besides: at the shapes that come with the
-    problem, as they are or smaller, in the other mode, and with weights of one seed."""
+    problem, as they are or smaller, in the other mode, and with what may be wrong of them undone."""
     own = {} if problem.own else own_shapes(asked, problem, solutions, seed, screen)
     other = in_other_mode(asked, problem, solutions, seed, screen)
     rulings = tuple(_unless_changed(with_own(each, own.get(kernel)), problem) for kernel, each in found.items())
     rulings = at_full_size(asked, problem, solutions, rulings, seed)
     rulings = tuple(with_mode(each, problem, other.get(kernel)) for kernel, each in zip(found, rulings, strict=True))
-    return with_one_seed(asked, problem, solutions, rulings, seed, screen)
+    return with_causes(asked, problem, solutions, rulings, seed, screen)
 
 
 def _unless_changed(ruling: SolutionRuling, problem: Statement) -> SolutionRuling:

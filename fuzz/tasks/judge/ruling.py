@@ -134,6 +134,10 @@ class SolutionRuling:
     one_seed: OwnShapes | None = None
     """What is said at the shapes that come with the task if both modules are constructed from one seed and the solution
     is given no weights, as KernelBench does; only of one that is wrong there else. It does not change the verdict."""
+    kept_mode: OwnShapes | None = None
+    """What is said at those shapes if the solution is kept in the mode of the reference, whatever calls of `eval()` and
+    `train()` it makes; only of one that is wrong there else, where one of the two makes such calls. It does not change
+    the verdict."""
     beyond: Beyond | None = None
     """What it does with inputs that those of the task never are, where the cases had what these always are; or with
     such as these, where it is wrong. None where nothing was seen of these."""
@@ -254,7 +258,7 @@ def summary(ruling: Ruling, elapsed: float) -> str:
         lines += [f"  {measured.text}" for measured in each.measured]
         lines += [f"  {beside.text}" for beside in each.accepts if beside.text]
         lines += [f"  {each.right_as}"] if each.right_as else []
-        lines += [*_beyond(each), *_in_modes(each, ruling), *_at_own_shapes(each), *_one_seed(each)]
+        lines += [*_beyond(each), *_in_modes(each, ruling), *_at_own_shapes(each), *_causes(each, ruling.mode)]
         lines += _at_full_size(each.full_size)
     floors = ", or ".join(f"{share:.1e} in {dtype}" for dtype, share in ruling.detection_floor.items())
     said = f"half of all outputs that are off by this share of their value are noticed: {floors}"
@@ -321,12 +325,15 @@ def _at_own_shapes(each: SolutionRuling) -> list[str]:
     ]
 
 
-def _one_seed(each: SolutionRuling) -> list[str]:
-    if each.one_seed is None or each.one_seed.verdict != "right":
-        return []
+def _causes(each: SolutionRuling, mode: str) -> list[str]:
+    """What a wrong solution is right with."""
     # One that folds its weights when it is constructed computes the same then.
-    told = "right where both are constructed from one seed and nothing is trained or loaded, as KernelBench does"
-    return [f"  {told}; wrong with other weights"]
+    seeded = "right where both are constructed from one seed and nothing is trained or loaded, as KernelBench does; "
+    told = {
+        f"  {seeded}wrong with other weights": each.one_seed,
+        f"  right if it is kept {mode.partition(',')[0]}, as Model is: only its mode is wrong": each.kept_mode,
+    }
+    return [line for line, by in told.items() if by is not None and by.verdict == "right"]
 
 
 def _at_full_size(full: FullSize | None) -> list[str]:

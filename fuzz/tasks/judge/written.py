@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
+from fuzz.core.base.errors import error_line
 from fuzz.core.base.files import write_whole
 from fuzz.core.base.probe import CALLER, PROBES
 from fuzz.references.derive import ANY, Derived, derive
@@ -57,6 +58,8 @@ def derived(problem: Statement, values: str, *, any_values: bool = False) -> Der
         found = replace(found, op=_typed(op, problem, found))
         samples = samples_of(problem.draw) if problem.draw is not None else ()
         return keeping(found, samples, DRAWN, any_values=any_values) if samples else found
+    except ImportError as error:
+        raise ProblemError(f"{problem.name}: it is read with torch: {error_line(error)}") from error
     except (OpError, SystemExit) as error:  # whose exit code would be taken for a verdict
         said = str(error) if problem.shapes else unread(error, problem.reference)
         if isinstance(error, UnreadableError) and is_replayable(problem.reference, error):

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fuzz.references.asked import defaults_of
 from fuzz.references.named import function_at
+from fuzz.references.parameters import defaults_of
 from fuzz.tasks.readers import gpu_mode, kernelbench
 from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.source import (

@@ -13,8 +13,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fuzz.tasks.readers.problem import DataStatement, Statement
-from fuzz.tasks.readers.source import TaskError, executed, identifiers, signed, text_of
+from fuzz.core.base.errors import error_line
+from fuzz.tasks.readers.problem import Data, Problem
+from fuzz.tasks.readers.source import ProblemError, executed, identifiers, signed, text_of
 
 _MOST_TESTS = 8
 _PLAIN = (int, float, bool, str, type(None))
@@ -77,7 +78,7 @@ def _modules(file: Path, files: Mapping[str, str]) -> Iterator[None]:
     except TaskError:
         raise
     except (Exception, SystemExit) as error:  # whatever the files of the task raise
-        raise TaskError(f"{file}: {type(error).__name__}: {error}") from error
+        raise ProblemError(f"{file}: {error_line(error)}") from error
     finally:
         for stem, known in before.items():
             if known is None:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fuzz.references.asked import defaults_of
 from fuzz.references.dims import first_of
+from fuzz.references.parameters import defaults_of
 from fuzz.references.replay.cases import Own
 from fuzz.tasks.readers.source import TaskError
 from oracles.operand import MOST

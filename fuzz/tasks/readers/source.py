@@ -16,7 +16,7 @@ from typing import Any
 from fuzz.core.adapters.build import Builder, CacheError
 from fuzz.core.adapters.cuda import no_cuda_device
 from fuzz.core.adapters.python import imports_of, sandbox_at
-from fuzz.core.base.errors import UsageError
+from fuzz.core.base.errors import UsageError, error_line
 from fuzz.core.transport.fork_server import fork_server
 from fuzz.core.transport.sandbox import unusable
 from fuzz.references.named import first_in_path
@@ -79,7 +79,7 @@ def executed(path: Path, text: str, tree: ast.Module | None = None) -> ModuleTyp
         with first_in_path(path.resolve().parent):
             exec(compile(tree or text, str(path), "exec"), module.__dict__)
     except (Exception, SystemExit) as error:  # to leave with exit code 0 would say that a solution is right
-        raise TaskError(f"{path}: {type(error).__name__}: {error}") from error
+        raise ProblemError(f"{path}: {error_line(error)}") from error
     return module
 
 

@@ -1,7 +1,7 @@
 """The elementary functions, one file each, which has the name of its function and its record, `FUNCTION`.
 
 A file is found by being here: no list names it. Importing this package lists the files and reads none, so that packs
-and contracts can name functions without paying for NumPy; all are read when the first record is asked for.
+and contracts can name functions without paying for NumPy; each is read when its record is first asked for.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
+
+from oracles.lazy import ReadWhenAsked
 
 if TYPE_CHECKING:
     from oracles.elementary.function import Elementary, FunctionFamily
@@ -26,9 +28,10 @@ def function(name: str, constant: float = 0.0, low: float = 0.0) -> Elementary:
 
 
 @cache
-def records() -> Mapping[str, Elementary | FunctionFamily]:
-    """Return all records, by name. Raises ImportError for a file without one, TypeError for one that lacks a field."""
-    return {name: _record(name) for name in NAMES}
+def records() -> ReadWhenAsked[Elementary | FunctionFamily]:
+    """Return the records by name. To ask for one raises ImportError for a file without one, TypeError for one that
+    lacks a field."""
+    return ReadWhenAsked(NAMES, _record)
 
 
 def members() -> Mapping[str, Elementary]:

@@ -20,7 +20,7 @@ from oracles.formula.affine.errors import again, either, half_width, marked, tak
 from oracles.formula.affine.forms import Form, Mask, blended, replace, shared
 from oracles.formula.affine.narrowing import ALIKE, Narrowed, Spread, holds, maybe_narrowed, narrowed, stepped
 from oracles.formula.affine.operations import FAR, OPERATIONS
-from oracles.formula.affine.outcomes import Outcomes, PossibleValues, cast
+from oracles.formula.affine.outcomes import Outcomes, PossibleValues, cast, is_limit
 from oracles.formula.affine.ranked import is_unsure
 from oracles.formula.affine.read import ReadFormula, bits_of, bits_of_whole, number
 from oracles.formula.affine.reduced import REDUCED
@@ -273,7 +273,8 @@ class Budget(SettledProblem):
             hidden = vanished & np.not_equal(lost, 0)  # or NaN, where nobody knows
             if hidden.any():
                 found = replace(found, rest=np.where(hidden, 1.0, 0.0 if found.rest is None else found.rest))
-        if found.rest is not None:
+        # The lesser of two errs by no more than they do, whichever is taken.
+        if found.rest is not None and not all(map(is_limit, self.inputs.trace.uses[node])):
             own = (a.spread + b.spread) * (self.own_share(self.wide) + SAME)
             own = own + (np.abs(a.centre) + np.abs(b.centre)) * 2.0**-50 + LOST
             doubt = (found.rest > 0) & (np.abs(a.centre - b.centre) <= own)

@@ -379,7 +379,7 @@ def _chosen(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> Possibl
         always, never = _compared(condition.kind == "less", *(of[arg] for arg in condition.args))
         yes, no = yes | always, no | never
     found = a.chosen(yes, b.chosen(no, a.either(b)))
-    if condition.kind in ("less", "at_most") and {*map(_known, node.args[1:])} == {*map(_known, condition.args)}:
+    if is_limit(node):
         lower = _known(node.args[1]) == _known(condition.args[0])  # the first is taken where it is less
         if (a.low == a.high).all() and not a.others.any():
             limit = np.minimum if lower else np.maximum
@@ -398,6 +398,13 @@ def _compared(is_strict: bool, a: PossibleValues, b: PossibleValues) -> tuple[Ma
     )
     always, never = (a_high < b_low, a_low >= b_high) if is_strict else (a_high <= b_low, a_low > b_high)
     return always & ~a.has(NAN) & ~b.has(NAN), never
+
+
+def is_limit(node: Node) -> bool:
+    """Return whether a node is the lesser or the greater of two, chosen by comparing them."""
+    if node.kind != "where" or node.args[0].kind not in ("less", "at_most"):
+        return False
+    return {*map(_known, node.args[1:])} == {*map(_known, node.args[0].args)}
 
 
 def _known(node: Node) -> Node | tuple[float, float]:

@@ -31,7 +31,7 @@ def counted(trace: Trace, integers: Collection[str]) -> frozenset[Node]:
         compared, floored = node.kind in COMPARED, node.operation == "floor"
         exact = whole | parts if floored else whole
         all_whole = all(arg in exact or (compared and arg.kind == "constant") for arg in node.args)
-        if all_whole and (node.kind in _WHOLE or floored or node.kind == "divide"):
+        if all_whole and (node.kind in (*_WHOLE, "divide") or node.operation in ("floor", "abs")):
             (parts if node.kind == "divide" else whole).add(node)
             if not either.isdisjoint(node.args) or (floored and parts.difference(placed) & {*node.args}):
                 either.add(node)

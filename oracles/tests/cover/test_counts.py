@@ -26,6 +26,12 @@ def window(x: Node, weight: Node, like: Node) -> Outputs:
     return {"y": dot(seen, weight, "w")}
 
 
+def mirrored(x: Node, like: Node) -> Outputs:
+    """y[o] = x[o], and from the last element on backwards."""
+    last = extent("n") - 1.0
+    return {"y": take(x, last - abs(last - position("o")), "n") + like * 0.0}
+
+
 def picked(x: Node, label: Node) -> Outputs:
     """y = e^x of the label's place, or of the last where it is 0, which stands for none."""
     last = extent("n") - 1.0
@@ -61,6 +67,7 @@ OPS = (
         (Operand("x", "d t"), Operand("weight", "d w"), Operand("like", "o")),
         (Operand("y", "d o"),),
     ),
+    Op(mirrored, (X, Operand("like", "o")), (Operand("y", "... o"),)),
     Op(picked, (X, Operand("label", "...", dtype="int64", index="n")), (Operand("y", "..."),)),
     Op(
         second,
@@ -95,6 +102,16 @@ def test_an_index_made_of_places_is_the_same_in_every_kernel(compute: str) -> No
     assert check.result == "numeric"
     assert check.worst_index is not None
     assert truth.explain(contract, "y", check.worst_index, float(wrong["y"][check.worst_index])).terms
+
+
+def test_a_mirrored_index_is_a_whole_number_where_kernels_keep_few_bits() -> None:
+    x = np.random.default_rng(3).normal(size=(1, 700)).astype(np.float32)
+    right = np.concatenate([x, x[:, -2::-1]], 1)
+    truth = Truth(Problem("mirrored", {"axis": 1}, {"x": x, "like": np.zeros(1399, np.float32)}, {"y": "f32"}))
+    for compute in ("f32", "bf16"):
+        contract = Contract(compute, dtypes={"y": "f32"})
+        assert [each.result for each in truth.check(contract, {"y": right})] == ["pass"]
+        assert truth.check(contract, {"y": np.roll(right, 1)})[0].result == "numeric"
 
 
 def test_an_index_that_is_chosen_is_explained() -> None:

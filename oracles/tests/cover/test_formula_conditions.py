@@ -14,7 +14,20 @@ from oracles.check import check
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Double, Float64, Precise
 from oracles.formula.exact.centre import Inputs, evaluate
-from oracles.formula.trace import FormulaError, Node, Outputs, exp, greatest, position, take, total, trace, where
+from oracles.formula.trace import (
+    FormulaError,
+    Node,
+    Outputs,
+    dot,
+    exp,
+    extent,
+    greatest,
+    position,
+    take,
+    total,
+    trace,
+    where,
+)
 from oracles.op import Op
 from oracles.operand import Operand, OpError
 from oracles.problem import Problem
@@ -125,3 +138,31 @@ def test_what_underflows_in_every_kernel_may_be_as_large_as_another(far: float) 
             assert not wrong
         [check_] = Truth(of).check(Contract(), {"rank": np.array([[3.0, 2.0, 2.0, 1.0]], np.float32)})
         assert check_.result == "numeric"
+
+
+def blended(x: Node, like: Node) -> Outputs:
+    """Elements blended by shares that are 0 from a distance of 1 on: beside every third place at a tie."""
+    share = 1.0 - abs((position("m") + 0.5) * (extent("n") / extent("m")) - 0.5 - position("n"))
+    return {"y": dot(x, where(share < 0.0, 0.0, share), "n") + like * 0.0}
+
+
+def counted(x: Node, like: Node) -> Outputs:
+    """The sum of the elements that are no further away than 1, among them what is at a tie."""
+    share = 1.0 - abs((position("m") + 0.5) * (extent("n") / extent("m")) - 0.5 - position("n"))
+    return {"y": dot(x, where(share < 0.0, 0.0, 1.0), "n") + like * 0.0}
+
+
+@pytest.mark.parametrize("contract", [Contract(), Contract("f64"), Contract(denormals="flush")], ids=str)
+def test_the_lesser_of_two_is_known_at_a_tie_as_what_jumps_there_is_not(contract: Contract) -> None:
+    left = dict[str, int]()
+    inputs = {"x": np.random.default_rng(4).normal(size=(1, 6)).astype(np.float32), "like": np.zeros(18, np.float32)}
+    for of in (blended, counted):
+        op = Op(of, (Operand("x", "... n"), Operand("like", "m")), (Operand("y", "... m"),))
+        with known(op):
+            problem = Problem(op.name, {"axis": 1}, inputs, {"y": "f32"})
+            compared, left[op.name], wrong = disagreements(problem, contract, np.random.default_rng(1))
+            assert compared
+            assert not wrong, wrong[0]
+            outputs = simulate(problem, contract, np.random.default_rng(0))
+            assert [each.result for each in Truth(problem).check(contract, outputs)] == ["pass"]
+    assert left["blended"] == 0 < left["counted"]

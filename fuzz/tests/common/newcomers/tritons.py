@@ -365,3 +365,66 @@ def rope(x, cos, sin):
     if y.numel():
         _rope[(x.numel() // (2 * half),)](x, cos, sin, y, s, half, BLOCK=triton.next_power_of_2(half))
     return y
+
+
+@triton.jit
+def _masked_mean(x, lengths, y, n, BLOCK: tl.constexpr):
+    r = tl.program_id(0)
+    long = tl.load(lengths + r)
+    acc = tl.zeros((BLOCK,), tl.float32)
+    for s in range(0, n, BLOCK):
+        c = s + tl.arange(0, BLOCK)
+        acc += tl.load(x + r * n + c, mask=(c < n) & (c < long), other=0.0)
+    tl.store(y + r, tl.sum(acc) / tl.maximum(tl.minimum(long, n), 1).to(tl.float32))
+
+
+def masked_mean(x, lengths):
+    y = torch.empty(x.shape[0], dtype=x.dtype)
+    _masked_mean[(x.shape[0],)](x, lengths, y, x.shape[1], BLOCK=32)
+    return y
+
+
+@triton.jit
+def _gated_halves(x, y, h, BLOCK: tl.constexpr):
+    r = tl.program_id(0)
+    c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    a = tl.load(x + r * 2 * h + c, mask=c < h, other=0.0)
+    g = tl.load(x + r * 2 * h + h + c, mask=c < h, other=0.0)
+    tl.store(y + r * h + c, a * (0.5 * g * (1 + tl.erf(g * 0.7071067811865476))), mask=c < h)
+
+
+def gated_halves(x):
+    h = x.shape[-1] // 2
+    rows = x.numel() // (2 * h)
+    y = torch.empty(*x.shape[:-1], h, dtype=x.dtype)
+    _gated_halves[(rows, triton.cdiv(h, 64))](x, y, h, BLOCK=64)
+    return y
+
+
+@triton.jit
+def _column_softmax(x, y, c, n, BC: tl.constexpr, BN: tl.constexpr):
+    b = tl.program_id(0)
+    j = tl.program_id(1) * BN + tl.arange(0, BN)
+    m = tl.full((BN,), float("-inf"), tl.float32)
+    s = tl.zeros((BN,), tl.float32)
+    for i0 in range(0, c, BC):
+        i = i0 + tl.arange(0, BC)
+        ok = (i[:, None] < c) & (j[None, :] < n)
+        t = tl.load(x + b * c * n + i[:, None] * n + j[None, :], mask=ok, other=float("-inf"))
+        new = tl.maximum(m, tl.max(t, 0))
+        new = tl.where(new == float("-inf"), 0.0, new)
+        s = s * tl.exp((m - new) / 0.7) + tl.sum(tl.exp((t - new[None, :]) / 0.7), 0)
+        m = new
+    for i0 in range(0, c, BC):
+        i = i0 + tl.arange(0, BC)
+        ok = (i[:, None] < c) & (j[None, :] < n)
+        at = b * c * n + i[:, None] * n + j[None, :]
+        t = tl.load(x + at, mask=ok, other=0.0)
+        tl.store(y + at, tl.exp((t - m[None, :]) / 0.7) / s[None, :], mask=ok)
+
+
+def column_softmax(x):
+    b, c, n = x.shape
+    y = torch.empty_like(x)
+    _column_softmax[(b, triton.cdiv(n, 8))](x, y, c, n, BC=8, BN=8)
+    return y

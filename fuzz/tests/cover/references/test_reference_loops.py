@@ -200,6 +200,43 @@ def test_a_loop_may_go_backwards(reference: Callable[..., Any]) -> None:
     assert text.count('- 1.0 - f.position("t"), "t")') == turned[reference]
 
 
+def average(x: Any) -> Any:
+    """It begins with the first place, and turns from the second one on."""
+    h = x[:, 0]
+    ys = [h]
+    for t in range(1, x.shape[1]):
+        h = 0.9 * h + 0.1 * x[:, t]
+        ys.append(h)
+    return torch.stack(ys, 1)
+
+
+def gated(x: Any, g: Any) -> Any:
+    """It takes nothing of the first place of one input, and returns the last state alone."""
+    h = x[:, 0]
+    for t in range(1, x.shape[1]):
+        h = g[:, t] * h + (1 - g[:, t]) * x[:, t]
+    return h
+
+
+def emphasis(x: Any) -> Any:
+    """Each place takes of the one before, and none of what the loop made."""
+    ys = [x[:, 0]]
+    for t in range(1, x.shape[1]):
+        ys.append(x[:, t] - 0.97 * x[:, t - 1])
+    return torch.stack(ys, -1)
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize(
+    ("reference", "shapes", "scans"), [(average, "x=b t", 1), (gated, "x=b t, g=b t", 1), (emphasis, "x=b t", 0)]
+)
+def test_a_loop_may_begin_with_the_first_place(reference: Callable[..., Any], shapes: str, scans: int) -> None:
+    """The guard says that the formula is the reference."""
+    text = derive(reference, shapes).formula.text
+    assert text.count("f.scan(") == scans
+    assert 'f.extent("t") - 1.0' in text
+
+
 def test_what_a_loop_made_may_be_returned_the_other_way_round() -> None:
     def reverse(a: Any, b: Any) -> Any:
         h = torch.zeros(len(b))

@@ -108,6 +108,11 @@ def halves(x, y):  # type: ignore[no-untyped-def]
     return x[:, : n // 2 + 1] / (2 * n + 3 * b), x[:, (n - 1) // 3 :: 2], x / (n * m - n // 2 + 1)
 
 
+def cubic(x):  # type: ignore[no-untyped-def]
+    kinds = {"scale_factor": 3}, {"size": (7, 5)}, {"scale_factor": 0.5, "align_corners": True}
+    return tuple(F.interpolate(x, mode="bicubic", **each) for each in kinds)
+
+
 def upsampled(x):  # type: ignore[no-untyped-def]
     return F.interpolate(x, scale_factor=2, mode="nearest")
 
@@ -119,6 +124,22 @@ def pieces(x, y):  # type: ignore[no-untyped-def]
 
 def padded(x):  # type: ignore[no-untyped-def]
     return F.pad(x, (1, 2), value=0.5) + F.pad(x, (2, 1))
+
+
+def repeated(x):  # type: ignore[no-untyped-def]
+    modes = "circular", "reflect", "replicate"
+    return *(F.pad(x, (1, 2, 0, 3), mode=mode) for mode in modes), torch.nn.ReflectionPad2d(2)(x)
+
+
+def around(x, w):  # type: ignore[no-untyped-def]
+    half = w.shape[-1] // 2
+    return tuple(F.conv1d(F.pad(x, (half, half), mode=mode), w) for mode in ("circular", "reflect", "replicate"))
+
+
+def at_its_end(x):  # type: ignore[no-untyped-def]
+    z = torch.zeros_like(x)
+    z[:, -2:] = x[:, 1:3]
+    return z
 
 
 def rotated(x):  # type: ignore[no-untyped-def]
@@ -194,9 +215,13 @@ READ: Mapping[Callable[..., Any], tuple[str, Mapping[str, int]]] = {
     partial_windows: ("x=b c h w", {"b": 1}),
     between: ("x=b c h w", {"b": 1}),
     halves: ("x=b n, y=m", {}),
+    cubic: ("x=b c 2h 2v", {"b": 1}),
     upsampled: ("x=b c h w", {"b": 1}),
     pieces: ("x=b n, y=b m", {}),
     padded: ("x=b n", {}),
+    repeated: ("x=b c h v", {"b": 1}),
+    around: ("x=b c t, w=m c k", {}),
+    at_its_end: ("x=b n", {}),
     rotated: ("x=b n", {}),
     group_norm: ("x=b c s, w=c, b=c", {}),
     heads: ("x=b s n, w=n m", {"n": 6, "m": 6}),
@@ -234,6 +259,11 @@ def test_is_read(reference: Callable[..., Any]) -> None:
 def _place(reference: Callable[..., Any]) -> Callable[[Any], int]:
     names = [part.split("=")[0].strip() for part in READ[reference][0].split(",")]
     return lambda operand: names.index(operand.name)
+
+
+@pytest.mark.parametrize("reference", [repeated, cubic], ids=lambda each: each.__name__)
+def test_what_takes_elements_again_is_read(reference: Callable[..., Any]) -> None:
+    assert len(_read(reference).outputs) == len(reference(torch.ones(2, 3, 4, 6)))
 
 
 def test_a_formula_reads_as_one_writes_it() -> None:

@@ -8,15 +8,18 @@ from dataclasses import replace
 from fuzz.core.base.case import Case
 from fuzz.core.base.draw import Frame
 from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.judge.judge import Judgement
 from fuzz.explain.causes import Cause, causes_of
 from fuzz.explain.finding import Diagnosis, Finding
 from fuzz.explain.rule.rule import Atom, Learned, Rule
 from fuzz.explain.stages.conclusion import Conclusion
+from fuzz.explain.stages.declaration import Fitting
 from fuzz.findings.codec import rule_from_text, rule_to_text
 from fuzz.tests.common.features import ROWS, N
-from fuzz.tests.common.hunting import GENERIC, given_case, target_of
+from fuzz.tests.common.hunting import GENERIC, failing, given_case, target_of, with_edits
 from fuzz.tests.common.told import lines_of
+from oracles.neighbours import Neighbour
 
 _BANDS = ((3, 5), (20, 24), (40, 41))
 
@@ -88,10 +91,11 @@ def test_without_a_rule_a_stray_access_and_wrong_values_are_two_causes() -> None
         return causes_of(findings, {target.id: target}, lambda each, _: replace(each, diagnosis=diagnosis))
 
     memory, values = causes(None)
-    assert [each.finding.judgement.verdict for each in (memory, values)] == [Verdict.FAIL_MEMORY, wrong]
+    told = [each.finding.judgement.verdict for each in (memory, values)]
+    assert told == [Verdict.FAIL_MEMORY, number], "numbers are looked at before NaN, though they are larger"
     assert _lengths([memory, values]) == [[3, 5], [4, 6, 7]]
     assert not [line for line in lines_of(memory.finding) if line.startswith("also here")]
-    assert lines_of(values.finding)[-1] == "also here: 1 FAIL_NUMERIC; no rule says whether that is the same bug"
+    assert lines_of(values.finding)[-1] == "also here: 2 FAIL_NONFINITE; no rule says whether that is the same bug"
     smaller = Diagnosis(cases[0], None, Conclusion(None, None))
     shrunk = Finding(cases[0], Judgement(target.id, cases[0], number, 9.0), diagnosis=smaller)
     ways = causes_of(findings, {target.id: target}, lambda *_: shrunk)
@@ -117,3 +121,20 @@ def test_a_rare_failure_that_shows_in_another_way_is_no_stray_of_the_first() -> 
     assert _lengths(causes)[-1] == [95]
     (alone,) = causes_of(findings[:79], {target.id: target}, diagnosed)
     assert len(alone.members) == 79, "one that shows as they do is put to them"
+
+
+def test_a_failure_that_the_contract_of_a_cause_explains_is_one_of_it_outside_its_rule() -> None:
+    """So it is not shown as plain wrong values where there was no time to look at it."""
+    target, case = (
+        target_of(with_edits(("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, eps) * 1.00001f"))),
+        given_case((2, 3), 1),
+    )
+    with WorkerPool([target]) as pool:
+        judgement = failing(pool, target, case)[1]
+    for ulp, excused in ((1000.0, True), (8.0, False)):
+        wider = replace(target.contract, accuracy={**target.contract.accuracy, "rsqrt": ulp})
+        fitting = Fitting(Neighbour(wider, ("accuracy",)), target.contract, 1.0, 1.0, 1.0, 3, 3)
+        diagnosis = Diagnosis(case, None, Conclusion(None, None, core=_of((5, 9))), fitting=fitting)
+        cause = Cause(Finding(case, judgement, diagnosis=diagnosis), [], "")
+        assert not cause.explains(Finding(case, judgement), {target.id: target})
+        assert cause.excuses(Finding(case, judgement)) == excused

@@ -130,6 +130,18 @@ def test_a_limit_of_a_product_is_told_from_limits_of_its_extents(rows: int, n: i
     assert re.fullmatch(r"rows \* n >= 65\d\d\d", str(learned.rule))
 
 
+def test_an_axis_that_is_taken_for_another_of_its_length_is_one_condition_in_every_rank() -> None:
+    """As in a kernel that looks for the axis of a weight by its length. By rank it would be two causes."""
+    target, extents = target_of(PACK.kernel("weighted")), range(1, 7)
+    grids = [*((one,) for one in extents), *((one, other) for one in extents for other in (1, 2, 5))]
+    probes = [size_traits(OPS["rms_norm"], {"n": n}, grid, target) for grid in grids for n in extents]
+    learned = learn(probes, [n in grid for grid in grids for n in extents], 0)
+    assert (str(learned.rule), learned.exact, learned.others) == ("an outer extent = n", True, ())
+    flat = [(rows, n) for rows in extents for n in extents]
+    probes = [size_traits(OPS["rms_norm"], {"n": n}, (rows,), target) for rows, n in flat]
+    assert str(learn(probes, [rows == n for rows, n in flat], 0).rule) == "n = rows", "plainer, where no rank is 3"
+
+
 def test_that_a_tensor_is_there_is_said_rather_than_what_its_memory_is_to_another() -> None:
     """Two inputs are two buffers wherever both are there, where no kernel takes one buffer for both."""
     is_one, gate = Feature("one buffer", "gate", operand="signal"), there("gate")

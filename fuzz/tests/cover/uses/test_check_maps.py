@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import fuzz
+from oracles import escalation
 
 F = torch.nn.functional
 
@@ -114,3 +115,59 @@ def test_places_between_ends_pass_however_they_are_rounded(kernel: Callable[...,
 def test_a_wrong_number_of_steps_between_ends_is_found() -> None:
     with pytest.raises(fuzz.CheckFailed, match="wrong values"):
         _check(steps_miscounted, between_ends, "x=b c n", max_cases=8)
+
+
+def tripled(x: Any) -> Any:
+    return F.interpolate(x, scale_factor=3, mode="bilinear")
+
+
+def by_rows_and_columns(x: Any) -> Any:
+    for _ in range(2):
+        n = x.shape[-2]
+        place = ((torch.arange(3 * n) + 0.5) / 3 - 0.5).clamp(min=0)
+        low, share = place.floor().long(), (place - place.floor())[:, None]
+        x = ((1.0 - share) * x[..., low, :] + share * x[..., (low + 1).clamp(max=n - 1), :]).transpose(-1, -2)
+    return x
+
+
+def test_a_resize_of_planes_asks_for_many_digits_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every third place is that of an element, whose neighbours have a share of 0 there, at a tie."""
+
+    def never(step: escalation.PreciseProgress) -> None:
+        raise AssertionError(step.words)
+
+    monkeypatch.setattr(escalation, "watch", never)
+    _check(by_rows_and_columns, tripled, "x=b c h v", max_cases=2)
+
+
+PLACES: dict[str, Callable[[Any, int], Any]] = {
+    "circular": lambda place, n: place % n,
+    "replicate": lambda place, n: place.clamp(0, n - 1),
+    "reflect": lambda place, n: n - 1 - (n - 1 - place.abs()).abs(),
+    "the edge too": lambda place, n: torch.where(
+        place < 0, -1 - place, torch.where(place < n, place, 2 * n - 1 - place)
+    ),
+    "one place on": lambda place, n: (place + 1) % n,
+}
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize(
+    ("mode", "wrong"),
+    [("reflect", "the edge too"), ("replicate", "one place on"), ("circular", "one place on"), ("reflect", "circular"),
+     ("circular", "replicate"), ("replicate", "the edge too")],
+)  # fmt: skip
+def test_padding_by_elements_is_told_from_padding_by_others(mode: str, wrong: str) -> None:
+    def padded(x: Any) -> Any:
+        return F.pad(x, (2, 1), mode=mode)
+
+    def at_places(x: Any, which: str = mode) -> Any:
+        n = x.shape[-1]
+        return x[..., PLACES[which](torch.arange(-2, n + 1), n)]
+
+    def at_others(x: Any) -> Any:
+        return at_places(x, wrong)
+
+    _check(at_places, padded, "x=b c n", max_cases=6)
+    with pytest.raises(fuzz.CheckFailed, match=r"FAIL  at_others  (wrong values|crashes)"):
+        _check(at_others, padded, "x=b c n", max_cases=12)

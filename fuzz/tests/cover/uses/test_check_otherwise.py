@@ -297,3 +297,31 @@ def test_what_a_reference_casts_down_is_allowed_and_not_required_of_f64() -> Non
         fuzz.check(right, max_cases=20, seed=1, **f64)
     with pytest.raises(fuzz.CheckFailed, match="f64 is judged as"):
         fuzz.check(lambda x: norm(x.bfloat16()).double(), max_cases=20, seed=1, **f64)
+
+
+def residual(x: Any, r: Any) -> Any:
+    """Its sum is one of numbers of the dtype of its inputs, and is widened then."""
+    h = x + r
+    return (h.float() * torch.rsqrt(h.float().pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype), h
+
+
+@pytest.mark.whole
+def test_what_is_widened_after_it_was_calculated_may_be_rounded() -> None:
+    able = Capabilities(dtypes=("bf16",), empty=False)
+
+    def once(x: Any, r: Any) -> Any:
+        h = x.float() + r.float()
+        return (h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype), h.to(x.dtype)
+
+    for right in (residual, once):
+        checked(right, residual, shapes="x=... n, r=... n", capabilities=able)
+    assert (
+        "; h may be rounded to the dtype of the inputs; " in read(residual, "x=... n, r=... n", None, None, able).said
+    )
+
+
+def test_what_is_widened_after_it_was_moved_is_not_rounded() -> None:
+    def moved(x: Any, w: Any) -> Any:
+        return x.flip(-1).float() * w.float()
+
+    assert "may be rounded" not in read(moved, "x=... n, w=n", None, None, Capabilities(dtypes=("bf16",))).said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,6 +70,24 @@ def test_what_is_no_solution_is_told_before_the_problem_is_run(
     done = cli_here("judge", name, "--against", "ref.py")
     assert (done.returncode, done.stderr.strip()) == (4, f"kernelfuzz: {said}")
     assert not (tmp_path / "read").exists()
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("import torch\n\ndef halved(x):\n    return x / 2\n", "ref.py: "),
+        ("import torch\n\nclass Model: ...\n\ndef get_inputs(): ...\n", "ref.py: "),
+        (_REFERENCE, "halved: it is read with torch: "),
+    ],
+)
+def test_a_missing_torch_is_told_with_the_command_that_installs_it(
+    cli_here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reference: str, said: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)  # as Python marks what is not to be found
+    (tmp_path / "ref.py").write_text(reference)
+    (tmp_path / "mine.py").write_text(_MINE)
+    done = cli_here("judge", "mine.py", "--against", "ref.py", "--shapes", "x=n", "--trusted")
+    assert (done.returncode, done.stderr.strip()) == (4, f"kernelfuzz: {said}torch is not installed: pip install torch")
 
 
 def test_names_are_those_that_reading_finds(tmp_path: Path) -> None:

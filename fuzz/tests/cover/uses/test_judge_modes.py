@@ -13,8 +13,8 @@ from rich.console import Console
 
 import fuzz
 from fuzz.tasks.check.plan import GIVEN, Options
-from fuzz.tasks.judge.own import in_other_mode, own_shapes, with_mode, with_one_seed
-from fuzz.tasks.judge.ruling import Asked, SolutionRuling, _one_seed
+from fuzz.tasks.judge.own import in_other_mode, own_shapes, with_causes, with_mode
+from fuzz.tasks.judge.ruling import Asked, SolutionRuling, _causes
 from fuzz.tasks.readers.formats import problems_of
 from fuzz.tasks.readers.problem import Mode, Statement, modes_of
 from fuzz.tasks.readers.solution import Solution, solutions_of
@@ -137,6 +137,21 @@ def test_a_mode_that_the_inputs_that_come_with_a_module_do_not_allow_is_not_judg
     assert (mode, other) == (Mode(), None), "in training mode it refuses a single row"
 
 
+def _with_causes(folder: Path, problem: Problem, *texts: tuple[str, str]) -> list[SolutionRuling]:
+    """What is said of solutions that are wrong and return this, where they are made so."""
+    files = list[str]()
+    for at, (made, found) in enumerate(texts):
+        files.append(str(folder / f"mine{at}.py"))
+        Path(files[-1]).write_text(_TASK.format(made=made, found=found).replace("class Model(", "class ModelNew("))
+    against, screen = str(folder / "task.py"), Console(quiet=True)
+    asked = Asked(tuple(files), against, None, "finite", 1, 8, 8, folder / "judged", False, (), None, None)
+    solutions = solutions_of(tuple(files), problem, against)
+    own = own_shapes(asked, problem, solutions, 1, screen)
+    assert [each.verdict for each in own.values()] == ["wrong"] * len(texts)
+    wrong = [replace(_RIGHT, verdict="wrong", own_shapes=each) for each in own.values()]
+    return [*with_causes(asked, problem, solutions, wrong, 1, screen)]
+
+
 def test_who_keeps_the_weights_of_its_construction_is_told_where_it_is_right(tmp_path: Path) -> None:
     """One that is wrong in another way, and one whose weights are drawn in another order, are not."""
     made = "self.first, self.lin = torch.nn.Linear(n, 3), torch.nn.Linear(n, n)"
@@ -145,26 +160,37 @@ def test_who_keeps_the_weights_of_its_construction_is_told_where_it_is_right(tmp
     keeps = "; self.kept = self.lin.weight.detach().clone()"
     moved = "; self.moved = self.lin(self.first.bias[0] + torch.zeros(n)).detach()"
     late = "self.lin, self.first = torch.nn.Linear(n, n), torch.nn.Linear(n, 3)"
-    texts = [
+    problem = _problem(tmp_path, made, found)
+    rulings = _with_causes(
+        tmp_path, problem,
         (made + keeps + moved, folded), (made + keeps + moved, f"{folded} * 2"), (late + keeps + moved, folded),
-    ]  # fmt: skip
-    problem, files = _problem(tmp_path, made, found), list[str]()
-    for at, (init, each) in enumerate(texts):
-        files.append(str(tmp_path / f"mine{at}.py"))
-        Path(files[-1]).write_text(_TASK.format(made=init, found=each).replace("class Model(", "class ModelNew("))
-    against = str(tmp_path / "task.py")
-    asked = Asked(tuple(files), against, None, "finite", 1, 8, 8, tmp_path / "judged", False, (), None, None)
-    solutions, screen = solutions_of(tuple(files), problem, against), Console(quiet=True)
-    own = own_shapes(asked, problem, solutions, 1, screen)
-    assert [each.verdict for each in own.values()] == ["wrong"] * 3
-    wrong = [replace(_RIGHT, verdict="wrong", own_shapes=each) for each in own.values()]
-    rulings = with_one_seed(asked, problem, solutions, wrong, 1, screen)
+    )  # fmt: skip
     assert [each.one_seed.verdict for each in rulings if each.one_seed is not None] == ["right", "wrong", "wrong"]
-    assert _one_seed(rulings[0]) == [
+    assert _causes(rulings[0], "in training mode, as constructed") == [
         "  right where both are constructed from one seed and nothing is trained or loaded, as KernelBench does; "
         "wrong with other weights"
     ]
-    assert _one_seed(rulings[1]) == []
+    assert _causes(rulings[1], "in training mode, as constructed") == []
+
+
+@pytest.mark.parametrize(
+    ("model", "texts", "mode"),
+    [
+        (_NORM, [(f"{_NORM}; self.eval()", "self.bn(x)"), (_NORM, "self.eval().bn(x)")], "in training mode"),
+        (f"{_NORM}; self.eval()", [(_NORM, "self.bn(x)"), (_NORM, "self.train().bn(x)")], "in eval()"),
+    ],
+)
+def test_who_sets_its_own_mode_is_told_where_that_alone_is_wrong(
+    tmp_path: Path, model: str, texts: list[tuple[str, str]], mode: str
+) -> None:
+    """In its constructor or in a call, or where the reference does so and the solution does not."""
+    problem = _problem(tmp_path, model, "self.bn(x)")
+    *alone, twice, random = _with_causes(
+        tmp_path, problem, *texts, (texts[0][0], "self.bn(x) * 2"), (_NORM, f"self.bn(x) + {_KEPT} * 0.1"),
+    )  # fmt: skip
+    told = [f"  right if it is kept {mode}, as Model is: only its mode is wrong"]
+    assert [_causes(each, f"{mode}, as constructed") for each in alone] == [told, told]
+    assert _causes(twice, mode) == _causes(random, mode) == [], "it is wrong in either mode"
 
 
 @pytest.mark.whole

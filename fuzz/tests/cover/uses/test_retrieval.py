@@ -16,7 +16,8 @@ import pytest
 
 from fuzz.core.adapters.pack import PackError
 from fuzz.core.base.errors import UsageError
-from fuzz.tasks.check.retrieval import command_of, excerpt, origin_words, refuse_alone, retrieved
+from fuzz.tasks.check.plan import origin_words
+from fuzz.tasks.check.retrieval import command_of, excerpt, refuse_alone, retrieved
 from fuzz.tests.conftest import CHECKOUT, Cli, run_cli
 from oracles.ops import OPS
 
@@ -182,8 +183,8 @@ def test_a_program_has_the_arguments_that_are_named_with_it_and_none_of_ours(
     monkeypatch.chdir(tmp_path)
     Path("my program.py").write_text(f"{_TEST}\nimport sys\nif sys.argv[1:] == ['a b', '-j']:\n    {_CHECK}\n")
     Path("case.json").write_text('{"check": {"program": "my program.py"}}')
-    monkeypatch.setattr("fuzz.tasks.check.retrieval._program", lambda: "my program.py")
-    monkeypatch.setattr("fuzz.tasks.check.retrieval.running_test", lambda: "")
+    monkeypatch.setattr("fuzz.tasks.check.plan.program", lambda: "my program.py")
+    monkeypatch.setattr("fuzz.tasks.check.plan.running_test", lambda: "")
     monkeypatch.setattr(sys, "argv", ["my program.py"])
     assert origin_words() == ("--pack", "my program.py")
     monkeypatch.setattr(sys, "argv", [started := "my program.py", "a b", "-j"])

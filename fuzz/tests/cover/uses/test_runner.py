@@ -13,8 +13,8 @@ from typing import cast
 import pytest
 
 from fuzz.campaign.corpus import folder as corpus
+from fuzz.campaign.search.executor import Watch, silent
 from fuzz.campaign.search.groups import _note_late, search_ops
-from fuzz.campaign.search.process_executor import Watch, silent
 from fuzz.campaign.search.runner import Runner
 from fuzz.campaign.search.stopping import RunLimits
 from fuzz.campaign.search.turn_runner import FindingId, Terms, TurnJob, TurnReport

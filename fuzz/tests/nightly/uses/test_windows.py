@@ -120,3 +120,83 @@ def test_padding_is_told_from_padding_at_the_other_end(mode: str) -> None:
     fuzz.check(right, reference=padded, shapes="x=b m n", seed=1, max_cases=8)
     with pytest.raises(fuzz.CheckFailed, match="wrong values"):
         fuzz.check(turned, reference=padded, shapes="x=b m n", seed=1, max_cases=8)
+
+
+def _between(x: Any, size: int, *, half: float = 0.5) -> Any:
+    """Along the last axis, from the elements on both sides."""
+    n = x.shape[-1]
+    place = ((torch.arange(size) + half) * (n / size) - half).clamp(min=0)
+    low = place.floor().long().clamp(max=n - 1)
+    share = (place - low).to(x.dtype)
+    return (1.0 - share) * x[..., low] + share * x[..., (low + 1).clamp(max=n - 1)]
+
+
+@pytest.mark.parametrize(("shapes", "times"), [("x=b c h v", 3), ("x=b c 3h 3v", 1 / 3), ("x=b c 2h 2v", 1.5)])
+def test_a_plane_is_resized_by_places_however_they_are_rounded(shapes: str, times: float) -> None:
+    def resized(x: Any) -> Any:
+        return F.interpolate(x, scale_factor=times, mode="bilinear")
+
+    def by_axes(x: Any, half: float = 0.5) -> Any:
+        rows = _between(x.transpose(-1, -2), round(x.shape[-2] * times), half=half).transpose(-1, -2)
+        return _between(rows, round(x.shape[-1] * times), half=half)
+
+    def from_corners(x: Any) -> Any:
+        return by_axes(x, half=0.0)
+
+    fuzz.check(by_axes, reference=resized, shapes=shapes, seed=1, max_cases=8)
+    with pytest.raises(fuzz.CheckFailed, match=r"FAIL  from_corners  (wrong values|loses)"):
+        fuzz.check(from_corners, reference=resized, shapes=shapes, seed=1, max_cases=8)
+
+
+def test_a_bicubic_resize_is_told_from_one_by_another_spline() -> None:
+    def resized(x: Any) -> Any:
+        return F.interpolate(x, scale_factor=3, mode="bicubic")
+
+    def by_axes(x: Any, a: float = -0.75) -> Any:
+        for _ in range(2):
+            n = x.shape[-2]
+            place = (torch.arange(3 * n) + 0.5) / 3 - 0.5
+            low, total = place.floor().long(), x.new_zeros(())
+            for step in range(4):
+                away = (place - (low - 1 + step)).abs()[:, None]
+                inner = ((a + 2.0) * away - (a + 3.0)) * away * away + 1.0
+                share = inner if step in (1, 2) else ((a * away - 5.0 * a) * away + 8.0 * a) * away - 4.0 * a
+                total = total + share * x[..., (low - 1 + step).clamp(0, n - 1), :]
+            x = total.transpose(-1, -2)
+        return x
+
+    def catmull(x: Any) -> Any:
+        return by_axes(x, -0.5)
+
+    fuzz.check(by_axes, reference=resized, shapes="x=b c h v", seed=1, max_cases=8)
+    fuzz.check(resized, reference=resized, shapes="x=b c h v", seed=1, max_cases=8)
+    with pytest.raises(fuzz.CheckFailed, match="FAIL  catmull  wrong values"):
+        fuzz.check(catmull, reference=resized, shapes="x=b c h v", seed=1, max_cases=8)
+
+
+_PLACES: dict[str, Callable[[Any, int], Any]] = {
+    "circular": lambda place, n: place % n,
+    "reflect": lambda place, n: n - 1 - (n - 1 - place.abs()).abs(),
+    "replicate": lambda place, n: place.clamp(0, n - 1),
+}
+
+
+@pytest.mark.parametrize("mode", _PLACES)
+def test_a_convolution_of_padded_planes_is_told_from_one_of_planes_padded_otherwise(mode: str) -> None:
+    def reference(x: Any, w: Any) -> Any:
+        half = w.shape[-1] // 2
+        return F.conv2d(F.pad(x, (half, half, 1, 0), mode=mode), w)
+
+    def right(x: Any, w: Any, how: str = mode) -> Any:
+        half, (h, v) = w.shape[-1] // 2, x.shape[2:]
+        rows, columns = torch.arange(-1, h), torch.arange(-half, v + half)
+        places = _PLACES[how]
+        return _slid(x[:, :, places(rows, h)][..., places(columns, v)], w, None)
+
+    def otherwise(x: Any, w: Any) -> Any:
+        return right(x, w, "reflect" if mode == "circular" else "circular")
+
+    given: Any = {"reference": reference, "shapes": TWO, "fixed": {"r": 2}, "seed": 1}
+    fuzz.check(right, max_cases=8, **given)
+    with pytest.raises(fuzz.CheckFailed, match="FAIL  otherwise  "):
+        fuzz.check(otherwise, max_cases=40, **given)

@@ -1,0 +1,58 @@
+"""What a function is called, and what its parameters are."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+
+def has_signature(reference: Callable[..., Any]) -> bool:
+    """Return whether a function says what its parameters are; some of torch's own do not."""
+    try:
+        inspect.signature(reference)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def parameters_of(reference: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a function, or of the forward of a module."""
+    return inspect.signature(getattr(reference, "forward", reference)).parameters
+
+
+def defaults_of(reference: Callable[..., Any]) -> Mapping[str, Any]:
+    """Return the parameters of a function that have a default, with that."""
+    if not has_signature(reference):
+        return {}
+    parameters = parameters_of(reference).values()
+    return {each.name: each.default for each in parameters if each.default is not each.empty}
+
+
+_NO_TENSOR, _TENSOR = re.compile(r"\b(int|float|bool|str|dtype|device)\b"), re.compile(r"Tensor|[Aa]rray")
+
+
+def optional_of(function: Callable[..., Any]) -> Sequence[str]:
+    """Return the parameters of a function that are None by default, but for those whose annotation says no tensor."""
+    return [
+        name
+        for name, default in defaults_of(function).items()
+        if default is None and not _is_plain(parameters_of(function)[name].annotation)
+    ]
+
+
+def _is_plain(annotation: Any) -> bool:
+    words = str(annotation)
+    return _NO_TENSOR.search(words) is not None and _TENSOR.search(words) is None
+
+
+def name_of(reference: Callable[..., Any]) -> str:
+    """Return the name of a function, or of the class of a module."""
+    return str(getattr(reference, "__name__", type(reference).__name__))
+
+
+def titled(reference: Callable[..., Any]) -> str:
+    """Return 'reference rms_norm', and 'reference' alone where that is its name."""
+    name = name_of(reference)
+    return name if name == "reference" else f"reference {name}"
