@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # a search that finds nothing explains nothing
     from fuzz.explain.explanation import Explanation
     from fuzz.explain.finding import Finding
     from fuzz.explain.rule.rule import Rule
-    from fuzz.findings.casefile import Found
+    from fuzz.findings.casefile import FoundRecord
 
 
 def _no_pile() -> Pile:
@@ -146,7 +146,7 @@ class Bucket:
 
     def record(self) -> FoundRecord:
         """What its case file says besides the case."""
-        from fuzz.findings.casefile import Found, formula_of
+        from fuzz.findings.casefile import FoundRecord, formula_of
 
         finding, judgement = self.found, self.judgement
         return FoundRecord(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice, product
 from typing import Any
 
+from fuzz.core.base.text import counted
 from fuzz.references.asked import AskedReference, Shapes, asked_of
 from fuzz.references.backward import GIVEN, OF
 from fuzz.references.dims import (

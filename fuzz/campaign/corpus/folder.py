@@ -22,7 +22,7 @@ from oracles.dtypes import ITEMSIZE
 from oracles.ops import OPS
 
 if TYPE_CHECKING:
-    from fuzz.findings.casefile import Found
+    from fuzz.findings.casefile import FoundRecord
 
 CASE, SUITE, ACCURACY = "kernelfuzz case", "kernelfuzz suite", "kernelfuzz accuracy"
 """The member of one of these names says what a JSON file is."""

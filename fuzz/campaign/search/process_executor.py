@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from fuzz.campaign.search.executor import Watch, silent
 from fuzz.campaign.search.search_process import resident, run_search_process
-from fuzz.campaign.search.turn_runner import AHEAD, SEARCHES, FindingId, Report, Task, Terms
+from fuzz.campaign.search.turn_runner import AHEAD, SEARCHES, FindingId, Terms, TurnJob, TurnReport
 from fuzz.campaign.search.wire import (
     Calls,
     CallsRequest,

@@ -132,16 +132,16 @@ def received(run: TargetRun) -> Mapping[str, F64]:
     return run.judge.oracle.receive(run.judge.bits(run.outcome)).values
 
 
-def is_finite(run: Run) -> bool:
+def is_finite(run: TargetRun) -> bool:
     return all(np.isfinite(each).all() for each in received(run).values())
 
 
-def truth_of(run: Run, other: Op) -> FormulaProblem:
+def truth_of(run: TargetRun, other: Op) -> FormulaProblem:
     """The case as one of another op."""
     return Truth(replace(problem_of(run.case), known=other), confirms=False).op
 
 
-def used_of(run: Run, other: Op, contract: Contract) -> float:
+def used_of(run: TargetRun, other: Op, contract: Contract) -> float:
     """The share of what another op allows by which the wrong elements are off, of that which is off most; -1 where it
     does not allow all."""
     got, used = received(run), 0.0

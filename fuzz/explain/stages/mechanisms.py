@@ -383,7 +383,7 @@ def _lossy(bench: Bench, case: Case) -> str:
     runs = bench.ran([case, bench.case, *map(vary.made, drawn)])
     known = [each for each in bench.trials.known.values() if each is not None]
     known = [*known[:1], *sorted(known, key=lambda each: -each.ratio)]
-    failed = (Run.failed(each.of, each) for each in known if isinstance(each.of, Case))
+    failed = (TargetRun.failed(each.of, each) for each in known if isinstance(each.of, Case))
     runs += [run for run in islice(failed, _KNOWN) if run is not None and run.case.elements <= _LARGEST]
     contract = replace(bench.trials.target.contract, nonfinite="ieee", denormals="flush")
     for form in SAME if runs else ():

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fuzz.campaign.search.executor import Watch, silent
-from fuzz.campaign.search.turn_runner import TOGETHER, FindingId, Report, Task, Terms
-from fuzz.campaign.search.wire import Calls, RemoteWait, Taken, answer
+from fuzz.campaign.search.turn_runner import TOGETHER, FindingId, Terms, TurnJob, TurnReport
+from fuzz.campaign.search.wire import Calls, RemoteWait, TurnTaken, answer
 from fuzz.core.adapters.target import Attestation
 from fuzz.core.base.case import Case
 from fuzz.core.base.errors import AwayError, UsageError

@@ -386,7 +386,7 @@ def remember(todo: CheckPlan, book: FindingBook, earlier: Sequence[Kept]) -> Non
     """Keep the smallest case of every bucket; forget those that fail no longer, or that a smaller one stands for."""
     if todo.database is None or not (earlier or book.buckets):
         return
-    from fuzz.findings.casefile import Found, formula_of
+    from fuzz.findings.casefile import FoundRecord, formula_of
 
     failing = set()
     for bucket in book.buckets.values():

@@ -18,7 +18,7 @@ from fuzz.core.execute.pool import Pool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally
-from fuzz.report.totals import counted, largest_text, never_text, remarks
+from fuzz.report.totals import largest_text, never_text, remarks
 from fuzz.report.use_outcome import outcome_of
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.tasks.check.plan import GIVEN, CheckPlan, running_test

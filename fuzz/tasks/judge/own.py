@@ -61,13 +61,13 @@ _RANDOM = (
 
 def own_problem(against: str, *, one_seed: bool = False) -> Statement:
     """Return the problem of a `Model` with its own inputs and weights alone, all weights from one seed or of each case
-    its own. Raises ProblemError if it has no `Model`, or if its tensors are too large to be replayed."""
+    its own. Raises TaskError if it has no `Model`, or if its tensors are too large to be replayed."""
     path = Path(against.partition(":")[0])
     module, changed = _small_enough(path, text_of(path))
     try:
         problem = of_module(path, module)[0]
     except (Exception, SystemExit) as error:  # whatever it raises
-        raise ProblemError(f"{path}: {error_line(error)}") from error
+        raise TaskError(f"{path}: {error_line(error)}") from error
     assert problem.module is not None
     own = replace(problem.module, one_seed=one_seed or problem.module.one_seed)
 
@@ -80,7 +80,7 @@ def own_problem(against: str, *, one_seed: bool = False) -> Statement:
 
 def _small_enough(path: Path, text: str) -> tuple[ModuleType, str]:
     """The module, with a smaller batch where a tensor has too many elements otherwise, and that in words. Raises
-    ProblemError."""
+    TaskError."""
     module = executed(path, text)
     if not hasattr(module, "Model") or not hasattr(module, "get_inputs"):
         raise TaskError(f"{path}: no shapes come with it: it has no Model with get_inputs")
@@ -99,7 +99,7 @@ def _small_enough(path: Path, text: str) -> tuple[ModuleType, str]:
 
 
 def _largest(module: ModuleType) -> tuple[int, ...]:
-    """The shape of the largest tensor that it is given, has in a case or returns. Raises ProblemError."""
+    """The shape of the largest tensor that it is given, has in a case or returns. Raises TaskError."""
     given, own = shapes_of(module)
     shapes = [*given, *([] if has_too_many(len(given), own) else own), *_returned(module)]
     return max(shapes, key=math.prod, default=())
@@ -130,7 +130,7 @@ def _returned(module: ModuleType) -> Sequence[tuple[int, ...]]:
 
 def shapes_of(module: ModuleType) -> tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]:
     """Return the shapes of the tensors that a model is given, and of those that it has. No tensor is made to find out,
-    unless the model itself reads a number out of one. Raises ProblemError."""
+    unless the model itself reads a number out of one. Raises TaskError."""
     import torch
 
     def made(device: str) -> tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]:
@@ -174,7 +174,7 @@ def _array(tensor: Any) -> NDArray[Any]:
 
 
 def own_shapes(
-    asked: Asked, problem: Problem, solutions: Solutions, seed: int, screen: Console, file: str = _FILE
+    asked: Asked, problem: Statement, solutions: Solutions, seed: int, screen: Console, file: str = _FILE
 ) -> Mapping[str, OwnShapes]:
     """Return what is said of solutions at the shapes that come with a problem, by their kernels; nothing where none
     do. What calls them is in files of that beginning, in the same folder, which the sandbox shows."""
@@ -200,7 +200,12 @@ def own_shapes(
 
 
 def with_causes(
-    asked: Asked, problem: Problem, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int, screen: Console
+    asked: Asked,
+    problem: Statement,
+    solutions: Solutions,
+    rulings: Sequence[SolutionRuling],
+    seed: int,
+    screen: Console,
 ) -> tuple[SolutionRuling, ...]:
     """Return rulings with what is said of those that are wrong at a task's own shapes if each solution keeps the
     weights of its construction; and if it is kept in the mode of the reference, where one of the two sets its own."""

@@ -21,7 +21,7 @@ from fuzz.report.console import print_lines
 from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.judge.full import at_full_size
 from fuzz.tasks.judge.own import affordable, in_other_mode, own_problem, own_shapes, with_causes, with_mode, with_own
-from fuzz.tasks.judge.replay import Replay, replay_of
+from fuzz.tasks.judge.replay import ReplayPlan, replay_of
 from fuzz.tasks.judge.ruling import VERSION, Asked, Judged, Ruling, SolutionRuling, failures_told, summary, worst_of
 from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import Solutions, solutions_of

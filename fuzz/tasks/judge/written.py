@@ -43,7 +43,7 @@ _KERNELS = re.compile(r'^    PythonKernel\(\n        "(\w+)", .*?\n    \),$', re
 
 
 def derived(problem: Statement, values: str, *, any_values: bool = False) -> Derived:
-    """Return the op of a problem, with what its inputs always are unless they may be `any_values`. Raises ProblemError
+    """Return the op of a problem, with what its inputs always are unless they may be `any_values`. Raises TaskError
     where its function cannot be read, which is an UnreadProblemError where it may be replayed."""
     ours = problem.name in OPS and OPS[problem.name].formula.__module__.startswith("oracles.")
     name = f"reference_{problem.name}"[:31] if ours else problem.name
@@ -59,7 +59,7 @@ def derived(problem: Statement, values: str, *, any_values: bool = False) -> Der
         samples = samples_of(problem.draw) if problem.draw is not None else ()
         return keeping(found, samples, DRAWN, any_values=any_values) if samples else found
     except ImportError as error:
-        raise ProblemError(f"{problem.name}: it is read with torch: {error_line(error)}") from error
+        raise TaskError(f"{problem.name}: it is read with torch: {error_line(error)}") from error
     except (OpError, SystemExit) as error:  # whose exit code would be taken for a verdict
         said = str(error) if problem.shapes else unread(error, problem.reference)
         if isinstance(error, UnreadableError) and is_replayable(problem.reference, error):

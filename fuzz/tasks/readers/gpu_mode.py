@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import Any
 
 from fuzz.core.base.errors import error_line
-from fuzz.tasks.readers.problem import Data, Problem
-from fuzz.tasks.readers.source import ProblemError, executed, identifiers, signed, text_of
+from fuzz.tasks.readers.problem import DataStatement, Statement
+from fuzz.tasks.readers.source import TaskError, executed, identifiers, signed, text_of
 
 _MOST_TESTS = 8
 _PLAIN = (int, float, bool, str, type(None))
@@ -78,7 +78,7 @@ def _modules(file: Path, files: Mapping[str, str]) -> Iterator[None]:
     except TaskError:
         raise
     except (Exception, SystemExit) as error:  # whatever the files of the task raise
-        raise ProblemError(f"{file}: {error_line(error)}") from error
+        raise TaskError(f"{file}: {error_line(error)}") from error
     finally:
         for stem, known in before.items():
             if known is None:

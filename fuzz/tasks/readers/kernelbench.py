@@ -15,8 +15,8 @@ from types import ModuleType
 from typing import Any, Literal
 
 from fuzz.core.base.errors import error_line
-from fuzz.tasks.readers.problem import KERNEL, MODULE, SEED, Mode, Module, Problem, has_too_many, modes_of
-from fuzz.tasks.readers.source import ProblemError, executed, identifier, identifiers, signed
+from fuzz.tasks.readers.problem import KERNEL, MODULE, SEED, Mode, Module, Statement, has_too_many, modes_of
+from fuzz.tasks.readers.source import TaskError, executed, identifier, identifiers, signed
 
 _SMALL = 5, 8
 """Extents like those that a reference is read with: one that is a multiple of nothing, and one that is of much."""
@@ -43,8 +43,8 @@ def problems_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[Sta
         else:
             yield from made
     if refusal is not None and not made:
-        said = str(refusal) if isinstance(refusal, ProblemError) else f"{path}: {error_line(refusal)}"
-        raise ProblemError(said) from refusal
+        said = str(refusal) if isinstance(refusal, TaskError) else f"{path}: {error_line(refusal)}"
+        raise TaskError(said) from refusal
     problem, shapes = made[0], made[0].shapes or {}
     if refused := _refused(problem):
         yield _keeping(problem, refused, "Model refuses others")

@@ -79,7 +79,7 @@ def executed(path: Path, text: str, tree: ast.Module | None = None) -> ModuleTyp
         with first_in_path(path.resolve().parent):
             exec(compile(tree or text, str(path), "exec"), module.__dict__)
     except (Exception, SystemExit) as error:  # to leave with exit code 0 would say that a solution is right
-        raise ProblemError(f"{path}: {error_line(error)}") from error
+        raise TaskError(f"{path}: {error_line(error)}") from error
     return module
 
 

@@ -137,7 +137,7 @@ def test_a_mode_that_the_inputs_that_come_with_a_module_do_not_allow_is_not_judg
     assert (mode, other) == (Mode(), None), "in training mode it refuses a single row"
 
 
-def _with_causes(folder: Path, problem: Problem, *texts: tuple[str, str]) -> list[SolutionRuling]:
+def _with_causes(folder: Path, problem: Statement, *texts: tuple[str, str]) -> list[SolutionRuling]:
     """What is said of solutions that are wrong and return this, where they are made so."""
     files = list[str]()
     for at, (made, found) in enumerate(texts):
