@@ -66,8 +66,8 @@ def doctor(options: DoctorOptions) -> Exit:
         for reason, count in inventory.not_judged(statuses).items():
             out.print(f"on {counted(count, 'target')} {reason}")
         out.print()
-        targets = counted(len(statuses), "target runs", "targets run")
-        out.print(f"{running} of {targets} here{'; -v names each' if short else ''}")
+        those = counted(len(statuses), "target runs", "targets run")
+        out.print(f"{running} of {those} here{'; -v names each' if short else ''}")
         if pack is None:
             out.print("no pack is here, so kernels that do nothing were run; yours: kernelfuzz doctor --pack FOLDER")
         named = pack_words(options.pack) if pack is not None else ("--pack", "FOLDER")
