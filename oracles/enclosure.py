@@ -65,24 +65,24 @@ class Enclosure:
     nan: Flags | None = None
     """None: no element may be NaN."""
     zero: Mask | None = None
-    """The elements that may also be zero. None: there are none."""
+    """The elements that may also be zero; None if no element may."""
     unjudged: Mask | None = None
-    """The elements that the contract leaves open: any value conforms. None: there are none."""
+    """The elements that the contract leaves open, so that any value conforms; None if it leaves no element open."""
     unsure: Mask | None = None
     """The elements that only the precise tier can decide; their inner ends are NaN."""
     zeros: Flags | None = None
     """The sign that a zero must have, as 1 or -1; 0 where it is free. None: it is free everywhere."""
     mirrored: Mask | None = None
-    """The infinities that may have the other sign as well. None: there are none."""
+    """The infinities that may have the other sign as well; None if no infinity may."""
     places: tuple[PlaceSet, ...] = ()
     """For an output of places, the allowed places by each algorithm; the ends mean nothing then. (): the output has no
     places."""
     infinities: Flags | None = None
-    """The infinities that conform beside the numbers between the ends, as `PLUS` and `MINUS` say. None: there are none.
-    """
+    """The infinities that conform beside the numbers between the ends, as `PLUS` and `MINUS` say; None if no infinity
+    does."""
     beside: Enclosure | None = None
     """Other allowed values, of elements whose formula overflows on the way to a number; ends are NaN for all other
-    elements. None: there are none."""
+    elements. None if there are no such elements."""
 
     def shares(self) -> list[float]:
         """Return the smallest relative error that is seen at each element, as far as it is judged and not zero: half of
@@ -127,7 +127,7 @@ class Enclosure:
         return np.asarray(((got == np.inf) & above) | ((got == -np.inf) & below))
 
     def wrong_zeros(self, got: F64) -> Mask | None:
-        """Return the zeros with a wrong sign; None if there are none."""
+        """Return the zeros with a wrong sign, or None if every sign is right."""
         if self.zeros is None or not (zero := got == 0).any():  # `got.all()` would warn of signaling NaN
             return None
         wrong = zero & (self.zeros != 0) & (np.signbit(got) != (self.zeros < 0))
@@ -224,7 +224,7 @@ class OutputComparison:
     ratio: F64
     """The err/budget: above 1 exactly for failures; inf for NaN and inf in the wrong place."""
     repeated: Mask | None = None
-    """The failures that would be right alone: places that occur twice. None: there are none."""
+    """The failures that would be right alone: places that occur twice. None if no place does."""
 
 
 @dataclass(frozen=True)

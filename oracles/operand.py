@@ -102,8 +102,8 @@ class Operand:
         return f"{self.dtype} {places}{missing}"
 
     def span(self, extents: Mapping[str, int]) -> tuple[int, int]:
-        """Return the smallest and the largest of the integers that it may have, given the extents of dimensions. There
-        are none where the largest is the smaller one."""
+        """Return the smallest and the largest of the integers that it may have, given the extents of dimensions. If no
+        integer is allowed, the largest is below the smallest."""
         if self.is_code:
             found = DTYPES[self.dtype]
             assert isinstance(found, Integer), "declared so"

@@ -11,6 +11,7 @@ from fuzz.campaign.search.runner import Runner
 from fuzz.campaign.search.stopping import GRACE_S, Interruption, late
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case
+from fuzz.core.base.text import counted
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.execute.spent import Spent
 from fuzz.core.judge.trouble import error_words
@@ -23,7 +24,6 @@ from fuzz.findings.bucket import Bucket, hangs
 from fuzz.findings.explainer import Explainer
 from fuzz.report.brief import Provenance, brief, commands_of
 from fuzz.report.console import print_failure, print_lines
-from fuzz.report.totals import counted
 
 _FINDINGS = 10
 """This many findings get all the time they may have; with more of them each gets less. Of 12 kernels in C that shared

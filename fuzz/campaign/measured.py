@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fuzz.campaign.session import Session
 from fuzz.contracts.measuring import measured
 from fuzz.contracts.record import Measured
-from fuzz.contracts.runs import Run, gathered
+from fuzz.contracts.runs import TargetRun, gathered
 from fuzz.contracts.second_look import contradicted, right_as, wrong
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.draw import Frame
@@ -32,7 +32,7 @@ class Measuring:
     seed: int
     records: dict[str, Measured] = field(default_factory=dict)
     right_as: dict[str, str] = field(default_factory=dict)
-    _runs: dict[str, Sequence[Run]] = field(default_factory=dict, repr=False)
+    _runs: dict[str, Sequence[TargetRun]] = field(default_factory=dict, repr=False)
     """Those that are looked at again."""
 
     def measure(self) -> None:
@@ -81,7 +81,7 @@ class Measuring:
                 where = ", ".join(f"{dim} = {size}" for dim, size in Frame(case).sizes.items())
                 self.right_as[target.id] = _FURTHER.format(where)
 
-    def _run(self, target: Target, max_cases: int | None, ends: float) -> Sequence[Run]:
+    def _run(self, target: Target, max_cases: int | None, ends: float) -> Sequence[TargetRun]:
         if target.id not in self._runs:
             most = min(_CASES, max_cases or _CASES)
             found = gathered(self.pool, target, self.seed, most, lambda: time.monotonic() > ends)

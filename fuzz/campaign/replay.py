@@ -31,7 +31,7 @@ from fuzz.explain.explanation import Explanation
 from fuzz.explain.stages.counterfactuals import edited
 from fuzz.explain.trial.trial import Observed
 from fuzz.findings import casefile
-from fuzz.findings.casefile import Found
+from fuzz.findings.casefile import FoundRecord
 from fuzz.findings.state import SHORTEST, files_in, fitting, folders
 from fuzz.report.console import bare_table
 from fuzz.report.failure import explanation_lines
@@ -48,7 +48,7 @@ class ChosenCase:
     """A case, and what is known of how it fails."""
 
     case: Case
-    found: Found | None
+    found: FoundRecord | None
     law: LawCheck | None = None
     """The case is followed by its twin by this law."""
     history: tuple[Case, ...] = ()
@@ -120,7 +120,7 @@ def _searched(place: re.Match[str], findings: Path, pack: Pack) -> ChosenCase:
     return ChosenCase(made.case, None, twins[0].check if twins else None)
 
 
-def is_watched(found: Found | None) -> bool:
+def is_watched(found: FoundRecord | None) -> bool:
     """Whether a case was found where a tool watches the kernel."""
     return found is not None and SETTING in dict(TargetId.parse(found.target).settings)
 
@@ -142,7 +142,7 @@ def fitting_targets(pack: Pack, case: Case, patterns: Sequence[str], *, sanitize
     return fitting
 
 
-def found_lines(found: Found | None, case: Case, seen: Mapping[str, Observed], pack: Pack) -> Iterator[str]:
+def found_lines(found: FoundRecord | None, case: Case, seen: Mapping[str, Observed], pack: Pack) -> Iterator[str]:
     """How the case was found, and why it may not fail there now."""
     if found is None:
         return
@@ -159,7 +159,7 @@ def found_lines(found: Found | None, case: Case, seen: Mapping[str, Observed], p
         yield f"it passes there now: the kernel was changed, or the failure needs {needed} before it"
 
 
-def with_known(told: Explanation, found: Found | None) -> Explanation:
+def with_known(told: Explanation, found: FoundRecord | None) -> Explanation:
     """Return what is known of a failure that was seen now, with what was found out about it when it was explained."""
     known = found.explanation if found is not None else None
     if known is None or (known.target, known.verdict) != (told.target, told.verdict):
@@ -176,7 +176,7 @@ def _absence(name: str, case: Case, pack: Pack) -> str:
     return f"does not take the case any more: {refusal}" if refusal else "is left out by --target"
 
 
-def undecided(judgements: Sequence[Judgement], found: Found | None, *, named: bool) -> str:
+def undecided(judgements: Sequence[Judgement], found: FoundRecord | None, *, named: bool) -> str:
     """Why the judgements do not say whether the case fails; '' where they do. `named`: somebody chose the targets."""
     passed = {judgement.target for judgement in judgements if judgement.verdict is Verdict.PASS}
     failures = {judgement.verdict for judgement in judgements if judgement.verdict.is_finding}
@@ -215,7 +215,7 @@ def _ratio(judgement: Judgement) -> str:
 
 
 def worth_explaining(
-    judgements: Sequence[Judgement], targets: Mapping[str, Target], found: Found | None
+    judgements: Sequence[Judgement], targets: Mapping[str, Target], found: FoundRecord | None
 ) -> list[Judgement]:
     """What was found, where it fails so again; else the first failure of each kernel and verdict, that on its target
     first; where all pass, the target it was found on, else the worst pass."""
@@ -250,7 +250,7 @@ def check_name(path: Path | None) -> None:
 
 
 def chosen_for_script(
-    path: Path, judgements: Sequence[Judgement], targets: Mapping[str, Target], found: Found | None
+    path: Path, judgements: Sequence[Judgement], targets: Mapping[str, Target], found: FoundRecord | None
 ) -> Judgement:
     """The judgement that the program shows: a failure in the language of `path`, that of the file's target first."""
     ways = {each.target: targets[each.target].adapter.suffix for each in judgements}

@@ -21,6 +21,7 @@ from fuzz.core.base.case import Case
 from fuzz.core.base.draw import Frame
 from fuzz.core.base.kernel import Kernel, Mutant
 from fuzz.core.base.selection import SelectionError, keyword
+from fuzz.core.base.text import counted
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.laws.registry import declared
@@ -43,7 +44,7 @@ _EXPLAIN_S = 600.0
 
 
 @dataclass(frozen=True)
-class Statement:
+class MutantExplanation:
     """What was said of a mutant that was explained, beside what was planted."""
 
     stated: str
@@ -128,7 +129,7 @@ class MutantResult:
     runs: list[MutantRun] = field(default_factory=list)
     not_run: str = ""
     """Why one of its targets did not run."""
-    explained: Statement | None = None
+    explained: MutantExplanation | None = None
 
     @property
     def passed(self) -> bool:
@@ -195,7 +196,7 @@ def hunt(
             result.explained = _statement(mutant, found, shown.target, seconds, smallest)
     for run in result.runs:
         if run.killed_by is None and not run.trouble:
-            run.trouble = f"survived {run.cases} cases"
+            run.trouble = f"survived {counted(run.cases, 'case')}"
         elif mutant.needs_history:
             run.explain()
     return result
@@ -241,14 +242,14 @@ def _swept(finding: Finding, kernel: Kernel, judgement: Judgement) -> Swept:
         return sweep(Trials(pool, target, replace(Family.of(judgement), wide=True)), finding.case)
 
 
-def _statement(mutant: Mutant, finding: Finding, target: Target, seconds: float, smallest: Swept) -> Statement:
+def _statement(mutant: Mutant, finding: Finding, target: Target, seconds: float, smallest: Swept) -> MutantExplanation:
     """Return what is said of a finding: when it fails, what all failing cases have in common, what one change does."""
     told, diagnosis = explanation_of(finding, target), finding.diagnosis
     attribution = None if diagnosis is None else diagnosis.attribution
     lines = tuple(line.strip() for line in explanation_lines(told))
     rules = (line for _, line in rule_lines(told))
     stated = "; ".join([what_is_wrong(told), *rules, *counterfactual_lines(told.counterfactuals)])
-    return Statement(
+    return MutantExplanation(
         stated, tuple(word for word in mutant.explained_as if word not in stated), whereabouts(finding.case),
         attribution.cause if attribution is not None else "unknown", str(smallest), smallest.smallest,
         round(seconds, 1), lines,
@@ -282,7 +283,7 @@ class Hunted:
     not_run: str
     """Why one of its targets did not run."""
     targets: tuple[HuntedOn, ...]
-    explained: Statement | None = None
+    explained: MutantExplanation | None = None
 
 
 def hunted(result: MutantResult) -> Hunted:
@@ -310,7 +311,7 @@ def mutant_table(results: Sequence[Hunted]) -> Table:
         killed = [run for run in result.targets if run.verdict and not run.trouble]
         cases = [str(run.cases) for run in killed]
         spread = f"{min(cases, key=int)}..{max(cases, key=int)}" if len(set(cases)) > 1 else "".join(cases[:1])
-        counts = f"{len(killed)} of {len(result.targets)} targets"
+        counts = f"{len(killed)} of {counted(len(result.targets), 'target')}"
         table.add_row(
             result.mutant, result.base, counts, spread, _how(result), style="" if result.passed else "red"
         )  # fmt: skip
@@ -339,5 +340,5 @@ def explained_lines(results: Sequence[Hunted]) -> Iterator[str]:
         yield from [f"  MISSING  {', '.join(each.missing)}"] if each.missing else []
     named, slowest = sum(not each.missing for _, each in said), max((each.seconds for _, each in said), default=0.0)
     smallest = sum(each.is_smallest for _, each in said)
-    yield f"{named} of {len(said)} mutants explained by what was planted; the slowest took {slowest:.1f} s"
+    yield f"{named} of {counted(len(said), 'mutant')} explained by what was planted; the slowest took {slowest:.1f} s"
     yield f"{smallest} of {len(said)} shrunk cases are the smallest that fail: every smaller one was tried"

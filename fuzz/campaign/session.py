@@ -13,7 +13,7 @@ from rich.console import Console
 
 from fuzz.campaign.search.executor import Crew, Engine
 from fuzz.campaign.search.runner import Runner
-from fuzz.campaign.search.stopping import Interruption, Limits, never
+from fuzz.campaign.search.stopping import Interruption, RunLimits, never
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.starting import executor_of, note_not_running, restarted, runnable, started
 from fuzz.core.adapters.target import NotRun, Target
@@ -43,7 +43,7 @@ class Session:
     book: FindingBook
     terms: Terms
     seed: int
-    limits: Limits
+    limits: RunLimits
     json: Path | None = None
     """The file of its records."""
     jobs: int = 0

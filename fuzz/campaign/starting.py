@@ -27,6 +27,7 @@ from fuzz.core.base.errors import UsageError
 from fuzz.core.base.files import unwritable
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.selection import SelectionError, globs, keyword, matches_any
+from fuzz.core.base.text import counted
 from fuzz.core.execute.lane import Wait
 from fuzz.core.execute.pool import Pool, WorkerPool, patient
 from fuzz.findings.tally import Tally, TargetTally
@@ -106,7 +107,7 @@ def started(
     Without `bounded` slow targets are given any case.
     """
     with ExitStack() as stack:
-        what = f"Building and starting {len(targets)} targets ..."
+        what = f"Building and starting {counted(len(targets), 'target')} ..."
         with console.status(what) as status:
             pool = WorkerPool(
                 targets, jobs=jobs or None, limit=case_limit, bounded=bounded, most_hangs=MOST_HANGS,
@@ -216,7 +217,8 @@ def restarted(pool: WorkerPool, executor: Crew | None) -> list[str]:
     """A line for each process that ended although nobody here ended it, and for what could not run in some."""
     restarts = Counter(pool.restarts) + Counter(executor.restarts if executor is not None else {})
     lines = [
-        f"{name}: its worker was killed from outside or hung {count} times and was restarted; its cases were run again"
+        f"{name}: its worker was killed from outside or hung {counted(count, 'time')} and was restarted; "
+        "its cases were run again"
         for name, count in restarts.items()
     ]
     if executor is None:

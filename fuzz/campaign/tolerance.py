@@ -12,6 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from fuzz.core.base.draw import Draw, Part
+from fuzz.core.base.text import counted
 from fuzz.core.generate.menus import LIKE_FIRST, menu_of, menus_of
 from fuzz.core.generate.realise import realise
 from fuzz.core.judge.values import problem_of
@@ -190,7 +191,7 @@ def tolerance_table(found: Needs) -> PlainTable:
 
 
 def _row(each: Ruler, found: Needs) -> tuple[str, ...]:
-    refuses = f"at {each.refuses:,} of {found.elements:,} elements" if each.refuses else "nowhere"
+    refuses = f"at {each.refuses:,} of {counted(found.elements, 'element')}" if each.refuses else "nowhere"
     return _NAMES[each.whose], f"{each.absolute:.2g}", f"{each.relative:.2g}", _share(each.lets_through), refuses
 
 

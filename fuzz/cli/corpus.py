@@ -11,6 +11,7 @@ import typer
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
+from fuzz.core.base.text import counted
 
 app = typer.Typer(help="Keep, list, check and tidy the cases of a corpus.", no_args_is_help=True)
 
@@ -126,7 +127,7 @@ def verify(options: VerifyOptions) -> Exit:
     outcome = outcome_of(tally, failing=tally.findings > 0)
     for line in remarks(outcome):
         out.print(line, style="yellow")
-    print(f"{tally.judged:,} judged runs, {tally.findings:,} failed")
+    print(f"{counted(tally.judged, 'judged run')}, {tally.findings:,} failed")
     return outcome.code
 
 
@@ -156,7 +157,7 @@ def prune(options: PruneOptions) -> Exit:
         )
         if not options.dry_run:
             each.kept.path.unlink()
-    print(f"{len(dropped)} cases {'to remove' if options.dry_run else 'removed'}")
+    print(f"{counted(len(dropped), 'case')} {'to remove' if options.dry_run else 'removed'}")
     return Exit.OK
 
 
@@ -177,7 +178,6 @@ def merge(options: MergeOptions) -> Exit:
     """
     from fuzz.campaign.corpus.folder import built_in, kept_cases
     from fuzz.campaign.corpus.folder import merge as merged_from
-    from fuzz.report.totals import counted
 
     _make_ops_known(options.pack)
     folder = options.corpora or built_in()

@@ -12,6 +12,7 @@ import typer
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded, pack_words
+from fuzz.core.base.text import counted
 
 _MOST_LINES = 40
 """More targets are told by their sorts: what a terminal shows at once, or nearly."""
@@ -52,7 +53,7 @@ def doctor(options: DoctorOptions) -> Exit:
     if options.install and not inventory.install(inventory.wanted(inventory.tools(targets)), err):
         return Exit.INTERNAL
     tools = inventory.tools(targets)
-    with err.status(f"Building and starting {len(targets)} targets ..."), WorkerPool(targets) as pool:
+    with err.status(f"Building and starting {counted(len(targets), 'target')} ..."), WorkerPool(targets) as pool:
         statuses = dict(pool.statuses)
     running = sum(isinstance(status, Attestation) for status in statuses.values())
     if options.json:
@@ -63,9 +64,10 @@ def doctor(options: DoctorOptions) -> Exit:
         short = len(statuses) > _MOST_LINES and not options.verbose
         print_table(inventory.summary_table(statuses) if short else inventory.target_table(statuses), markdown=False)
         for reason, count in inventory.not_judged(statuses).items():
-            out.print(f"on {count} targets {reason}")
+            out.print(f"on {counted(count, 'target')} {reason}")
         out.print()
-        out.print(f"{running} of {len(statuses)} targets run here{'; -v names each' if short else ''}")
+        those = counted(len(statuses), "target runs", "targets run")
+        out.print(f"{running} of {those} here{'; -v names each' if short else ''}")
         if pack is None:
             out.print("no pack is here, so kernels that do nothing were run; yours: kernelfuzz doctor --pack FOLDER")
         named = pack_words(options.pack) if pack is not None else ("--pack", "FOLDER")

@@ -68,7 +68,7 @@ def gate(options: GateOptions) -> Exit:
     from fuzz.campaign.gate.changes import changes_since, touched
     from fuzz.campaign.gate.known import Before, KnownFailures, before, load_known
     from fuzz.campaign.gate.session import SEED, GateRun, phases, slow_every
-    from fuzz.campaign.search.stopping import Limits
+    from fuzz.campaign.search.stopping import RunLimits
     from fuzz.campaign.search.turn_runner import Terms
     from fuzz.campaign.session import Session
     from fuzz.campaign.starting import writable
@@ -108,7 +108,7 @@ def gate(options: GateOptions) -> Exit:
     if options.store is not None:  # what is one bug there is one here
         book = replace(book, name_of=by_family, buckets=dict(earlier.buckets))
     session = Session(
-        targets, book, terms, SEED, Limits(None, most), options.json, options.jobs,
+        targets, book, terms, SEED, RunLimits(None, most), options.json, options.jobs,
         options.case_limit, searched=[target for target in targets if target.kernel.name in reasons],
     )  # fmt: skip
     origin = Provenance(SEED, command, pack_option, since=changes.start)

@@ -67,9 +67,11 @@ def init(options: InitOptions) -> Exit:
     import shlex
 
     from fuzz.report.console import results
-    from fuzz.tasks.beginning.written import Asked, begin
+    from fuzz.tasks.beginning.written import InitRequest, begin
 
-    asked = Asked(options.kind, options.given, options.prototype, options.op, options.shapes, tuple(options.arguments))
+    asked = InitRequest(
+        options.kind, options.given, options.prototype, options.op, options.shapes, tuple(options.arguments)
+    )
     begun = begin(options.folder, asked)
     if begun.taken:
         meant = ", ".join(f"{name} is {meaning}" for name, meaning in begun.taken.items())

@@ -63,7 +63,7 @@ def run(options: RunOptions) -> Exit:
     """
     from fuzz.campaign.search.groups import search_ops
     from fuzz.campaign.search.schedule import keep_record
-    from fuzz.campaign.search.stopping import Limits
+    from fuzz.campaign.search.stopping import RunLimits
     from fuzz.campaign.search.turn_runner import Terms
     from fuzz.campaign.session import Session
     from fuzz.campaign.starting import missing_targets, unmatched, writable
@@ -92,7 +92,7 @@ def run(options: RunOptions) -> Exit:
     )
     command = options.selection.repeated("run", "--seed", str(seed), *pack_option, *limited)
     origin = Provenance(seed, command, pack_option, numbered=True)
-    output, limits, kept = writable(options.output), Limits(options.max_time, options.max_cases), None
+    output, limits, kept = writable(options.output), RunLimits(options.max_time, options.max_cases), None
     warn = partial(console.progress().print, style="yellow")
     if options.store is not None:
         from fuzz.campaign.nightly.remembered import remembered

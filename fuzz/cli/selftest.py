@@ -11,6 +11,7 @@ import typer
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
+from fuzz.core.base.text import counted
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def selftest(options: SelftestOptions) -> Exit:
     results = sorted(found, key=lambda each: order[each.mutant])
     out.print(mutant_table(results))
     killed = sum(result.passed for result in results)
-    out.print(f"{killed} of {len(results)} mutants killed for the right reason, their bases clean")
+    out.print(f"{killed} of {counted(len(results), 'mutant')} killed for the right reason, their bases clean")
     if len(results) < len(mutants):
         out.print(f"interrupted: {len(mutants) - len(results)} more mutants were not hunted for")
     for line in explained_lines(results) if options.explain else ():

@@ -11,6 +11,7 @@ import typer
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import declared_kernels, pack_words
+from fuzz.core.base.text import counted
 
 if TYPE_CHECKING:
     from oracles.op import Op
@@ -80,7 +81,8 @@ def tolerance(options: ToleranceOptions) -> Exit:
         return Exit.OK
     out = console.results()
     sizes = "".join(f", {dim} = {size:,}" for dim, size in extents.items())
-    asked = f"{options.op} in {options.dtype}: {options.rows} rows of {options.n:,} normal values{sizes}"
+    rows = counted(options.rows, "row")
+    asked = f"{options.op} in {options.dtype}: {rows} of {counted(options.n, 'normal value')}{sizes}"
     out.print(asked)
     for each in found:
         out.print()

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from fuzz.contracts.bench import Bench, Template, UnmeasurableError, template
-from fuzz.contracts.runs import Run
+from fuzz.contracts.bench import SumBench, Template, UnmeasurableError, template
+from fuzz.contracts.runs import TargetRun
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.capability import Strides
 from fuzz.core.base.case import Case
@@ -106,7 +106,7 @@ def accepted(pool: Pool, target: Target, refuses: Refuses = _raises, *, long: bo
             every = (*_EXTENTS, *(_LONG if long else ()))
             sizes = [size for size in every if _is_few(OPS[base.draw.op], _sizes(base, dim, size))]
             cases = {size: _sized(base, dim, size) for size in (_USUAL, *sizes)}
-            bench = Bench(pool, target, cases[_USUAL])
+            bench = SumBench(pool, target, cases[_USUAL])
             places = {size: refuses(outcome) for size, outcome in zip(cases, bench.run([*cases.values()]), strict=True)}
             taken = [size for size, place in places.items() if not place]
             longest = max(taken, default=0)
@@ -369,7 +369,7 @@ class _Trial:
     def answer(self, draw: Draw) -> Answer:
         """Return what it does with a case."""
         case = made(draw)
-        [outcome] = Bench(self.pool, self.target, case).run([case])
+        [outcome] = SumBench(self.pool, self.target, case).run([case])
         if where := own_refusal(outcome):
             self.refused[where] = None
             return "refuses"
@@ -380,7 +380,7 @@ class _Trial:
     def _judged(self, case: Case, outcome: Outcome) -> Answer:
         dtype = case.inputs[OPS[case.op].main].dtype
         contract = self.contracts(dtype)
-        run = Run(case, outcome, target=self.target)
+        run = TargetRun(case, outcome, target=self.target)
         if outcome.unwritten or outcome.damage or run.query(contract) is None:
             return "wrong values"
         if run.ratio(contract) is not None:

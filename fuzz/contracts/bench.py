@@ -48,7 +48,7 @@ class UnmeasurableError(Exception):
 
 
 @dataclass(frozen=True)
-class Bench:
+class SumBench:
     """A target, and the case whose extents, dtypes, strides and parameters all of its cases have."""
 
     pool: Pool
@@ -153,8 +153,8 @@ class Template:
         return made(self.draw)
 
     def sized(self, along: str, terms: int) -> Case:
-        """A case with about so many terms in sums along dimensions; where there are none, of so many elements. Raises
-        ValueError or UnmeasurableError."""
+        """Return a case with about `terms` terms in sums along dimensions, or with that many elements if it has no such
+        sum. Raises ValueError or UnmeasurableError."""
         kernel, op = self.target.kernel, OPS[self.target.kernel.op]
         able, summed = kernel.capability, along.split()
         others = [dim for dim in op.inputs[0].axes if dim not in summed and dim not in op.fixed]
@@ -182,7 +182,7 @@ class Template:
 
 
 def _share(elements: float, dims: Sequence[str]) -> int:
-    """The extent of each of some dimensions that have about so many elements together."""
+    """Return the extent of each dimension with which they have about `elements` elements together."""
     return max(2, round(math.pow(elements, 1 / max(1, len(dims)))))
 
 

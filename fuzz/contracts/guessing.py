@@ -14,7 +14,7 @@ from itertools import product
 
 import numpy as np
 
-from fuzz.contracts.bench import Arrays, Bench, UnmeasurableError
+from fuzz.contracts.bench import Arrays, SumBench, UnmeasurableError
 from fuzz.contracts.orders import Tree, known
 from fuzz.contracts.sums import SUMS
 from fuzz.core.base.case import Case
@@ -33,7 +33,7 @@ _NEAR = 8 * SINGLE.u
 """Outputs are those of an order where they would be so with a sum, and a result, that differ by as much from its: there
 are other roundings."""
 _NOTHING = 0.01
-"""Beside small terms, this is none."""
+"""A smaller share of a term counts as nothing."""
 _OFF = 2.0**-8
 """An error of all that a kernel returns, beside which its order is seen all the same."""
 _APART = 3.0
@@ -43,7 +43,7 @@ _WORK = 1 << 19
 _ROWS = 48
 """The number of sums that are looked at."""
 AGAIN = 2
-"""A chain that follows from such a guess may be so many times as long."""
+"""How many times as long a chain that follows from such a guess may be."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Guess:
         return min(AGAIN * max(each.chain for each in self.trees), self.trees[0].n - 1)
 
 
-def guesses(bench: Bench, along: str, nodes: Sequence[Node]) -> Iterator[Guess]:
+def guesses(bench: SumBench, along: str, nodes: Sequence[Node]) -> Iterator[Guess]:
     """Return what is seen of the sums along dimensions, of each of the nodes of which anything is."""
     inputs = [
         name
@@ -102,7 +102,7 @@ def guesses(bench: Bench, along: str, nodes: Sequence[Node]) -> Iterator[Guess]:
 
 @dataclass(frozen=True)
 class _Guessing:
-    bench: Bench
+    bench: SumBench
     along: str
     name: str
     elements: _Elements
@@ -231,7 +231,7 @@ class _Guessing:
 
 
 def _scaled(got: Sequence[Arrays], expected: Sequence[Arrays]) -> Sequence[Arrays]:
-    """What a kernel returns without a factor that all of it has: an error that is none of the order hides none."""
+    """Return the outputs without a factor that they all have, so that only errors of the order are left."""
     factors = dict[str, float]()
     for name in got[0]:
         with np.errstate(all="ignore"):

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fuzz.contracts.bench import Bench, UnmeasurableError, template
+from fuzz.contracts.bench import SumBench, UnmeasurableError, template
 from fuzz.contracts.guessing import guesses
 from fuzz.contracts.orders import Tree
 from fuzz.contracts.record import Measured, SumOrder
-from fuzz.contracts.runs import Run
+from fuzz.contracts.runs import TargetRun
 from fuzz.contracts.sums import SUMS, Carrier, carriers
 from fuzz.core.adapters.target import Target
 from fuzz.core.execute.pool import Pool
@@ -60,13 +60,13 @@ def measured(pool: Pool, target: Target, contract: Contract) -> Measured:
         return replace(found, trouble=f"{' and '.join(whole)} {'is' if len(whole) == 1 else 'are'} of integers")
     try:
         base = template(target, dtype)
-        nodes = [node for node in Bench(pool, target, base.case).trace.nodes if node.kind in SUMS]
+        nodes = [node for node in SumBench(pool, target, base.case).trace.nodes if node.kind in SUMS]
         for along in dict.fromkeys(node.label for node in nodes) or ("",):
-            bench = Bench(pool, target, base.sized(along, _SHORT))
+            bench = SumBench(pool, target, base.sized(along, _SHORT))
             shown = {each.node for each in carriers(bench)}
             is_guess = any(node not in shown for node in nodes if node.label == along)
             for terms in (_GUESSED,) if is_guess else (_LONG, _SHORT):
-                bench = Bench(pool, target, base.sized(along, terms))
+                bench = SumBench(pool, target, base.sized(along, terms))
                 if along and along not in orders:
                     own, why = orders_at(bench, along)
                     orders, unread = orders | own, {**why, **unread}
@@ -80,7 +80,7 @@ def measured(pool: Pool, target: Target, contract: Contract) -> Measured:
     return replace(found, sums=sums, unread=left)
 
 
-def _facts(bench: Bench, along: str, found: Measured) -> Measured:
+def _facts(bench: SumBench, along: str, found: Measured) -> Measured:
     """What is seen of sums along dimensions that are read, and of the whole."""
     own = [each for each in carriers(bench) if each.node.label == along]
     fused = next((each for each in map(is_fused, own) if each is not None), None)
@@ -99,7 +99,7 @@ def _least(*bits: int | None) -> int | None:
     return min((each for each in bits if each is not None), default=None)
 
 
-def orders_at(bench: Bench, *only: str) -> tuple[dict[str, Seen], dict[str, str]]:
+def orders_at(bench: SumBench, *only: str) -> tuple[dict[str, Seen], dict[str, str]]:
     """Return the orders of all sums along each dimension, or several, at the extents of a case; and why others are not
     known."""
     nodes = [node for node in bench.trace.nodes if node.kind in SUMS]
@@ -114,7 +114,7 @@ def orders_at(bench: Bench, *only: str) -> tuple[dict[str, Seen], dict[str, str]
     return orders, unread
 
 
-def _order(bench: Bench, along: str, nodes: list[Node], own: Mapping[Node, Carrier]) -> Seen:
+def _order(bench: SumBench, along: str, nodes: list[Node], own: Mapping[Node, Carrier]) -> Seen:
     """One that all sums along these dimensions have, or a wider one. Raises UnmeasurableError."""
     most = min(_FEW_RUNS if bench.target.slow else _MOST_RUNS, _WORK // max(1, math.prod(bench.extents.values())))
     chain, seen, left = 0, list[Tree](), list[Node]()
@@ -160,21 +160,23 @@ def _casts(pool: Pool, target: Target, contract: Contract) -> Mapping[str, bool]
         if form(dtype).precision < SINGLE.precision:
             try:
                 case = template(target, dtype).sized(along, _SHORT)
-                found.append(casts_at(Bench(pool, target, case), contract))
+                found.append(casts_at(SumBench(pool, target, case), contract))
             except (UnmeasurableError, ValueError):
                 return {}
     first = found[0] if found else {}
     return {name: rounds for name, rounds in first.items() if all(each.get(name) == rounds for each in found)}
 
 
-def casts_at(bench: Bench, contract: Contract) -> Mapping[str, bool]:
+def casts_at(bench: SumBench, contract: Contract) -> Mapping[str, bool]:
     """Return whether it rounds, at each point where it may, that values of a case's extents and dtypes tell."""
     random = np.random.default_rng(0)
     cases = [
         bench.filled({name: random.normal(size=shape) for name, shape in bench.floats.items()}, structured=False)
         for _ in range(_DRAWS)
     ]
-    runs = [Run(case, outcome, target=bench.target) for case, outcome in zip(cases, bench.run(cases), strict=True)]
+    runs = [
+        TargetRun(case, outcome, target=bench.target) for case, outcome in zip(cases, bench.run(cases), strict=True)
+    ]
     found = dict[str, bool]()
     for name, dtype in contract.points.items():
         if not dtype.startswith(MAYBE):
@@ -201,7 +203,7 @@ _FEW = 14
 def accumulator(carrier: Carrier) -> int | None:
     """Return how many bits are kept of a sum while it is formed; None where more than float64 has, or nothing shows.
 
-    2^p and all else 1, and -2^p last, or the other way round: a sum of so many bits has lost something of it.
+    2^p and all else 1, and -2^p last, or the other way round: a sum that keeps p bits has lost something of it.
     """
     large, small = carrier.sizes
     powers = [p for p in range(4, _WIDEST) if 2.0**p * small <= large]
@@ -258,7 +260,7 @@ def is_fused(carrier: Carrier) -> bool | None:
     return None if largest > 2 * _FMA * _FMA else largest > 0
 
 
-def flushes(bench: Bench) -> bool | None:
+def flushes(bench: SumBench) -> bool | None:
     """Return whether subnormal numbers become zero; None where nothing shows."""
     name = next(iter(bench.floats), "")
     wide = [each for each, output in bench.like.outputs.items() if form(output.dtype).emin == SINGLE.emin]
@@ -275,7 +277,7 @@ def flushes(bench: Bench) -> bool | None:
     return None
 
 
-def accuracy(bench: Bench) -> Mapping[str, float]:
+def accuracy(bench: SumBench) -> Mapping[str, float]:
     """Return the largest error in ulp that was seen of an elementwise op, by the function that it is, or else by its
     outputs."""
     nodes = bench.trace.nodes
@@ -309,7 +311,7 @@ def accuracy(bench: Bench) -> Mapping[str, float]:
     return {name: error for name, error in found.items() if error <= _TELLING}
 
 
-def repeats(bench: Bench, times: int = 4) -> bool:
+def repeats(bench: SumBench, times: int = 4) -> bool:
     """Return whether the same call gives the same bits each time."""
     random = np.random.default_rng(0)
     case = bench.filled({name: random.normal(size=shape) for name, shape in bench.floats.items()})

@@ -19,7 +19,7 @@ from oracles.lazy import lazy
 
 Joins = list[tuple[int, int]]
 _NUMPY = 128, 8
-"""NumPy adds so many terms in lanes of that number, and halves what is longer."""
+"""The most terms that NumPy adds in lanes of this number; it halves longer sums."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ Meeting = Callable[[Sequence[Pair]], Sequence[int | None]]
 """How many terms are below the addition at which each pair meets; None where the sum says nothing that could be."""
 
 
-class UnreadableError(Exception):
+class UnreadableSumError(Exception):
     """A sum whose answers are those of no tree, or that takes too many questions."""
 
 
@@ -215,7 +215,7 @@ class _Path:
 
 
 @dataclass
-class _Task:
+class _PathSearch:
     """Terms of which one path is to be found, and perhaps several that meet something at one place."""
 
     found: list[_Path]
@@ -225,13 +225,13 @@ class _Task:
 
 
 def read_tree(n: int, meeting: Meeting, most: int) -> Tree:
-    """Return the order of a sum of n terms, by at most so many questions. Raises UnreadableError."""
+    """Return the order of a sum of n terms, found by at most `most` questions. Raises UnreadableError."""
     found = list[_Path]()
-    tasks = [_Task(found, list(range(n)), n + 1)]
+    tasks = [_PathSearch(found, list(range(n)), n + 1)]
     while tasks:
         most -= sum(len(each.terms) - 1 for each in tasks)
         if most < 0:
-            raise UnreadableError("it takes too many questions")
+            raise UnreadableSumError("it takes too many questions")
         # From the middle, a plain loop is read in twice as many questions as it has terms, in either direction.
         pivots = [each.terms.pop(len(each.terms) // 2) for each in tasks]
         pairs = [(pivot, each) for pivot, task in zip(pivots, tasks, strict=True) for each in task.terms]
@@ -246,24 +246,24 @@ def read_tree(n: int, meeting: Meeting, most: int) -> Tree:
     return Tree(n, tuple(joins))
 
 
-def _split(pivot: int, task: _Task, answers: Sequence[int | None]) -> list[_Task]:
+def _split(pivot: int, task: _PathSearch, answers: Sequence[int | None]) -> list[_PathSearch]:
     """Note the path of a term; what is to be asked next."""
     met = list[tuple[int, int]]()
     for below, term in zip(answers, task.terms, strict=True):
         if below is None:
-            raise UnreadableError("what is counted is no number of terms")
+            raise UnreadableSumError("what is counted is no number of terms")
         met.append((below, term))
-    path, size, tasks = _Path(pivot), 1, list[_Task]()
+    path, size, tasks = _Path(pivot), 1, list[_PathSearch]()
     task.found.append(path)
     for below, group in groupby(sorted(each for each in met if each[0] < task.below), key=lambda each: each[0]):
         terms, parts = [term for _, term in group], list[_Path]()
         if below != size + len(terms):
-            raise UnreadableError("what meets does not add up")
+            raise UnreadableSumError("what meets does not add up")
         path.met.append(parts)
-        tasks.append(_Task(parts, terms, below))
+        tasks.append(_PathSearch(parts, terms, below))
         size = below
     apart = [term for below, term in met if below >= task.below]
-    return [*tasks, *([_Task(task.found, apart, task.below)] if apart else [])]
+    return [*tasks, *([_PathSearch(task.found, apart, task.below)] if apart else [])]
 
 
 def _join(path: _Path, n: int, joins: Joins) -> int:

@@ -85,5 +85,5 @@ class Measured:
 
 
 def words_of_bits(bits: int | None) -> str:
-    """Return the format that has so many bits, or the number of them."""
+    """Return the name of the format that has this many bits, or how many they are."""
     return next((name for name in COMPUTED if FORMATS[name].precision == bits), f"{bits} bits")

@@ -38,11 +38,11 @@ from oracles.summation import NumericsError
 _LEAST = math.log(1e-300)
 """The logarithm of the width of what may not stray at all."""
 _SOME = 256
-"""At most so many elements of one run tell which ones stray, so that no large run says it alone."""
+"""The most elements of one run that count when strays are looked for, so that no large run decides alone."""
 
 
 @dataclass(eq=False)
-class Run:
+class TargetRun:
     """What a target made of one case, to be judged under any contract."""
 
     case: Case
@@ -56,7 +56,7 @@ class Run:
     _widths: dict[Contract, float] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def failed(cls, case: Case, judgement: Judgement) -> Run | None:
+    def failed(cls, case: Case, judgement: Judgement) -> TargetRun | None:
         """The run of a finding; None where no values were judged."""
         worst = judgement.worst
         if judgement.outcome is None or worst is None:
@@ -194,9 +194,9 @@ class Run:
 class Runs:
     """Kept runs of one kernel, and what they say of contracts until time is over."""
 
-    kept: Sequence[Run]
+    kept: Sequence[TargetRun]
     over: Callable[[], bool]
-    _order: list[Run] = field(init=False)
+    _order: list[TargetRun] = field(init=False)
     """Those that contradicted something last first: these rule out most."""
 
     def __post_init__(self) -> None:
@@ -227,7 +227,7 @@ class Runs:
         return all(run.conforms(contract) for run in self.kept)
 
 
-def times_as_wide(runs: Iterable[Run], contract: Contract, other: Contract) -> float:
+def times_as_wide(runs: Iterable[TargetRun], contract: Contract, other: Contract) -> float:
     """How many times as much one contract allows as the other does, in the geometric mean over runs; 1 where there are
     none."""
     shares = _shares(runs, contract, other)
@@ -236,12 +236,12 @@ def times_as_wide(runs: Iterable[Run], contract: Contract, other: Contract) -> f
     return float(np.exp(np.mean(shares)))
 
 
-def usually_as_wide(runs: Iterable[Run], contract: Contract, other: Contract) -> float:
+def usually_as_wide(runs: Iterable[TargetRun], contract: Contract, other: Contract) -> float:
     """The same of the middle one of the runs: where one of many overflows, a contract may judge nothing."""
     return float(np.exp(np.median(_shares(runs, contract, other))))
 
 
-def _shares(runs: Iterable[Run], contract: Contract, other: Contract) -> list[float]:
+def _shares(runs: Iterable[TargetRun], contract: Contract, other: Contract) -> list[float]:
     shares = [run.width(contract) - run.width(other) for run in runs]
     # What neither judges is as wide as itself.
     return [0.0 if math.isnan(share) else share for share in shares or [0.0]]
@@ -258,10 +258,10 @@ _BESIDE = 8
 """The number of batches of the search between two batches of such cases."""
 
 
-def gathered(pool: Pool, target: Target, seed: int, most: int, over: Callable[[], bool]) -> list[Run]:
-    """Return the judged runs of cases on a target until there are so many cases or time is over, or hardly any that is
-    drawn is small enough."""
-    found, cases_run, kernel = list[Run](), 0, target.kernel
+def gathered(pool: Pool, target: Target, seed: int, most: int, over: Callable[[], bool]) -> list[TargetRun]:
+    """Return the judged runs of at most `most` cases on a target; fewer if time is over, or if hardly a drawn case is
+    small enough."""
+    found, cases_run, kernel = list[TargetRun](), 0, target.kernel
     if isinstance(pool.statuses.get(target.id), NotRun):
         return found
     largest = _LARGEST + _always(OPS[kernel.op])
@@ -271,7 +271,9 @@ def gathered(pool: Pool, target: Target, seed: int, most: int, over: Callable[[]
             cases += _telling(cases)
         cases = [case for case in cases if kernel.capability.accepts(case)][: most - cases_run]
         outcomes = (each.get(target.id) for each in pool.submit(cases).outcomes())
-        runs = [Run(case, each, target=target) for case, each in zip(cases, outcomes, strict=True) if each is not None]
+        runs = [
+            TargetRun(case, each, target=target) for case, each in zip(cases, outcomes, strict=True) if each is not None
+        ]
         found += [run for run in runs if run.query(target.contract) is not None]
         cases_run += len(cases)
         if cases_run >= most or over() or number >= most:

@@ -17,11 +17,11 @@ from itertools import accumulate
 
 import numpy as np
 
-from fuzz.contracts.bench import Bench, UnmeasurableError
+from fuzz.contracts.bench import SumBench, UnmeasurableError
 from fuzz.contracts.guessing import AGAIN
 from fuzz.contracts.measuring import casts_at, orders_at, tightened
 from fuzz.contracts.record import Measured, SumOrder
-from fuzz.contracts.runs import Run
+from fuzz.contracts.runs import TargetRun
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case
 from fuzz.core.base.draw import GIVEN, Frame
@@ -41,7 +41,7 @@ _LOOKED_AT = 4
 """The most runs that are measured again, each of which takes up to a second."""
 
 
-def wrong(target: Target, runs: Sequence[Run], over: Callable[[], bool]) -> Case | None:
+def wrong(target: Target, runs: Sequence[TargetRun], over: Callable[[], bool]) -> Case | None:
     """Return the smallest case that contradicts what is left open too: designed cases have other extents than those of
     a search, where a kernel may be wrong."""
     told = [run for run in runs if run.case.origin.recipe == GIVEN and _is_fair(run.case)]
@@ -61,7 +61,7 @@ def _is_fair(case: Case) -> bool:
 
 
 def contradicted(
-    pool: Pool, target: Target, measured: Measured, runs: Sequence[Run], over: Callable[[], bool]
+    pool: Pool, target: Target, measured: Measured, runs: Sequence[TargetRun], over: Callable[[], bool]
 ) -> Case | None:
     """Return the case of the worst run that passes, and contradicts what was measured at its own extents."""
     lenient = target.contract
@@ -73,20 +73,20 @@ def contradicted(
     for _, run in sorted(suspects, key=lambda each: -each[0])[:_LOOKED_AT]:
         if over():
             break
-        contract = _there(Bench(pool, target, run.case), lenient)
+        contract = _there(SumBench(pool, target, run.case), lenient)
         if contract is not None and run.ratio(contract) is None and not run.conforms(contract):
             return run.case
     return None
 
 
-def _uncertain(runs: Sequence[Run], contract: Contract) -> Sequence[Run]:
+def _uncertain(runs: Sequence[TargetRun], contract: Contract) -> Sequence[TargetRun]:
     """The runs that may contradict a contract: those that certainly do not are told apart for all of them at once."""
     queries = [(run, query) for run in runs if (query := run.query(contract)) is not None]
     settle({run.judge.oracle: (query,) for run, query in queries})
     return [run for run, query in queries if query not in run.judge.oracle.known]
 
 
-def _narrowest(order: SumOrder, runs: Sequence[Run]) -> Read:
+def _narrowest(order: SumOrder, runs: Sequence[TargetRun]) -> Read:
     """As narrow as an order may be elsewhere that is of one kind everywhere."""
     chains = dict[int, int]()
     for run in runs:
@@ -95,7 +95,7 @@ def _narrowest(order: SumOrder, runs: Sequence[Run]) -> Read:
     return Read(tuple(chains.items()))
 
 
-def _terms(order: SumOrder, run: Run) -> int:
+def _terms(order: SumOrder, run: TargetRun) -> int:
     """The number of terms of such a sum in a run."""
     frame = Frame(run.case)
     sizes = {OUTER: math.prod(frame.batch), **frame.sizes}
@@ -112,7 +112,7 @@ def _tells(order: SumOrder, terms: int) -> bool:
     return _chain(order, terms) * _MUCH < terms
 
 
-def _there(bench: Bench, lenient: Contract) -> Contract | None:
+def _there(bench: SumBench, lenient: Contract) -> Contract | None:
     """What is measured at a case's extents; None where nothing is."""
     try:
         orders, _ = orders_at(bench)
@@ -128,13 +128,13 @@ by all that it may; what is off by a few ulp of f64 uses a millionth."""
 _FEW, _MOST_WORK = 3, 1 << 20
 """The number of runs that are looked at, and what the terms of all may be where more are: some seconds."""
 _TELLING, _SEVERAL = 0.1, 3
-"""In so many wrong runs fewer bits allow at most this share of a value, or else to be right by them proves little: with
-8 bits a long sum may be anything."""
+"""The largest share of a value that fewer bits may allow, and the number of wrong runs in which they must allow no
+more: with 8 bits a long sum may be anything, so to be right by them would prove little."""
 _TF32, _BF16 = 13, 16
 """The bits of an f32 number that TF32 and bf16 leave out."""
 
 
-def right_as(runs: Sequence[Run], contract: Contract) -> str:
+def right_as(runs: Sequence[TargetRun], contract: Contract) -> str:
     """Return such as "right as TF32; wrong as f32"; '' where nothing of that kind fits, or nothing is wrong."""
     judged = sorted((run for run in runs if run.query(contract) is not None), key=_work)
     # The largest cases cost as much as all others together: where these are right nothing is said.
@@ -156,8 +156,8 @@ def _expected(contract: Contract, computes: Collection[str]) -> str:
 
 
 def _others(
-    runs: Sequence[Run], contract: Contract, computes: Collection[str]
-) -> Iterator[tuple[str, Callable[[Run], bool]]]:
+    runs: Sequence[TargetRun], contract: Contract, computes: Collection[str]
+) -> Iterator[tuple[str, Callable[[TargetRun], bool]]]:
     if DOUBLE.name in computes and _is_used(
         runs, single := replace(contract, compute=SINGLE.name), contract, _USED_SINGLE
     ):
@@ -173,18 +173,18 @@ def _others(
                 yield dtype, lambda run, other=other: not _is_wrong(run, other)  # type: ignore[misc]
 
 
-def _is_used(runs: Iterable[Run], other: Contract, contract: Contract, least: float = _USED) -> bool:
+def _is_used(runs: Iterable[TargetRun], other: Contract, contract: Contract, least: float = _USED) -> bool:
     """Whether errors are of the size that they have with fewer bits, of which nearly anything is right."""
     return any(run.used(other, contract) > least for run in runs)
 
 
-def _work(run: Run) -> int:
+def _work(run: TargetRun) -> int:
     """The number of terms of the largest step."""
     frame = Frame(run.case)
     return OPS[run.case.op].work({OUTER: math.prod(frame.batch), **frame.sizes})
 
 
-def _is_wrong(run: Run, contract: Contract) -> bool:
+def _is_wrong(run: TargetRun, contract: Contract) -> bool:
     return run.ratio(contract) is None
 
 
@@ -200,9 +200,9 @@ _ROUNDINGS: Mapping[str, Rounding] = {
 }
 
 
-def _fits_rounded(run: Run, contract: Contract, lost: int, rounding: Rounding) -> bool:
+def _fits_rounded(run: TargetRun, contract: Contract, lost: int, rounding: Rounding) -> bool:
     """Whether its outputs are right for inputs of fewer bits."""
-    other = Run(_rounded(run.case, lost, rounding), run.outcome, target=run.target)
+    other = TargetRun(_rounded(run.case, lost, rounding), run.outcome, target=run.target)
     try:
         return not _is_wrong(other, contract)
     except NumericsError:

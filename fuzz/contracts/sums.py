@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.contracts.bench import NO_ARRAYS, Arrays, Bench, UnmeasurableError
-from fuzz.contracts.orders import Meeting, Pair, Tree, UnreadableError, read_tree
+from fuzz.contracts.bench import NO_ARRAYS, Arrays, SumBench, UnmeasurableError
+from fuzz.contracts.orders import Meeting, Pair, Tree, UnreadableSumError, read_tree
 from fuzz.core.base.case import Case
 from oracles.doubledouble import F64
 from oracles.dtypes import FORMATS, form
@@ -20,10 +20,10 @@ from oracles.ops import OPS
 
 SUMS = ("sum", "dot")
 _CLOSE = 0.4
-"""What is counted is known when it is known to so many terms."""
+"""A count is taken as known if it is known to within this number of terms."""
 _ALIKE = 1e-9
 _PAIRS, _MOST_ORDERS = 8, 4
-"""Rows are alike that answer alike to so many pairs; there may be so many kinds of them."""
+"""The number of pairs to which rows must answer alike to be of one kind, and the most kinds."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Carrier:
     """A sum whose terms are the elements of one input, times a number, while all other inputs are 1; and an output that
     says what the sum is."""
 
-    bench: Bench
+    bench: SumBench
     node: Node
     name: str
     """The input."""
@@ -169,7 +169,7 @@ class Carrier:
             return [
                 read_tree(self.n, self._meeting(rows), most_runs * len(rows)) for rows in self._alike()[:_MOST_ORDERS]
             ]
-        except UnreadableError as error:
+        except UnreadableSumError as error:
             raise UnmeasurableError(str(error)) from error
 
     def _alike(self) -> list[NDArray[np.intp]]:
@@ -190,7 +190,7 @@ class Carrier:
         return found
 
 
-def carriers(bench: Bench) -> Iterator[Carrier]:
+def carriers(bench: SumBench) -> Iterator[Carrier]:
     """Return one for each sum of the formula that has any."""
     for node in bench.trace.nodes:
         if node.kind in SUMS:
@@ -200,7 +200,7 @@ def carriers(bench: Bench) -> Iterator[Carrier]:
                 yield first
 
 
-def _carrier(bench: Bench, node: Node, name: str) -> Carrier | None:
+def _carrier(bench: SumBench, node: Node, name: str) -> Carrier | None:
     """With zeros in the inputs that are no factors of terms: an accumulator may start as what is added."""
     carrier = _with_factor(Carrier(bench, node, name, 1.0))
     if carrier is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fuzz.contracts.runs import Run
+from fuzz.contracts.runs import TargetRun
 from fuzz.core.adapters.registry import adapter_of
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.feature import Feature
@@ -69,7 +69,7 @@ class Cause:
     def excuses(self, finding: Finding) -> bool:
         """Whether what came of the failure is as the contract allows that the cause is told by."""
         fitting = self.finding.diagnosis.fitting if self.finding.diagnosis is not None else None
-        run = Run.failed(finding.case, finding.judgement) if fitting is not None and fitting.telling else None
+        run = TargetRun.failed(finding.case, finding.judgement) if fitting is not None and fitting.telling else None
         return fitting is not None and run is not None and run.conforms(fitting.neighbour.contract)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from fuzz.core.base.text import counted
 from fuzz.core.base.verdict import Verdict
 from fuzz.explain.rule.rule import Atom, Learned, Rule
 
@@ -324,7 +325,7 @@ class Unsteady:
 
     def __str__(self) -> str:
         place = f"{self.output}[{', '.join(map(str, self.first))}]"
-        which = f"{self.changing:,} of {self.of:,} elements of {self.output}, first {place}"
+        which = f"{self.changing:,} of {counted(self.of, 'element')} of {self.output}, first {place}"
         results = f"{self.results} different results in {self.calls} equal calls, {self.others} not the usual one"
         return f"{results}: {place if self.of == 1 else which}"
 

@@ -290,7 +290,7 @@ def launching(kernel: CudaKernel, cubin: str, imports: str = _IMPORTS) -> str:
             "",
             imports,
             "",
-            f"_PROGRAM = launch.Program({cubin}, name={kernel.function.name!r}, types={types!r})",
+            f"_PROGRAM = launch.CubinFunction({cubin}, name={kernel.function.name!r}, types={types!r})",
             "",
             "",
             f"def {op.name}({', '.join(_parameters(binding))}):",

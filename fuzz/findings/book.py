@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # a search that finds nothing explains nothing
     from fuzz.explain.attribute.history import Recognised
     from fuzz.explain.finding import Finding
     from fuzz.explain.rule.rule import Rule
-    from fuzz.findings.casefile import Found
+    from fuzz.findings.casefile import FoundRecord
 
 TRIES = 3
 """A bucket is explained this many times where time ends first: what two more tries did not finish needs more time than
@@ -273,7 +273,7 @@ def book_in(folder: Path, seed: int) -> FindingBook:
     return FindingBook(FileStore(folder), lambda: Source(seed))
 
 
-def _save(path: Path, case: Case, found: Found | None = None) -> None:
+def _save(path: Path, case: Case, found: FoundRecord | None = None) -> None:
     from fuzz.findings.casefile import save
 
     save(path, case, found)

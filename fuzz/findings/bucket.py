@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # a search that finds nothing explains nothing
     from fuzz.explain.explanation import Explanation
     from fuzz.explain.finding import Finding
     from fuzz.explain.rule.rule import Rule
-    from fuzz.findings.casefile import Found
+    from fuzz.findings.casefile import FoundRecord
 
 
 def _no_pile() -> Pile:
@@ -144,12 +144,12 @@ class Bucket:
         told = self.explanation or replace(explanation_of(self.found, None), kernel=self.kernel)
         return replace(told, note=self.note or told.note, option=told.option or self.option)
 
-    def record(self) -> Found:
+    def record(self) -> FoundRecord:
         """What its case file says besides the case."""
-        from fuzz.findings.casefile import Found, formula_of
+        from fuzz.findings.casefile import FoundRecord, formula_of
 
         finding, judgement = self.found, self.judgement
-        return Found(
+        return FoundRecord(
             finding.target, judgement.verdict.value, self.source.seed, __version__, judgement.broken_law,
             explanation=self.told, original=finding.original, history=finding.history,
             formula=formula_of(finding.case.op),

@@ -50,7 +50,7 @@ _MOST_CALLS = 1 << 16
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundRecord:
     """What was seen when the case was found. For people and for `repro`; not part of the digest."""
 
     target: str
@@ -79,7 +79,7 @@ def formula_of(name: str) -> str:
     return traced(op, [*(each.name for each in op.operands), *(each.name for each in op.parameters)]).digest
 
 
-def save(path: Path, case: Case, found: Found | None = None) -> None:
+def save(path: Path, case: Case, found: FoundRecord | None = None) -> None:
     """Write a case file, whole or not at all."""
     write(path, to_json(case, found))
 
@@ -89,7 +89,7 @@ def write(path: Path, record: Mapping[str, Any]) -> None:
     write_whole(path, _SHORT_LIST.sub(_on_one_line, json.dumps(record, indent=1)) + "\n")
 
 
-def load(path: Path) -> tuple[Case, Found | None]:
+def load(path: Path) -> tuple[Case, FoundRecord | None]:
     """Read a case file; CaseError, naming the file and the field, if it is broken, was altered or does not fit its op.
 
     Case files come from anybody. What is returned holds numbers within bounds, names that the op has, and words that
@@ -102,7 +102,7 @@ def load(path: Path) -> tuple[Case, Found | None]:
         raise type(error)(f"{path}: {error}") from error
 
 
-def to_json(case: Case, found: Found | None = None) -> dict[str, Any]:
+def to_json(case: Case, found: FoundRecord | None = None) -> dict[str, Any]:
     """The JSON object of a case."""
     dims = dims_of(case)
     said = {AXIS} if any(dims.values()) else set()
@@ -141,7 +141,7 @@ def _history_seal(case: Case, history: Sequence[Case]) -> str:
     return hashlib.sha256("/".join(call.digest for call in (*history, case)).encode()).hexdigest()
 
 
-def from_json(record: object) -> tuple[Case, Found | None]:
+def from_json(record: object) -> tuple[Case, FoundRecord | None]:
     """The case of a JSON object; CaseError naming the field if it is broken, or if the digest does not match."""
     top = as_object(record, "file")
     case = _checked_case(top)
@@ -227,11 +227,11 @@ def _parse_shard(value: object) -> Shard | None:
     return integer(value, "origin.shard")
 
 
-def _parse_found(value: object, case: Case) -> Found | None:
+def _parse_found(value: object, case: Case) -> FoundRecord | None:
     if value is None:
         return None
     record = as_object(value, "found")
-    return Found(
+    return FoundRecord(
         text(record, "target", "found"),
         text(record, "verdict", "found"),
         integer(record.get("run_seed"), "found.run_seed"),

@@ -10,6 +10,7 @@ from functools import partial
 
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import CaseError
+from fuzz.core.base.text import counted
 from fuzz.core.execute.pool import Pool
 from fuzz.core.judge.trouble import error_words
 from fuzz.explain.attribute.history import Need
@@ -85,7 +86,7 @@ class Explainer:
 
     def _untried(self, seconds: float) -> str:
         """What is said of a failure whose turn did not come, for which there was that time with others."""
-        spent = f"went into {self._number} other{'s' * (self._number != 1)}" if self._number else "is too short"
+        spent = f"went into {counted(self._number, 'other')}" if self._number else "is too short"
         more = f"; {self.bounds.option} gives more" if self.bounds.option else ""
         return f"not explained, and shown as it was found: the time for all, {seconds:.3g} s, {spent}{more}"
 

@@ -18,7 +18,7 @@ import typer
 from fuzz.campaign.parallel import spread_answers
 from fuzz.campaign.search.schedule import one_by_one
 from fuzz.campaign.search.stopping import Interruption
-from fuzz.campaign.search.turn_runner import Task, Terms, TurnRunner
+from fuzz.campaign.search.turn_runner import Terms, TurnJob, TurnRunner
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import duration, loaded
@@ -65,7 +65,7 @@ class DetectionOptions:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SearchVerdict:
     """What a search says of one kernel."""
 
     kernel: str
@@ -83,7 +83,7 @@ class Searched:
     """One correct kernel and its planted bugs, as one search found them."""
 
     base: str
-    seen: tuple[Seen, ...] = ()
+    seen: tuple[SearchVerdict, ...] = ()
     not_run: str = ""
     """Why it could not be measured."""
 
@@ -136,7 +136,7 @@ def visible_of(mutants: Iterable[Mutant]) -> frozenset[str]:
     return frozenset(each.name for each in mutants if {*each.caught_as} <= _IN_VALUES)
 
 
-def score(seen: Sequence[Seen], visible: Collection[str]) -> PlainTable:
+def score(seen: Sequence[SearchVerdict], visible: Collection[str]) -> PlainTable:
     """Return the counts of what was found, as a table of one row."""
     wrong = [each for each in seen if not each.right]
     found = [each for each in wrong if each.accused]
@@ -153,7 +153,7 @@ def score(seen: Sequence[Seen], visible: Collection[str]) -> PlainTable:
     return PlainTable(columns, [(*shares, *until, f"{sum(each.accused for each in right)} of {len(right)}")])
 
 
-def _share(seen: Sequence[Seen]) -> str:
+def _share(seen: Sequence[SearchVerdict]) -> str:
     found = sum(each.accused for each in seen)
     return f"{found} of {len(seen)} ({found / len(seen):.0%})" if seen else "-"
 
@@ -182,9 +182,11 @@ class _Tally:
             if target.id not in self.found and target.id in judge.outcomes and judge.judge(target).verdict.is_finding:
                 self.found[target.id] = self.cases, self.seconds
 
-    def seen(self, target: Target) -> Seen:
+    def seen(self, target: Target) -> SearchVerdict:
         cases, seconds = self.found.get(target.id, (self.cases, self.seconds))
-        return Seen(target.kernel.name, target is self.right, target.id in self.found, cases, round(seconds, 3))
+        return SearchVerdict(
+            target.kernel.name, target is self.right, target.id in self.found, cases, round(seconds, 3)
+        )
 
 
 def searched(pack: Pack, base: str, mutants: Sequence[Mutant], limits: DetectionOptions) -> Searched:
@@ -212,7 +214,7 @@ class _Sparing(TurnRunner):
 
     found: Collection[str] = ()
 
-    def begin(self, *tasks: Task) -> None:
+    def begin(self, *tasks: TurnJob) -> None:
         super().begin(*(replace(each, resting=tuple(self.found)) for each in tasks))
 
 

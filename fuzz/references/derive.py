@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice, product
 from typing import Any
 
+from fuzz.core.base.text import counted
 from fuzz.references.asked import AskedReference, Shapes, asked_of
 from fuzz.references.backward import GIVEN, OF
 from fuzz.references.dims import (
@@ -368,7 +369,7 @@ def _drawn(asked: AskedReference, op: Op, operand: Operand, agreement: Agreement
 def _said(asked: AskedReference, op: Op, reader: Reader, agreement: Agreement) -> str:
     inputs = [op.operand(name) for name in asked.dims]
     shapes = [", ".join(f"{each.name}[{', '.join(each.axes)}]" for each in some) for some in (inputs, op.outputs)]
-    count = f"{reader.operations} operation{'s' * (reader.operations != 1)}"
+    count = counted(reader.operations, "operation")
     same = f"same value as the reference in float64 at {agreement.sets} sets of extents"
     where = f", where {said_of(asked.counts)}" if asked.counts else ""
     where += f", {' = '.join(dict.fromkeys(chain(*asked.square)))} as given" if asked.square else ""

@@ -15,6 +15,7 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.base.capability import Capability
 from fuzz.core.base.case import Case, CaseError
 from fuzz.core.base.stream import Stream, dice_of
+from fuzz.core.base.text import counted
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.execute.pool import Pool
 from fuzz.core.generate.observed import PROPERTIES, kept_by, observed, structural, words_of
@@ -22,7 +23,6 @@ from fuzz.core.generate.plan import plan
 from fuzz.core.generate.realise import holds_in, realise
 from fuzz.core.generate.sketch import sketched
 from fuzz.core.laws.registry import Entry
-from fuzz.report.totals import counted
 from oracles.dtypes import SPELLED, Format
 from oracles.operand import OUTER, Kept
 from oracles.ops import OPS
@@ -135,8 +135,13 @@ class Beyond:
         have = "draws" if self.source == DRAWN else "have"
         right = f"right for inputs as {self.source} {have} them ({self.always})"
         if not self.failing:
-            return f"{right}: {counted(self.judged, 'further case')} pass; wrong beyond, which counts"
-        return f"{right}; wrong beyond: {self.failing} of {counted(self.judged, 'other case')} fail"
+            return (
+                f"{right}: {counted(self.judged, 'further case passes', 'further cases pass')}; wrong beyond, "
+                "which counts"
+            )
+        return (
+            f"{right}; wrong beyond: {self.failing} of {counted(self.judged, 'other case fails', 'other cases fail')}"
+        )
 
 
 def beside(

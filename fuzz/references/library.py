@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fuzz.core.base.text import counted
 from fuzz.references import recording
 from fuzz.references.asked import AskedReference
 from fuzz.references.dims import Dim, UnreadableError, shapes_text
@@ -66,7 +67,7 @@ def _numbers(asked: AskedReference) -> str:
     were = " and ".join(f"{name} was taken as the number {each}" for name, each in taken.items())
     name, extent = next(iter(taken.items()))
     dim = "k" if name != "k" else "j"
-    return f"; {were}: for a tensor of {extent} elements write '{name}={dim}, {dim}={extent}'"
+    return f"; {were}: for a tensor of {counted(extent, 'element')} write '{name}={dim}, {dim}={extent}'"
 
 
 def specs_of(asked: AskedReference, dims: Mapping[str, Dim], dtypes: Mapping[str, str], which: int) -> Specs:

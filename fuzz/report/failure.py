@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from fuzz.core.adapters.target import TargetId
 from fuzz.core.base.draw import GIVEN
+from fuzz.core.base.text import counted
 from fuzz.explain.explanation import Call, Explanation, Memory, Number, WorstElement
 from fuzz.report.brief import Commands
 from fuzz.report.words import (
@@ -149,12 +150,12 @@ def _output(memory: Memory) -> str:
         return _tensor(memory)
     if memory.apart is None:
         return f"in place of {memory.shares}"
-    how = f"{abs(memory.apart)} elements {'after' if memory.apart > 0 else 'before'} {memory.shares}"
+    how = f"{counted(abs(memory.apart), 'element')} {'after' if memory.apart > 0 else 'before'} {memory.shares}"
     return f"{_tensor(memory)}, {how}, in its memory"
 
 
 def _tensor(memory: Memory) -> str:
-    place = "flush" if memory.offset == 0 else f"{memory.offset} elements"
+    place = "flush" if memory.offset == 0 else counted(memory.offset, "element")
     side = "before a guard page" if memory.guard == "after" else "after a guard page"
     where = f"base at {memory.alignment} mod 64 bytes, {place} {side}"
     return f"T({list(memory.shape)}, {memory.dtype}, strides {list(memory.strides)}), {where}"
@@ -169,7 +170,9 @@ def _worst_lines(worst: WorstElement, shown: Collection[str]) -> Iterator[str]:
             if worst.contradicts
             else "an accuracy failure: outside the statistical budget, inside the worst case"
         )
-        yield _line("failing", f"{worst.failing} of {worst.of} elements of {worst.output} in this case; {against}")
+        yield _line(
+            "failing", f"{worst.failing} of {counted(worst.of, 'element')} of {worst.output} in this case; {against}"
+        )
     yield _line("worst", element(worst.output, worst.index))
     yield _line("got", _number(worst.got))
     yield _line("expected", _number(worst.expected))

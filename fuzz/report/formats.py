@@ -12,6 +12,7 @@ from typing import Any
 
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.files import unwritable
+from fuzz.core.base.text import counted
 from fuzz.findings.codec import encoded
 from fuzz.report import github
 from fuzz.report.github import comment
@@ -28,7 +29,7 @@ def text(outline: Outline) -> str:
 
 def _lines(outline: Outline) -> Iterator[str]:
     yield f"kernelfuzz {outline.verb}: {outline.outcome.ending}"
-    yield f"{outline.judged:,} judged runs of {outline.cases:,} cases, seed {outline.seed}"
+    yield f"{counted(outline.judged, 'judged run')} of {counted(outline.cases, 'case')}, seed {outline.seed}"
     yield from remarks(outline.outcome)
     yield from not_judged(outline.outcome)
     yield from outline.notes
@@ -38,8 +39,12 @@ def _lines(outline: Outline) -> Iterator[str]:
         yield failure.told(verbose=True)
     yield ""
     for line in outline.targets:
-        what = line.ratios if line.not_run else f"{line.judged:,} runs, worst passing err/budget {line.ratios or '-'}"
-        yield f"{line.target}: {line.findings} findings, {what}"
+        what = (
+            line.ratios
+            if line.not_run
+            else f"{counted(line.judged, 'run')}, worst passing err/budget {line.ratios or '-'}"
+        )
+        yield f"{line.target}: {counted(line.findings, 'finding')}, {what}"
 
 
 def as_json(outline: Outline) -> str:
@@ -91,7 +96,7 @@ FORMATS: Mapping[str, Callable[[Outline], str]] = {
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReportRequest:
     """A report that was asked for."""
 
     format: str
@@ -103,7 +108,7 @@ class FormatError(UsageError):
     """A --report that cannot be read."""
 
 
-def parse(options: Sequence[str]) -> tuple[Wanted, ...]:
+def parse(options: Sequence[str]) -> tuple[ReportRequest, ...]:
     """Read 'FORMAT' and 'FORMAT=FILE', and remove what an earlier use has left in these files: it would speak for a use
     that ends without a report. Raises FormatError, also for a file that cannot be written."""
     wanted = []
@@ -115,14 +120,14 @@ def parse(options: Sequence[str]) -> tuple[Wanted, ...]:
         obstacle = unwritable(file.parent) if file is not None else None
         if obstacle is not None:
             raise FormatError(f"--report {option}: {obstacle} cannot be written")
-        wanted.append(Wanted(name, file))
+        wanted.append(ReportRequest(name, file))
     for each in wanted:
         if each.path is not None and each.path.is_file() and each.format != "github":
             each.path.unlink()
     return tuple(wanted)
 
 
-def write_reports(outline: Outline, wanted: Sequence[Wanted]) -> Outline:
+def write_reports(outline: Outline, wanted: Sequence[ReportRequest]) -> Outline:
     """Write every report that was asked for, and return the outline with what could not be written. The others are then
     written again, so that none says that a use passed which ends with an error."""
     # What cannot be taken back comes last.
@@ -135,7 +140,7 @@ def write_reports(outline: Outline, wanted: Sequence[Wanted]) -> Outline:
     return outline
 
 
-def _write(outline: Outline, wanted: Wanted) -> None:
+def _write(outline: Outline, wanted: ReportRequest) -> None:
     content = FORMATS[wanted.format](outline)
     if wanted.format == "github":
         # Annotations only count where the runner reads them: on standard output.

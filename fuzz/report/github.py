@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from html import escape
 
+from fuzz.core.base.text import counted
 from fuzz.report.console import PlainTable, markdown_table
 from fuzz.report.outline import Failure, Outline
 from fuzz.report.totals import not_judged, remarks
@@ -51,7 +52,7 @@ def _fence(outline: Outline) -> str:
 def _summary_lines(outline: Outline, fence: str) -> Iterator[str]:
     yield f"## kernelfuzz {outline.verb}: {outline.outcome.ending}"
     yield ""
-    yield f"{outline.judged:,} judged runs of {outline.cases:,} cases, seed {outline.seed}"
+    yield f"{counted(outline.judged, 'judged run')} of {counted(outline.cases, 'case')}, seed {outline.seed}"
     yield ""
     for remark in remarks(outline.outcome):
         yield f"- **{_plain(remark)}**"
@@ -113,7 +114,7 @@ def comment(outline: Outline) -> str:
 
 def _lines(outline: Outline) -> Iterator[str]:
     yield f"### kernelfuzz {outline.verb}: {outline.outcome.ending}"
-    yield f"\n{outline.judged:,} judged runs of {outline.cases:,} cases, seed {outline.seed}."
+    yield f"\n{counted(outline.judged, 'judged run')} of {counted(outline.cases, 'case')}, seed {outline.seed}."
     worse, better = outline.failing, outline.better
     count = len(worse) + len(outline.outcome.complaints)
     nothing = "nothing" if outline.outcome.passed else "not known, as not everything was judged"

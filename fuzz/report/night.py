@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from fuzz.core.base.kernel import Kernel, capabilities_of
+from fuzz.core.base.text import counted
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.generate.pairing import PairCoverage, held
 from fuzz.findings.database import without_password
@@ -71,7 +72,8 @@ def print_night(
     used = seen.night.used_s
     rate = seen.judged / used if used else 0.0
     limit = f" of {minutes(seen.night.limit_s)}" if seen.night.limit_s else ""  # a run may end with its cases
-    runs = f"{seen.judged:,} judged runs of {seen.cases:,} cases in {minutes(used)}{limit} ({rate:,.0f}/s)"
+    runs = f"{counted(seen.judged, 'judged run')} of {counted(seen.cases, 'case')} in {minutes(used)}{limit}"
+    runs += f" ({rate:,.0f}/s)"
     print_lines(console, [f"{found}: {runs}, night {seen.night.id}, seed {seen.night.seed}"])
 
 

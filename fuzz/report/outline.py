@@ -15,6 +15,7 @@ from typing import Any
 from fuzz.core.adapters.build import NOTE
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.text import counted
 from fuzz.core.base.verdict import Verdict
 from fuzz.explain.explanation import Explanation
 from fuzz.findings.book import FindingBook
@@ -162,7 +163,7 @@ class Failure:
 
     @property
     def _seen(self) -> str:
-        return f"{self.count:,} times on {len(self.targets)} targets"
+        return f"{counted(self.count, 'time')} on {counted(len(self.targets), 'target')}"
 
 
 @dataclass(frozen=True)

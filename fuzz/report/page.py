@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from fuzz.core.base.files import write_whole
 from fuzz.core.base.git import said_of
 from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.text import counted
 from fuzz.core.generate.pairing import PairCoverage
 from fuzz.explain.explanation import Counterfactual
 from fuzz.findings.database_views import Bracket, BucketTotals, BugHistory, LabelTotals, NightView, Trends
@@ -52,7 +53,7 @@ _CSS = {"fixed": "passes-now", "flaky": "not-seen"}
 
 
 @dataclass(frozen=True)
-class Bug:
+class BugRow:
     """One bug over the nights."""
 
     bug: BugHistory
@@ -85,11 +86,11 @@ class Moved:
         return [(at * _WIDTH / count, _HEIGHT - 2 - (_HEIGHT - 4) * each / top) for at, each in enumerate(self.values)]
 
 
-def bugs_of(trends: Trends, folder: Path | None) -> list[Bug]:
+def bugs_of(trends: Trends, folder: Path | None) -> list[BugRow]:
     """Every bug; `folder` is one of the repository of the pack, where there is one."""
     order = ("new", "open", "flaky", "fixed")
     known = sorted(trends.bugs, key=lambda bug: (order.index(bug.status), bug.signature))
-    return [Bug(bug, came_words(bug.bracket, folder) if bug.bracket is not None else "") for bug in known]
+    return [BugRow(bug, came_words(bug.bracket, folder) if bug.bracket is not None else "") for bug in known]
 
 
 def came_words(bracket: Bracket, folder: Path | None) -> str:
@@ -269,8 +270,8 @@ def _facts(
 def _verdict(seen: NightView, outcome: UseOutcome) -> tuple[str, str]:
     """Class and words of the banner: green is what passed, and nothing else."""
     failing, broken = len(seen.failing), len({each.kernel for each in broken_of(seen)})
-    found = [f"{failing} kind{'s' if failing != 1 else ''} of failure"] if failing else []
-    found += [f"{broken} kernel{'s' if broken != 1 else ''} broken"] if broken else []
+    found = [f"{counted(failing, 'kind')} of failure"] if failing else []
+    found += [f"{counted(broken, 'kernel')} broken"] if broken else []
     if found:
         return "bad", ", ".join(found)
     return "good" if outcome.passed else "idle", found_words(outcome, "").capitalize()

@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from fuzz.core.base.case import Case
+from fuzz.core.base.text import counted
 from fuzz.core.execute.lane import Wait
 from fuzz.core.judge.judge import Judgement
 from fuzz.findings.tally import Observer, Tally
@@ -129,16 +130,16 @@ def progress_line(tally: Tally, elapsed: float, max_time: float | None, max_case
         minutes(elapsed) + (f" of {minutes(max_time)}" if max_time is not None else ""),
         f"{failing[0]} fails" if len(failing) == 1 else f"{len(failing)} kernels fail" if failing else "no failure",
         *_counted(tally, max_cases),
-        f"{tally.judged:,} judged runs",
+        counted(tally.judged, "judged run"),
         f"{rate:,.0f}/s",
     ))  # fmt: skip
 
 
 def _counted(tally: Tally, max_cases: int | None) -> list[str]:
     if max_cases is None:
-        return [f"{tally.cases:,} cases"]
-    replayed = [f"{tally.replayed:,} cases replayed"] if tally.replayed else []
-    return [*replayed, f"{tally.cases - tally.replayed:,} of {max_cases:,} cases"]
+        return [counted(tally.cases, "case")]
+    replayed = [f"{counted(tally.replayed, 'case')} replayed"] if tally.replayed else []
+    return [*replayed, f"{tally.cases - tally.replayed:,} of {counted(max_cases, 'case')}"]
 
 
 def first_failure(kernel: str, case: Case, judgement: Judgement, elapsed: float) -> str:

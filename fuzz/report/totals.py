@@ -11,6 +11,7 @@ from rich.console import Console
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.exits import Exit
 from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.text import counted
 from fuzz.core.execute.lane import UNFINISHED
 from fuzz.core.generate.capabilities import Undeclared, undeclared
 from fuzz.findings.book import FindingBook
@@ -69,20 +70,20 @@ def partly_run_lines(told: Iterable[TargetTally]) -> list[str]:
     for reason, names in by_reason(partly).items():
         missed = sum(some[name].not_run for name in names)
         runs = missed + sum(some[name].judged for name in names)
-        partly |= dict.fromkeys(names, f"{missed:,} of {runs:,} runs: {reason}")
+        partly |= dict.fromkeys(names, f"{missed:,} of {counted(runs, 'run')}: {reason}")
     return not_run_lines(partly)
 
 
 def _unfinished_line(late: Sequence[TargetTally]) -> str:
     """What the end of a run cut off, of all targets in one line."""
     missed = sum(each.not_run for each in late)
-    runs = missed + sum(each.judged for each in late)
-    return f"NOT_RUN {and_more([each.target for each in late])}: {missed:,} of {runs:,} runs: {late[0].not_run_reason}"
+    runs = counted(missed + sum(each.judged for each in late), "run")
+    return f"NOT_RUN {and_more([each.target for each in late])}: {missed:,} of {runs}: {late[0].not_run_reason}"
 
 
 def _gave_up_line(line: TargetTally) -> str:
     place = f": kernelfuzz repro SEED:{line.undecided} --target {line.target} shows the last" if line.undecided else ""
-    return f"ORACLE_GAVE_UP {line.gave_up} times on {line.target}{place}"
+    return f"ORACLE_GAVE_UP {counted(line.gave_up, 'time')} on {line.target}{place}"
 
 
 def not_run_lines(reasons: Mapping[str, str]) -> list[str]:
@@ -166,7 +167,9 @@ def print_run(
     broken = [failure.kernel for failure in outline.failures if failure.broken]
     found = found_words(outline.outcome, bugs_found, broken)
     found = f"{bugs_found}, stopped at the first failure" if stopped else found
-    counts = f"{tally.judged:,} judged runs of {tally.cases:,} cases in {minutes(elapsed)} ({rate:,.0f}/s)"
+    counts = (
+        f"{counted(tally.judged, 'judged run')} of {counted(tally.cases, 'case')} in {minutes(elapsed)} ({rate:,.0f}/s)"
+    )
     print_lines(out, [f"{found}: {counts}, seed {outline.seed}, {processes}"])
 
 
@@ -179,7 +182,7 @@ def _print_table(out: Console, tally: Tally, notes: Iterable[str], *, verbose: b
 def _print_unexercised(out: Console, undeclared: UndeclaredByOp, *, verbose: bool) -> None:
     lines = not_exercised(undeclared)
     if len(lines) > _FEW_LINES and not verbose:
-        lines = [f"not exercised: what no kernel of {len(undeclared)} ops declares to take; -v says what"]
+        lines = [f"not exercised: what no kernel of {counted(len(undeclared), 'op')} declares to take; -v says what"]
     print_lines(out, lines)
 
 
@@ -192,11 +195,6 @@ def bugs_words(found: Sequence[tuple[str, bool]]) -> str:
         return f"{counted(len(found), 'bug')} in {kernels}"
     kinds = f"{counted(len(found), 'kind')} of failure in {kernels}"
     return f"{kinds}, not explained" if unexplained == len(found) else f"{kinds}, {unexplained} not explained"
-
-
-def counted(number: int, what: str) -> str:
-    """Such as '1 bug' and '2,000 bugs'."""
-    return f"{number:,} {what}{'s' if number != 1 else ''}"
 
 
 def found_words(outcome: UseOutcome, bugs: str, broken: Iterable[str] = ()) -> str:
@@ -227,7 +225,7 @@ def mostly_unjudged(outcome: UseOutcome) -> str:
     if outcome.not_run <= judged:
         return f"no turn for {counted(len(outcome.late), 'kernel')} ({_some(outcome.late)})"
     runs = outcome.not_run + judged
-    return f"{outcome.not_run:,} of {runs:,} runs have no verdict ({outcome.why_not_run})"
+    return f"{outcome.not_run:,} of {counted(runs, 'run has', 'runs have')} no verdict ({outcome.why_not_run})"
 
 
 def remarks(outcome: UseOutcome) -> list[str]:
@@ -290,5 +288,5 @@ def print_gate(
     more = (f": {', '.join(said)}" if said else "") + (f"; {counted(expected, 'known failure')}" if expected else "")
     _print_unexercised(out, undeclared, verbose=verbose)
     print_lines(out, [f"cases: {cases or 'none'}"])
-    judged = f"{outline.judged:,} judged runs in {minutes(elapsed)}"
+    judged = f"{counted(outline.judged, 'judged run')} in {minutes(elapsed)}"
     print_lines(out, [f"gate {outline.outcome.ending}{more}: {judged}"])

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from fuzz.core.base.dtypes import shortest
 from fuzz.core.base.fill import FILLS
+from fuzz.core.base.text import counted
 from fuzz.core.base.verdict import Verdict
 from fuzz.explain.explanation import (
     ALIKE,
@@ -165,7 +166,9 @@ def rule_lines(told: Explanation) -> Iterator[tuple[str, str]]:
         for band in rule.bands:
             yield "and when", str(band)
         if rule.held:
-            counts = "; ".join(f"{each.passing:,} cases pass without {each.condition}" for each in rule.held)
+            counts = "; ".join(
+                f"{counted(each.passing, 'case passes', 'cases pass')} without {each.condition}" for each in rule.held
+            )
             yield "held against", f"{counts}{', with all others' * (len(rule.held) > 1)}"
     elif told.explained != "not yet":
         yield f"{fails} when", no_rule(told)
@@ -205,14 +208,14 @@ def _stated(rule: StatedRule) -> str:
 
 
 def _evidence(rule: StatedRule) -> str:
-    counted = f"{rule.probes:,} cases agree and none is against it"
+    agreeing = f"{counted(rule.probes, 'case agrees', 'cases agree')} and none is against it"
     if rule.inside or rule.outside:
         tests = f"{rule.inside:,} where it says that it fails and {rule.outside:,} where it says that it passes"
-        counted += f"; {rule.inside + rule.outside:,} of them were drawn to refute it, {tests}"
+        agreeing += f"; {rule.inside + rule.outside:,} of them were drawn to refute it, {tests}"
     if rule.hidden:
         of = f"in {rule.hidden:,} of {rule.met:,} that meet it" if rule.met else f"in {rule.hidden:,} more that meet it"
-        counted += f"; {of} the error is within what is allowed, which with ordinary values it is not"
-    return counted + (f"; it is true of {rule.searched:,} further cases of a search" if rule.searched else "")
+        agreeing += f"; {of} the error is within what is allowed, which with ordinary values it is not"
+    return agreeing + (f"; it is true of {rule.searched:,} further cases of a search" if rule.searched else "")
 
 
 def tested_words(rule: StatedRule) -> str:
@@ -297,7 +300,8 @@ def suggestion_words(found: Suggestion) -> str:
     if found.dim:
         what = f"{found.dim} is no multiple of {found.step}"
         return f"{what} in all {found.failing} failing cases, and is one in all {found.passing} that pass: {meant}"
-    return f"nothing but what has no elements fails ({found.failing} cases; {found.passing} others pass): {meant}"
+    others = counted(found.passing, "other passes", "others pass")
+    return f"nothing but what has no elements fails ({counted(found.failing, 'case')}; {others}): {meant}"
 
 
 def unset_words(found: UnsetRead) -> str:
@@ -317,7 +321,10 @@ def unset_evidence(found: UnsetRead) -> str:
 
 def places_words(found: Places) -> str:
     """Return which elements are bad, and of how many cases that is true."""
-    learned, elements = found.learned, f"{found.learned.probes:,} elements of all failing cases that were looked at"
+    learned, elements = (
+        found.learned,
+        f"{counted(found.learned.probes, 'element')} of all failing cases that were looked at",
+    )
     if not learned.exact:
         return f"no simple pattern in {found.output}"
     if not learned.rule.atoms:

@@ -1,5 +1,5 @@
-"""Dimensions whose extents follow from others: a formula says so by a position of so many places, a number or what is
-made of extents, such as `position("o", floor((extent("n") - 3.0) / 2.0) + 1.0)`. Inputs may have such a dimension, but
+"""Dimensions whose extents follow from others. A formula says so by a position with a count, a number or an expression
+of extents, such as `position("o", floor((extent("n") - 3.0) / 2.0) + 1.0)`. Inputs may have such a dimension, but
 not the first one: of `position("half", extent("n") / 2.0)` n is even, and a tensor that has "half" is as long."""
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _value_of(count: Node, known: tuple[tuple[str, int], ...]) -> Fraction:
         return _OPERATIONS[count.kind](*args)
     if count.kind == "divide" and args[1]:
         return args[0] / args[1]
-    if count.kind == "within":  # beyond its limit by so many it is as many less than none
+    if count.kind == "within":  # beyond its limit it is negative by the excess
         return args[0] if args[0] <= args[1] else args[1] - args[0]
     if count.operation == "floor":
         return Fraction(math.floor(args[0]))

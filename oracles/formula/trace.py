@@ -139,8 +139,8 @@ def extent(dim: Along) -> Node:
 
 
 def position(dim: str, count: Operand | None = None) -> Node:
-    """0, 1, 2, ... along a dimension: `position("j") <= position("i")` is a causal mask. With a count the dimension has
-    so many places: a number, or made of extents by + - * / and `floor`. No tensor needs to have it."""
+    """0, 1, 2, ... along a dimension: `position("j") <= position("i")` is a causal mask. With a `count` it has that
+    many places: a number, or an expression of extents with + - * / and `floor`. No tensor needs to have it."""
     return Node("position", dims=frozenset([dim]), label=dim, count=None if count is None else lifted(count))
 
 

@@ -87,7 +87,7 @@ ALGORITHMS: Mapping[str, Mapping[str, Callable[..., Node]]] = {
           "query first": lambda q, k, softmax_scale: dot(q * softmax_scale, k, "d")},
     "capped": {"quotient": lambda s, cap, is_capped: where(
         is_capped, cap * (1.0 - 2.0 / (exp(2.0 * (s / where(is_capped, cap, 1.0))) + 1.0)), s)},
-    # Of a query that sees no key too there may be a sum, of zeros: beside a NaN it is none.
+    # A query that sees no key may have a sum of zeros too; beside a NaN it is not zero.
     "o": {
         "shares": lambda v, most, p, mass, nothing: dot(point(where(most <= -INF, nothing, p / mass)), v, "j"),
         "sum": lambda most, acc, mass, nothing: (

@@ -72,7 +72,7 @@ def _unwritten(name: str) -> Callable[[Any, Any], Any]:
 
 
 def unused_dropped(scene: Any, stream: Any) -> Any:
-    """pages of which none is used twice while there are others, and -1 behind the last key"""
+    """pages, each used once while there are others, and -1 behind the last key"""
     import numpy as np
 
     sequences, pages = scene.shape("table")

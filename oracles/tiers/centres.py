@@ -64,7 +64,7 @@ class Centres:
 
     @lazy
     def _kept(self) -> Mapping[Node, Sequence[int | None]]:
-        """Sums that are one of their operands, which one, of each problem; None: they are none."""
+        """The operand that a sum is equal to, by problem; None if it is equal to neither."""
         nodes = dict.fromkeys(node for _, plan in self.units for node in plan.same)
         return {
             node: [node.args.index(plan.same[node]) if node in plan.same else None for _, plan in self.units]

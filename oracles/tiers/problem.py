@@ -313,7 +313,7 @@ class FormulaProblem:
     def _canonical(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
         """An input as the formula takes it. Raises ProblemError where its shape does not fit."""
         self.arrangement.checked(name, array)
-        if name in self._stacked:  # row r takes row r mod so many
+        if name in self._stacked:  # row r takes row r mod the number of those
             return array[np.arange(self.rows) % max(len(array), 1)]
         found = self.arrangement.collapsed(name, array)
         if self.plain.separate and name in self.of_op.columns:

@@ -141,7 +141,7 @@ def _combined(args: list[_Errors], factors: tuple[F64 | float, ...], remainder: 
 
 
 def _where(exact: Mask, found: _Errors) -> _Errors:
-    """The errors, of which there are none where the values are exact."""
+    """The errors; empty where the values are exact."""
     parts = {symbol: np.where(exact, 0.0, coefficient) for symbol, coefficient in found.parts.items()}
     return _Errors(parts, found.rest if isinstance(found.rest, float) else np.where(exact, 0.0, found.rest))
 

@@ -22,7 +22,7 @@ from oracles.tiers.conformance import Conformance
 from oracles.tiers.overflow import Way
 
 _REPRESENTED = 2.0**-52
-"""What a number of the fast tier says to so many bits."""
+"""The relative precision of a number of the fast tier."""
 
 
 @dataclass(frozen=True, eq=False)

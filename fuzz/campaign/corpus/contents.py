@@ -12,11 +12,12 @@ from fuzz.campaign.corpus.accuracy import load_accuracy
 from fuzz.campaign.corpus.folder import ACCURACY, CASE, SUITE, Kept, entries_of, in_batches, json_files, kind_of, load
 from fuzz.campaign.corpus.suites import expand, load_suite
 from fuzz.campaign.search.runner import Runner
-from fuzz.campaign.search.stopping import Limits
+from fuzz.campaign.search.stopping import RunLimits
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.starting import note_not_running
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case
+from fuzz.core.base.text import counted
 from fuzz.core.base.validity import UnknownOpError
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.judge.judge import Judgement
@@ -24,7 +25,6 @@ from fuzz.core.laws.registry import LAWS, Entry
 from fuzz.findings.book import book_in
 from fuzz.findings.tally import Observer, Tally, whereabouts
 from fuzz.report.console import PlainTable
-from fuzz.report.totals import counted
 from oracles.ops import OPS
 
 
@@ -44,7 +44,7 @@ def contents(folder: Path) -> PlainTable:
         elif kind == SUITE:
             suite = load_suite(path)
             ops = Counter(published.case.op for published in expand(suite))
-            rows.append((name, ", ".join(ops), f"{ops.total()} cases", suite.source))
+            rows.append((name, ", ".join(ops), counted(ops.total(), "case"), suite.source))
     return PlainTable(("file", "op", "case", "why"), rows)
 
 
@@ -56,7 +56,7 @@ def _reason(kept: Kept) -> str:
 
 
 @dataclass
-class Checked:
+class SoundCorpus:
     """A corpus of which every file was loaded and is sound."""
 
     folder: Path
@@ -76,9 +76,9 @@ class Checked:
         return f"{sound}; not checked, as no loaded pack has their ops: {counted(len(self.others), 'file')}"
 
 
-def checked(folder: Path) -> Checked:
+def checked(folder: Path) -> SoundCorpus:
     """Load every file, those of other packs' ops apart. Raises CaseError, naming it, for the first that is broken."""
-    found = Checked(folder)
+    found = SoundCorpus(folder)
     for path in json_files(folder):
         kind = kind_of(path)
         found.kinds[kind] += 1
@@ -94,10 +94,10 @@ def checked(folder: Path) -> Checked:
     return found
 
 
-def judged(corpus: Checked, targets: Sequence[Target], pool: WorkerPool) -> tuple[Tally, list[str]]:
+def judged(corpus: SoundCorpus, targets: Sequence[Target], pool: WorkerPool) -> tuple[Tally, list[str]]:
     """Judge every case on these targets; also a line for each case that no kernel takes."""
     with tempfile.TemporaryDirectory() as scratch:
-        runner = Runner(pool, targets, Limits(), book_in(Path(scratch), 0), Terms((), tuple(LAWS)))
+        runner = Runner(pool, targets, RunLimits(), book_in(Path(scratch), 0), Terms((), tuple(LAWS)))
         untaken = _Untaken()
         runner.observers = [untaken]
         note_not_running(runner.tally, targets, pool)

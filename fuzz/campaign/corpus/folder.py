@@ -22,7 +22,7 @@ from oracles.dtypes import ITEMSIZE
 from oracles.ops import OPS
 
 if TYPE_CHECKING:
-    from fuzz.findings.casefile import Found
+    from fuzz.findings.casefile import FoundRecord
 
 CASE, SUITE, ACCURACY = "kernelfuzz case", "kernelfuzz suite", "kernelfuzz accuracy"
 """The member of one of these names says what a JSON file is."""
@@ -46,7 +46,7 @@ class Kept:
 
     path: Path
     case: Case
-    found: Found | None = None
+    found: FoundRecord | None = None
     about: Mapping[str, str] = field(default_factory=dict)
     """Why it is kept: the documented bug, its source and what went wrong. The entry 'law' names a law to check on
     it."""

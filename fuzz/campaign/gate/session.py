@@ -18,6 +18,7 @@ from fuzz.campaign.session import Session
 from fuzz.core.adapters.target import Attestation, Target
 from fuzz.core.base.case import Case
 from fuzz.core.base.dtypes import from_bits
+from fuzz.core.base.text import counted
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.execute.pool import Pool
 from fuzz.core.judge.judge import EntryJudge, Judgement
@@ -178,7 +179,8 @@ class GateRun:
             self.search(touched)
         self.cut = bool(rest and self.unknown)
         if self.cut:
-            self.notes.append(f"not run on the {len(rest)} targets of kernels that were not changed: it fails already")
+            targets = counted(len(rest), "target")
+            self.notes.append(f"not run on the {targets} of kernels that were not changed: it fails already")
         elif rest and not self.session.interruption.wanted:
             measured |= self.replay(rest, plan)
         return Ratchet(measured, _measured_on(self.session.pool, measured))

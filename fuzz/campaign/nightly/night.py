@@ -35,7 +35,7 @@ from fuzz.campaign.nightly.remembered import Recorder
 from fuzz.campaign.nightly.triage import NightTriage
 from fuzz.campaign.search.executor import Engine as Cluster
 from fuzz.campaign.search.groups import CountedSchedule, slow_targets_of
-from fuzz.campaign.search.stopping import Limits, Stopping
+from fuzz.campaign.search.stopping import RunLimits, Stopping
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.pack import Pack
@@ -151,8 +151,8 @@ class Night:
         kernels = self.pack.kernels  # all of them, whatever targets were chosen: they decide the cases
         self.session = Session(
             self.targets, self.book, Terms(kernels, declared(kernels), accuracy=True), self.opened.seed,
-            Limits(self.opened.left_s), None, self.jobs, self.case_limit, interruption=self.stopping,
-            longest=Limits(self.opened.limit_s).longest_case, engine=self.cluster,
+            RunLimits(self.opened.left_s), None, self.jobs, self.case_limit, interruption=self.stopping,
+            longest=RunLimits(self.opened.limit_s).longest_case, engine=self.cluster,
         )  # fmt: skip
 
     def work(self, held: ExitStack) -> bool:
@@ -225,7 +225,7 @@ class Night:
         while self._running and self.stopping.left > 0:
             turn = self._next()
             with self._slice(turn):
-                self.runner.limits = Limits(searching_time(turn, self.stopping.left))
+                self.runner.limits = RunLimits(searching_time(turn, self.stopping.left))
                 self.runner.run(turn.op, turn.seed)
                 self._explain()
 

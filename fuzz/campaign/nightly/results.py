@@ -22,7 +22,7 @@ from fuzz.findings.database_views import NightView, view
 from fuzz.findings.state import FINDINGS, PAGE, latest_state
 from fuzz.findings.store import unsaved_path
 from fuzz.report.console import print_lines
-from fuzz.report.formats import Wanted, write_reports
+from fuzz.report.formats import ReportRequest, write_reports
 from fuzz.report.night import command_again, night_outcome, night_record, outline_of, pairs_of, print_night, tally_of
 from fuzz.report.outline import Outline
 from fuzz.report.page import write_page
@@ -48,7 +48,7 @@ class NightResults:
     """The URL of the database, where it is not that of the folder."""
     require: Sequence[str]
     json: Path | None
-    reports: Sequence[Wanted]
+    reports: Sequence[ReportRequest]
     kernels: Sequence[Kernel]
     """The kernels of the pack."""
     pack: Path | None

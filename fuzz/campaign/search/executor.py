@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
-from fuzz.campaign.search.turn_runner import AHEAD, FindingId, Report, Task, Terms, TurnRunner
+from fuzz.campaign.search.turn_runner import AHEAD, FindingId, Terms, TurnJob, TurnReport, TurnRunner
 from fuzz.core.adapters.target import Attestation, Target
 from fuzz.core.base.case import Case
 from fuzz.core.execute.lane import Wait
@@ -42,11 +42,11 @@ class Executor(Protocol):
         """Return how many more turns may be given to that group now."""
         ...
 
-    def give(self, task: Task, lessons: Sequence[bytes]) -> None:
+    def give(self, task: TurnJob, lessons: Sequence[bytes]) -> None:
         """Have a turn taken; `lessons` are those of all places that are judged, in order."""
         ...
 
-    def take(self, seconds: float) -> Report | None:
+    def take(self, seconds: float) -> TurnReport | None:
         """Return the next turn that ends, or None if none does within the given seconds."""
         ...
 
@@ -121,8 +121,8 @@ class SerialExecutor:
     def __init__(self, pool: Pool, targets: Sequence[Target], terms: Terms) -> None:
         self.watch: Watch = silent  # the pool has one of its own
         self._turn_runner = TurnRunner(pool, targets, terms)
-        self._given: list[Task] = []
-        self._ended: deque[Report] = deque()
+        self._given: list[TurnJob] = []
+        self._ended: deque[TurnReport] = deque()
 
     @property
     def count(self) -> int:
@@ -134,12 +134,12 @@ class SerialExecutor:
     def room(self, group: int) -> int:
         return AHEAD - self._turn_runner.on_their_way - len(self._given)
 
-    def give(self, task: Task, lessons: Sequence[bytes]) -> None:
+    def give(self, task: TurnJob, lessons: Sequence[bytes]) -> None:
         known = self._turn_runner.searched(task.op, task.seed)
         known.lessons += lessons[len(known.lessons) :]
         self._given.append(task)
 
-    def take(self, seconds: float) -> Report | None:
+    def take(self, seconds: float) -> TurnReport | None:
         while not self._ended and (first := self._turn_runner.next_of(self._given)):
             self._turn_runner.begin(*first)
             del self._given[: len(first)]

@@ -17,17 +17,17 @@ from typing import TypeVar
 
 from fuzz.campaign.search.executor import Watch, silent
 from fuzz.campaign.search.search_process import resident, run_search_process
-from fuzz.campaign.search.turn_runner import AHEAD, SEARCHES, FindingId, Report, Task, Terms
+from fuzz.campaign.search.turn_runner import AHEAD, SEARCHES, FindingId, Terms, TurnJob, TurnReport
 from fuzz.campaign.search.wire import (
     Calls,
     CallsRequest,
     Cut,
     Failed,
     Start,
-    Started,
     Take,
-    Taken,
+    TurnTaken,
     Waiting,
+    WorkersStarted,
     answer,
     packed,
 )
@@ -58,7 +58,7 @@ class _Process:
     group: int
     handle: BaseProcess
     connection: Connection
-    tasks: deque[Task] = field(default_factory=deque)
+    tasks: deque[TurnJob] = field(default_factory=deque)
     """Those on their way, in the order in which they end."""
     told: dict[tuple[str, int], int] = field(default_factory=dict)
     """For each search that it knows, the number of places that have taught it."""
@@ -112,7 +112,7 @@ class ProcessExecutor:
         self._seen_by: dict[FindingId, _Process] = {}
         self._failed: Counter[tuple[str, int, int, int]] = Counter()
         self._restarts: Counter[str] = Counter()
-        self._untaken: deque[Report] = deque()
+        self._untaken: deque[TurnReport] = deque()
         self._asked = False
 
     def __enter__(self) -> ProcessExecutor:
@@ -172,12 +172,12 @@ class ProcessExecutor:
     def room(self, group: int) -> int:
         return sum(AHEAD - len(each.tasks) for each in self._processes if each.group == group and each.is_free)
 
-    def give(self, task: Task, lessons: Sequence[bytes]) -> None:
+    def give(self, task: TurnJob, lessons: Sequence[bytes]) -> None:
         _remember(self._lessons, (task.op, task.seed), lessons, SEARCHES * len(self._processes))
         free = [each for each in self._processes if each.group == task.group and each.is_free]
         self._give(min(free, key=lambda each: len(each.tasks)), task)
 
-    def take(self, seconds: float) -> Report | None:
+    def take(self, seconds: float) -> TurnReport | None:
         until = time.monotonic() + seconds
         while not self._untaken:
             report = self._next(max(0.0, until - time.monotonic()))
@@ -185,7 +185,7 @@ class ProcessExecutor:
                 return report
         return self._untaken.popleft()
 
-    def _next(self, seconds: float) -> Report | None:
+    def _next(self, seconds: float) -> TurnReport | None:
         """What the next process says within so many seconds, if that is a report."""
         ready = wait([each.connection for each in self._processes], seconds)
         self.watch([each for process in self._processes for each in process.waits])
@@ -249,7 +249,7 @@ class ProcessExecutor:
         with suppress(OSError):  # that it has ended is seen when it is waited for
             process.connection.send_bytes(packed(message))
 
-    def _give(self, process: _Process, task: Task) -> None:
+    def _give(self, process: _Process, task: TurnJob) -> None:
         search = task.op, task.seed
         told = process.told.pop(search, 0)
         kept = [finding for finding in self._kept if self._seen_by.get(finding) is process]
@@ -258,7 +258,7 @@ class ProcessExecutor:
         process.tasks.append(task)
         self._send(process, Take(task, lessons, kept))
 
-    def _received(self, process: _Process) -> Report | None:
+    def _received(self, process: _Process) -> TurnReport | None:
         """What a process has said. Raises InternalError where it came upon an error of ours, and UsageError."""
         try:
             said = answer(process.connection.recv_bytes())
@@ -270,12 +270,12 @@ class ProcessExecutor:
         if isinstance(said, Failed):
             raise InternalError(f"{said.error}\n{said.trace}")
         process.waits = said.waits if isinstance(said, Waiting) else ()
-        if isinstance(said, Started):
+        if isinstance(said, WorkersStarted):
             self.missing |= said.missing
             process.started = True
-        return self._reported(process, said) if isinstance(said, Taken) else None
+        return self._reported(process, said) if isinstance(said, TurnTaken) else None
 
-    def _reported(self, process: _Process, said: Taken) -> Report:
+    def _reported(self, process: _Process, said: TurnTaken) -> TurnReport:
         process.restarts, report = said.restarts, said.report
         self.most_bytes = max(self.most_bytes, said.resident)
         process.retires = process.retires or said.resident > MEMORY_LIMIT
@@ -298,7 +298,7 @@ class ProcessExecutor:
             first = False
             if self._failed[task.op, task.seed, task.place, task.group] >= MOST_DEATHS:
                 self.given_up.append(f"{task.op}, seed {task.seed}, {task.turn}")
-                self._untaken.append(Report(task, state=task.state))
+                self._untaken.append(TurnReport(task, state=task.state))
                 continue
             self._give(fresh, task)
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from fuzz.campaign.search.examiner import Examiner
 from fuzz.campaign.search.executor import Executor, SerialExecutor
 from fuzz.campaign.search.schedule import LEAST_LAG, MOST_LAG, Schedule
-from fuzz.campaign.search.stopping import GRACE_S, Interruption, Limits, late, never
-from fuzz.campaign.search.turn_runner import PIECES, CallLog, FindingId, Report, Terms
+from fuzz.campaign.search.stopping import GRACE_S, Interruption, RunLimits, late, never
+from fuzz.campaign.search.turn_runner import PIECES, CallLog, FindingId, Terms, TurnReport
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.case import Case
 from fuzz.core.base.errors import AwayError
@@ -59,7 +59,7 @@ class Runner:
     pool: Pool
     """Where given entries are run; and what is searched, without an executor."""
     targets: Sequence[Target]
-    limits: Limits
+    limits: RunLimits
     book: FindingBook
     terms: Terms | None = None
     """Those of its executor. By default cases are made for the kernels of the targets, and get no twins."""
@@ -291,7 +291,7 @@ class Runner:
     def _kept(self) -> Collection[FindingId]:
         return self.book.kept() if self.asked_for is None else self.asked_for()
 
-    def _count(self, report: Report) -> None:
+    def _count(self, report: TurnReport) -> None:
         if report.task.group:
             report.tally.cases = 0  # they are counted with the quick targets
         with self.interruption.shielded():

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import MsgspecError
 
 from fuzz.campaign.search.guide import Elite, Guide, Lesson, lessons_from
-from fuzz.campaign.search.turn_runner import Report, Task, TurnRunner, placed
+from fuzz.campaign.search.turn_runner import TurnJob, TurnReport, TurnRunner, placed
 from fuzz.core.base.capability import Capability
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.files import write_whole
@@ -53,7 +53,7 @@ def in_order(search: Search, chosen: Collection[Capability], *, big_first: bool 
 
 def one_by_one(
     turn_runner: TurnRunner, op: str, seed: int, most: float = math.inf, *, big_first: bool = False
-) -> Iterator[Report]:
+) -> Iterator[TurnReport]:
     """The reports of a search that this process takes alone, one turn after the other: the cases are those of any."""
     known, states = turn_runner.searched(op, seed), dict[tuple[int, Capability], bytes]()
     search = known.search
@@ -61,7 +61,7 @@ def one_by_one(
         shard = (turn.shard, search.capability(turn)) if isinstance(turn, Turn) else None
         state = states.get(shard, b"") if shard is not None else b""
         turn_runner.begin(
-            Task(place, op, seed, turn, state, known=known_at(place), most=None if most == math.inf else int(most))
+            TurnJob(place, op, seed, turn, state, known=known_at(place), most=None if most == math.inf else int(most))
         )
         (report,) = turn_runner.end()
         known.lessons.append(report.lessons)
@@ -109,9 +109,9 @@ class Schedule:
         self._steps = in_order(self.search, self.chosen)
         self._next = 0
         self._states: dict[tuple[int, Capability], bytes] = {}
-        self._ended: dict[int, Report] = {}
-        self._again: deque[Task] = deque()
-        self._slow: dict[int, deque[Task]] = {group + 1: deque() for group in range(len(self.corners))}
+        self._ended: dict[int, TurnReport] = {}
+        self._again: deque[TurnJob] = deque()
+        self._slow: dict[int, deque[TurnJob]] = {group + 1: deque() for group in range(len(self.corners))}
         self._slow_out = 0
         self._closed = False
 
@@ -120,7 +120,7 @@ class Schedule:
         """Whether a number of cases ends it. Only then big cases have places in its order."""
         return self.most < math.inf
 
-    def next_task(self, group: int = 0) -> Task | None:
+    def next_task(self, group: int = 0) -> TurnJob | None:
         """The next turn for a group of targets; None where there is none now."""
         if group:
             waiting = self._slow[group]
@@ -134,15 +134,17 @@ class Schedule:
             return None
         place, turn = self._next, next(self._steps)
         if not isinstance(turn, Turn) and not self.is_counted:
-            return Task(place, self.op, self.seed, turn)  # it has no place in the order: others would wait for seconds
+            return TurnJob(
+                place, self.op, self.seed, turn
+            )  # it has no place in the order: others would wait for seconds
         self._next += 1
         state = self._states.get(self._key(turn), b"") if isinstance(turn, Turn) else b""
         pieces = 1 if self.is_counted else self.pieces
-        task = Task(place, self.op, self.seed, turn, state, known=known_at(place, self.least_lag), pieces=pieces)
+        task = TurnJob(place, self.op, self.seed, turn, state, known=known_at(place, self.least_lag), pieces=pieces)
         self._queue_for_slow(task)
         return task
 
-    def joined(self, report: Report) -> Iterator[Report]:
+    def joined(self, report: TurnReport) -> Iterator[TurnReport]:
         """The reports that count now that this one has ended. Where cases are counted, they count in order; else each
         counts as it comes: a case that hangs holds up no other."""
         if report.task.group:
@@ -164,7 +166,7 @@ class Schedule:
             if self.is_counted:
                 yield first
 
-    def late(self) -> Iterable[Report]:
+    def late(self) -> Iterable[TurnReport]:
         """What ended out of its order before a counted search was stopped by somebody: it counts all the same."""
         found = [] if self._closed or not self.is_counted else [self._ended[place] for place in sorted(self._ended)]
         self._ended.clear()
@@ -196,7 +198,7 @@ class Schedule:
     def _key(self, turn: Turn) -> tuple[int, Capability]:
         return turn.shard, self.search.capability(turn)
 
-    def _queue_for_slow(self, task: Task) -> None:
+    def _queue_for_slow(self, task: TurnJob) -> None:
         whole = task.place < self.slow_first or task.place % self.slow_every == 0
         for group, waiting in self._slow.items():
             if not whole and group >= self.quick and not self.corners[group - 1]:
@@ -205,7 +207,7 @@ class Schedule:
             if self.timed and len(waiting) > _WAITING:
                 waiting.popleft()
 
-    def _join(self, report: Report) -> None:
+    def _join(self, report: TurnReport) -> None:
         task = report.task
         self.lessons.append(report.lessons)
         self.entries += report.tally.cases

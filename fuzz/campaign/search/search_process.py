@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 from fuzz.campaign.parallel import stand_alone
-from fuzz.campaign.search.turn_runner import Task, Terms, TurnRunner
+from fuzz.campaign.search.turn_runner import Terms, TurnJob, TurnRunner
 from fuzz.campaign.search.wire import (
     Calls,
     CallsRequest,
@@ -26,10 +26,10 @@ from fuzz.campaign.search.wire import (
     Failed,
     RemoteWait,
     Start,
-    Started,
     Take,
-    Taken,
+    TurnTaken,
     Waiting,
+    WorkersStarted,
     order,
     packed,
     taken,
@@ -65,7 +65,7 @@ class SearchProcess:
         self._cut = False
         self._told = 0.0
         self._ends = 0
-        self._tasks: list[Task] = []
+        self._tasks: list[TurnJob] = []
 
     def serve(self) -> None:
         """Take turns. What is sent is received at once by a thread, so that neither side waits for the other."""
@@ -123,7 +123,7 @@ class SearchProcess:
         pool = self._pool.__enter__()
         missing = {name: status.reason for name, status in pool.statuses.items() if isinstance(status, NotRun)}
         attested = {name: status_record(status) for name, status in pool.statuses.items() if name not in missing}
-        self._send(Started(missing, attested))
+        self._send(WorkersStarted(missing, attested))
         return TurnRunner(pool, self._targets, self._terms)
 
     def report(self, turn_runner: TurnRunner) -> None:
@@ -151,7 +151,7 @@ class SearchProcess:
             told = RemoteWait("the oracle", None, step.seconds, escalation.MOST_S, step.words, name)
             self._send(Waiting([told]))
 
-    def _send(self, message: Started | Waiting | Taken | Calls) -> None:
+    def _send(self, message: WorkersStarted | Waiting | TurnTaken | Calls) -> None:
         self._connection.send_bytes(packed(message))
 
 

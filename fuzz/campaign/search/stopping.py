@@ -220,7 +220,7 @@ def _is_whole(frame: FrameType | None) -> bool:
 
 
 @dataclass(frozen=True)
-class Limits:
+class RunLimits:
     """When a run ends; whichever comes first. With neither set it runs until it is interrupted."""
 
     max_time: float | None = None
@@ -233,7 +233,7 @@ class Limits:
         end."""
         return None if self.max_time is None else max(_LEAST_LIMIT_S, self.max_time / 4)
 
-    def less(self, seconds: float, cases: int) -> Limits:
+    def less(self, seconds: float, cases: int) -> RunLimits:
         """What is left of them once so much is used up."""
         time_left = None if self.max_time is None else max(self.max_time - seconds, 0.0)
-        return Limits(time_left, None if self.max_cases is None else max(self.max_cases - cases, 0))
+        return RunLimits(time_left, None if self.max_cases is None else max(self.max_cases - cases, 0))

@@ -101,7 +101,7 @@ _TOGETHER_S = 0.4
 
 
 @dataclass(frozen=True)
-class Task:
+class TurnJob:
     """One turn of a search, for one group of targets."""
 
     place: int
@@ -134,10 +134,10 @@ class Task:
 
 
 @dataclass
-class Report:
+class TurnReport:
     """What came of a turn."""
 
-    task: Task
+    task: TurnJob
     tally: Tally = field(default_factory=Tally)
     state: bytes = b""
     """The shard's state for its next turn."""
@@ -188,7 +188,7 @@ class Terms:
 class _Drawn:
     """A turn whose cases are on their way."""
 
-    task: Task
+    task: TurnJob
     cases: Sequence[Made]
     entries: Sequence[Entry]
     state: bytes
@@ -263,7 +263,7 @@ class TurnRunner:
         """Turns that began and did not end."""
         return sum(len(turns) for turns, _ in self._begun)
 
-    def next_of(self, tasks: Sequence[Task]) -> Sequence[Task]:
+    def next_of(self, tasks: Sequence[TurnJob]) -> Sequence[TurnJob]:
         """Those to begin with now: none, while some wait to be judged and others run. A big case is taken alone, and
         turns of one group together, as many as the time of the last ones allows."""
         if len(self._begun) > 1 or not tasks:
@@ -282,7 +282,7 @@ class TurnRunner:
             del self._searched[next(iter(self._searched))]
         return found
 
-    def begin(self, *tasks: Task) -> None:
+    def begin(self, *tasks: TurnJob) -> None:
         """Draw the cases of turns for one group, and send them to the workers together."""
         started = time.perf_counter()
         turns = [self._drawn(task) for task in tasks]
@@ -296,7 +296,7 @@ class TurnRunner:
             self._begun.append((each, self._examiner.submit(entries, without)))
         self._draw_s = (time.perf_counter() - started) / len(tasks)
 
-    def _drawn(self, task: Task) -> _Drawn:
+    def _drawn(self, task: TurnJob) -> _Drawn:
         known, cases, state = self._searched[task.op, task.seed], list[Made](), b""
         if isinstance(task.turn, Turn):
             own, state = known.search.cases(task.turn, task.state)
@@ -317,7 +317,7 @@ class TurnRunner:
             entries = self._for_this_group_alone(task.group, entries)
         return _Drawn(task, cases, entries, state)
 
-    def _of_group(self, task: Task) -> Sequence[Target]:
+    def _of_group(self, task: TurnJob) -> Sequence[Target]:
         """The targets that the turn is for."""
         names = self.terms.groups[task.group]
         return [each for each in self._targets if each.kernel.op == task.op and each.id in names]
@@ -326,7 +326,7 @@ class TurnRunner:
         """Wait for no turn that began."""
         self._begun.clear()
 
-    def end(self) -> list[Report]:
+    def end(self) -> list[TurnReport]:
         """Wait for the turns that began first, and judge them."""
         started = time.perf_counter()
         turns, batch = self._begun.popleft()
@@ -335,9 +335,9 @@ class TurnRunner:
         reports = [self._report(each, examined) for each, examined in zip(turns, found, strict=True)]
         return [replace(each, seconds=self._draw_s + self._judge_s) for each in reports]
 
-    def _report(self, turn: _Drawn, found: Examined) -> Report:
+    def _report(self, turn: _Drawn, found: Examined) -> TurnReport:
         task = turn.task
-        report = Report(task, found.tally, turn.state, found.sightings, errors=found.errors, rest=turn.rest)
+        report = TurnReport(task, found.tally, turn.state, found.sightings, errors=found.errors, rest=turn.rest)
         for entry, judgements in zip(turn.entries, found.judgements, strict=False):
             self.calls.judged(entry.case, judgements)
             if self.terms.records:

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from fuzz.campaign.search.turn_runner import FindingId, Report, Task
+from fuzz.campaign.search.turn_runner import FindingId, TurnJob, TurnReport
 from fuzz.core.base.case import Case
 from fuzz.core.execute.lane import Wait
 from fuzz.core.generate.conditions import Together
@@ -34,7 +34,7 @@ class Cut(Struct, tag="cut"):
 class Take(Struct, tag="take"):
     """A turn is to be taken."""
 
-    task: Task
+    task: TurnJob
     lessons: list[bytes]
     """Those of the places after the last that the process was told of, each as in its report."""
     kept: list[FindingId]
@@ -46,7 +46,7 @@ class CallsRequest(Struct, tag="ask"):
     finding: FindingId
 
 
-class Started(Struct, tag="started"):
+class WorkersStarted(Struct, tag="started"):
     """Workers are there."""
 
     missing: dict[str, str]
@@ -92,10 +92,10 @@ class Failed(Struct, tag="failed"):
     """It is one of the user's, and said in one line."""
 
 
-class Taken(Struct, tag="taken"):
+class TurnTaken(Struct, tag="taken"):
     """A turn was taken: what came of it, and how the process is."""
 
-    plain: Report
+    plain: TurnReport
     """The report without laws, which are code."""
     laws: list[tuple[str, int] | None]
     """The name and key of the law of each failing run."""
@@ -103,21 +103,21 @@ class Taken(Struct, tag="taken"):
     restarts: dict[str, int]
 
     @property
-    def report(self) -> Report:
+    def report(self) -> TurnReport:
         """The report as it was."""
         laws = iter([None if each is None else LawCheck(LAWS[each[0]], each[1]) for each in self.laws])
         return _with_runs(self.plain, lambda run: replace(run, law=next(laws)))
 
 
-def taken(report: Report, resident: int, restarts: Mapping[str, int]) -> Taken:
+def taken(report: TurnReport, resident: int, restarts: Mapping[str, int]) -> TurnTaken:
     """The message of a report. Of the case of a failing run it has only the digest, beside its evidence."""
     checks = [run.law for each in report.sightings for run in each.judgements]
     plain = _with_runs(report, lambda run: replace(run, of=run.case, law=None))
     laws = [None if check is None else (check.name, check.key) for check in checks]
-    return Taken(plain, laws, resident, dict(restarts))
+    return TurnTaken(plain, laws, resident, dict(restarts))
 
 
-def _with_runs(report: Report, changed: Callable[[Judgement], Judgement]) -> Report:
+def _with_runs(report: TurnReport, changed: Callable[[Judgement], Judgement]) -> TurnReport:
     """The report with its failing runs as they become."""
     sightings = [replace(each, judgements=list(map(changed, each.judgements))) for each in report.sightings]
     return replace(report, sightings=sightings)
@@ -156,7 +156,7 @@ class Passed(Struct, tag="taken"):
     plain: _Rest
 
 
-passing = msgspec.msgpack.Decoder(Started | Waiting | Passed | Calls | Failed).decode
+passing = msgspec.msgpack.Decoder(WorkersStarted | Waiting | Passed | Calls | Failed).decode
 """The same of a process whose reports are handed on."""
-answer = msgspec.msgpack.Decoder(Started | Waiting | Taken | Calls | Failed, dec_hook=_back).decode
+answer = msgspec.msgpack.Decoder(WorkersStarted | Waiting | TurnTaken | Calls | Failed, dec_hook=_back).decode
 """What it says."""

@@ -204,7 +204,7 @@ class Binding:
 
     @property
     def strides(self) -> Strides:
-        """The loosest layouts that a call can be told of."""
+        """The most general strides that the arguments can express."""
         if not self.takes_all_rows and all(own_dims(self.op.operand(name)) <= 1 for name in self.handed):
             return "rows"
         return self.strides_at_once

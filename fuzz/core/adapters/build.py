@@ -125,7 +125,7 @@ class Builder:
 
     def _compile(self, command: Sequence[str], scratch: Path) -> None:
         """Run a compiler. It leads a process group, so that a kill reaches what it has started. Where it names copies
-        of files in the folder `scratch`, people are told of those that they are copies of."""
+        of files in the folder `scratch`, messages name the files that they are copies of."""
         with self._lock:
             if self._stopped:
                 raise BuildError("the build was stopped")

@@ -76,7 +76,7 @@ class CAttestation(Attestation):
     misreads: bool
     """Whether a masked load was seen to read the lanes that it leaves out."""
     unloadable: str = ""
-    """Why a library that it loads cannot be called; '' where there is none, or it can."""
+    """Why a library that it loads cannot be called; '' if it can, or if no library is loaded."""
     loaded: str = ""
     """The name of the library that it loads, and how its digest begins."""
 
@@ -142,7 +142,7 @@ WORKER_FLAGS = ("-O3", "-std=gnu11")
 _START_LIMIT_S = 30.0
 """A worker takes milliseconds to start, an emulated one tenths of a second: this is for machines that are busy."""
 _BYSTANDER_LIMIT_S = 10.0
-"""What starts nothing is waited for twice: for the kernel's worker, and then for so many seconds."""
+"""The seconds for which a program that starts nothing is waited for, after the wait for the kernel's worker."""
 
 
 class CAdapter(Adapter):

@@ -124,13 +124,13 @@ class Build:
 
     @property
     def linked(self) -> list[str]:
-        """The libraries as the linker is told of them."""
+        """The arguments that name the libraries to the linker."""
         return [word for each in self.libraries for word in ([each] if isinstance(each, str) else each.words)]
 
     @property
     def exported(self) -> Path | None:
-        """What gives shared libraries memory that is filled; None where there are none, and where a sanitizer has a
-        malloc of its own."""
+        """The library that fills the memory of shared libraries; None without these, or if a sanitizer has its own
+        malloc."""
         wanted = any(each.shared for each in self.files) and not is_static(self.target)
         sanitized = any(map(_HAS_MALLOC.match, self.target.flags))
         return _EXPORTED if wanted and not sanitized else None

@@ -138,7 +138,7 @@ def sanitized(target: Target) -> Iterator[Target]:
 
 
 def program_of(tool: str) -> tuple[str, ...] | None:
-    """The command that a worker runs under, without the file that is to be reported to; None where there is none."""
+    """The command that a worker runs under, without the file for its reports; None without such a command."""
     found = shutil.which("compute-sanitizer", path=os.pathsep.join([os.environ.get("PATH", ""), _TOOLKIT]))
     # Each report is of a call of its own, so that no number of them is enough. What libraries ask of the driver in vain
     # is no fault of the kernel.

@@ -69,7 +69,7 @@ class CudaKernel(PrototypedKernel):
     whose names are those of the op's tensors, dimensions and parameters are these."""
     grid: Size = "rows"
     """How many blocks there are, in up to three dimensions: numbers and expressions of the dimensions of the op, such
-    as "rows" or "cdiv(n, 256), rows". Where there are none nothing is launched."""
+    as "rows" or "cdiv(n, 256), rows". Without these nothing is launched."""
     block: Size = 256
     """How many threads a block has, in the same way."""
     shared: str | int = 0

@@ -78,7 +78,7 @@ _WORDS_PER_LINE = 12
 
 
 def c_script(code: str, script: Script, about: Sequence[str]) -> str:
-    """The program's text; `about` is said in its first comment, and none of it is run. Its `code` declares the entries,
+    """Return the program's text. `about` is in its first comment, so it is never run. Its `code` declares the entries,
     or defines them."""
     return "\n".join(
         [
@@ -190,7 +190,7 @@ def python_script(
     own: Mapping[str, str] = MappingProxyType({}),
     beside: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """The program's text; `about` is said in its first comment, and none of it is run. The tensors are those of the
+    """Return the program's text. `about` is in its first comment, so it is never run. The tensors are those of the
     library, or what the function `maker` makes of them; the function's `own` names are those of what it calls
     otherwise. The files `beside` its source come along."""
     sources = _sources(kernel, dict(beside))

@@ -43,8 +43,8 @@ class Library:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What the linker is told of it. A shared one is looked up at run time where it lies now, also where another
-        library alone needs it."""
+        """The linker's arguments for this library. A shared one is looked up at run time where it lies now, even if
+        only another library needs it."""
         if not self.shared:
             return (str(self.path),)
         folder = str(self.path.parent)

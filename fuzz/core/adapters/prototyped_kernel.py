@@ -15,7 +15,7 @@ from oracles.operand import AXIS
 from oracles.ops import OPS
 
 _LAYOUTS = ("contiguous", "spaced", "pitched", "rows")
-"""The layouts that C functions can be told of, each with those before it."""
+"""The strides that arguments of C functions can express, each including those before it."""
 
 
 class PrototypedKernel(Kernel):
@@ -31,7 +31,7 @@ class PrototypedKernel(Kernel):
 
     @property
     def told(self) -> Strides:
-        """The loosest layouts that a call can be told of."""
+        """The most general strides that the arguments can express."""
         raise NotImplementedError
 
     @cached_property

@@ -158,7 +158,7 @@ class PythonKernel(Kernel):
     untrusted: bool = False
     """Nobody vouches for it: its workers run in a sandbox."""
 
-    shares_memory: ClassVar[bool] = False  # torch has none of it
+    shares_memory: ClassVar[bool] = False  # torch allows nothing of this
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "environment", _pairs(self.environment))

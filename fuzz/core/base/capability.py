@@ -11,6 +11,7 @@ from fuzz.core.base.case import THREADS, Case, Layout, Output, Tensor
 from fuzz.core.base.draw import Frame
 from fuzz.core.base.places import stray_places
 from fuzz.core.base.probe import PROBE
+from fuzz.core.base.text import counted
 from oracles.dtypes import FLOATS, ITEMSIZE
 from oracles.lazy import lazy
 from oracles.operand import AXIS
@@ -82,7 +83,7 @@ class Capabilities:
     empty: bool = True
     """Tensors may have no elements: rows of length 0, or no rows."""
     alignment: int = 1
-    """The address of every row's first element must be a multiple of so many bytes; 1 means any element-aligned one."""
+    """The address of every row's first element must be a multiple of this; 1: any address of an element."""
 
     outside: Literal["undefined", "rejects"] = "undefined"
     """What happens with anything else: 'undefined', it is never tried; 'rejects', it is given to the kernel on purpose,
@@ -155,11 +156,11 @@ class Capability:
     able: Capabilities
     shares_memory: bool = True
     """Strides may be negative, one input may be another's memory, an output may overlap an input in part, and storages
-    may be sparse; torch has none of it."""
+    may be sparse; torch allows nothing of this."""
     takes_threads: bool = False
     """The kernel can be told how many threads to use: torch can."""
     stray: tuple[str, ...] = ()
-    """Inputs of places that are drawn with numbers that are none, for kernels that promise to reject these."""
+    """Inputs of places that are drawn with invalid numbers too, for kernels that promise to reject these."""
 
     def __hash__(self) -> int:
         return self._hash
@@ -176,7 +177,7 @@ class Capability:
 
     @lazy
     def empty(self) -> bool:
-        """Whether cases without elements are drawn. Of an op with places along a dimension there are none."""
+        """Whether cases without elements are drawn; never for an op with places along a dimension."""
         return self.able.empty and not OPS[self.op].counted
 
     @lazy
@@ -208,7 +209,7 @@ class Capability:
             if case.params.get(name, value) != value:
                 return f"{name} {case.params[name]}"
         if THREADS in case.params and not self.takes_threads:
-            return f"{case.params[THREADS]} threads"
+            return counted(int(case.params[THREADS]), "thread")
         if PROBE in case.params and self.shares_memory:  # a C kernel, whose worker makes calls in one way
             return "a probe"
         if not self.shares_memory and not case.apart:

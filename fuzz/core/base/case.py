@@ -17,13 +17,13 @@ from oracles.dtypes import ITEMSIZE
 from oracles.lazy import lazy
 
 CACHE_LINE = 64
-"""Alignments are stated modulo so many bytes."""
+"""Alignments are stated modulo this number of bytes."""
 
 STORAGE_LIMIT = 1 << 28
 """A storage of more bytes is sparse: only what is near its elements is there."""
 
 THREADS = "threads"
-"""The param of a case that says how many processor threads the framework may use. The kernel is not told of it;
+"""The param of a case that says how many processor threads the framework may use. The kernel does not get it;
 without it the worker uses one."""
 
 Guard = Literal["after", "before"]

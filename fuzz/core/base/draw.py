@@ -43,7 +43,7 @@ class Given:
     n: int
     bits: bytes
     places: int | None = None
-    """The number of places there were, where the values are such: others are none."""
+    """The number of places that there were, if the values are places; else None."""
 
     @property
     def rows(self) -> int:
@@ -182,7 +182,7 @@ class Draw:
 
 @lru_cache(maxsize=1 << 12)
 def spread_over(rows: int, axes: int) -> tuple[int, ...]:
-    """Extents of so many axes whose product is `rows`, none much larger than it must be; without axes there is one."""
+    """Return extents of `axes` axes whose product is `rows`, each hardly larger than it must be."""
     factors = []
     for left in range(axes, 0, -1):
         most = round(rows ** (1 / left))

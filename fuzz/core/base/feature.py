@@ -43,7 +43,7 @@ class Row:
     what it has where it is there, or what its memory is to that of others; where it is, more than where its rows
     are."""
     yes: str = ""
-    """The sentence where it holds, with {limit} for what is stated of a number; '' where there is none."""
+    """The sentence where it holds, with {limit} for what is stated of a number; or ''."""
     no: str = ""
     label: str = ""
     """How coverage names it, the length of rows as {row}; '' for as `text` does."""

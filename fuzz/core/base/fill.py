@@ -2,7 +2,7 @@
 stack, new memory, shared memory of a GPU.
 
 Which one it is follows from the case; a second run, and the twin of the law `rerun`, have another. A case that has the
-param `FILL` asks for one itself; the kernel is not told of it.
+param `FILL` asks for one itself; the kernel does not get it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ UNSET = ("registers", "stack", "heap", "shared")
 """What is filled, where there is such: the last is what threads of a GPU share. A case may ask for 0 in some of it."""
 ZERO, NAN, HUGE, NEGATIVE, ORDINARY = range(len(FILLS))
 _ROOM = 8
-"""There is room for so many kinds."""
+"""The number of kinds that there is room for."""
 _DRAWN = (NAN, HUGE, NAN, NEGATIVE, NAN, ORDINARY, NAN, HUGE)
 """NaN shows nearly everywhere, and is passed over by a maximum. 0 is not drawn: what needs it would pass, and the rule
 of such a failure would be about chance."""
 _LOOKED_AT = 256
-"""By so many bytes of each input the kind is drawn."""
+"""The number of bytes of each input from which the kind is drawn."""
 
 
 def fill_of(case: Case) -> int:

@@ -72,7 +72,7 @@ def _of_constant(value: object) -> Iterator[int]:
 def _of_function(function: Any, depth: int) -> Iterator[int]:
     """Those of its code, and of what it looks up by names: numbers, and functions."""
     function = _plain(function)
-    if function is None or (function.__module__ or "").partition(".")[0] in _LIBRARIES:  # none of what exec made
+    if function is None or (function.__module__ or "").partition(".")[0] in _LIBRARIES:  # not what exec made
         return
     yield from _of_constant(function.__code__)
     outer = inspect.getclosurevars(function)

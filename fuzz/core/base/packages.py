@@ -45,7 +45,7 @@ MANAGERS = (
 
 
 def manager() -> Manager | None:
-    """The package manager of this machine; None where it has none of them."""
+    """The package manager of this machine; None if it has no known one."""
     return next((each for each in MANAGERS if shutil.which(each.program) is not None), None)
 
 

@@ -1,4 +1,4 @@
-"""Numbers of a case that ought to be places along a dimension, and are none."""
+"""Numbers of a case that ought to be places along a dimension but lie outside of it."""
 
 from __future__ import annotations
 

@@ -181,8 +181,8 @@ class Platform:
     def taken(
         self, contract: Contract, op: Op, dtypes: Collection[str] = (), *, asks_tf32: bool = False
     ) -> Iterator[Fact]:
-        """Yield the facts that take the place of what a contract of an op does not say; none of functions that only
-        algorithms calculate which it does not have."""
+        """Yield the facts that fill in what a contract of an op does not say, without those about functions of other
+        algorithms."""
         meant = self.completed(contract, op, dtypes, asks_tf32=asks_tf32)
         used = operations(op, frozenset((local, way) for ways in meant.algorithms for local, way in ways.items()))
         for each in self.facts:

@@ -1,6 +1,6 @@
 """Probes: other ways to make a call, which a right kernel cannot tell from the usual one.
 
-A case that has the param `PROBE` is called that way; the kernel is not told of it. What the call is made of follows
+A case that has the param `PROBE` is called that way; the kernel does not get it. What the call is made of follows
 from the case alone, so that whoever judges it knows it too.
 """
 

@@ -23,7 +23,7 @@ Reals = NDArray[np.float64]
 _T = TypeVar("_T")
 
 _ROLLS = 128
-"""A Dice has so many at hand: more than a sketch and the operands of most ops ask for, which is about 100."""
+"""The rolls that a Dice has at hand: more than a sketch and the operands of most ops need, which is about 100."""
 _FEW = 32
 """Those that are made integers at first: 1,500 dice of a table of shapes, 5 to 9 rolls of each, take 6 ms, not 17."""
 
@@ -31,7 +31,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND, _THIRD = np.uint64(30), np.uint64(27), np.uint64(31)
 _FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _AT_ONCE = 8192
-"""Words are mixed so many at a time, which stay in the nearest cache: 20,000 take a third of the time."""
+"""The words that are mixed at a time, which stay in the nearest cache: 20,000 take a third of the time."""
 _SIXTEEN, _THIRTY_TWO = np.uint64(16), np.uint64(32)
 _EVEN_FIELDS = np.uint64(0x0000FFFF0000FFFF)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
@@ -56,7 +56,7 @@ def _mixed(words: Words) -> Words:
 
 
 _KEPT = 1 << 15
-"""The counters of so many words are kept: few requests are for more."""
+"""The number of counters that are kept: few requests are for more words."""
 
 
 def _counters(count: int) -> Words:

@@ -31,6 +31,11 @@ def printable(text: str) -> str:
     return _COMMAND.sub(lambda first: f"\\x{ord(first[0]):02x}", text)
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun, such as '1 bug' and '2,000 bugs'; `many` is the plural, by default `one` and s."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 

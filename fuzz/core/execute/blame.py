@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.base.text import counted
 from fuzz.core.execute.worker import ATTEMPTS, Conduct, Encoded, LostError, Worker
 from fuzz.core.transport import records
 from fuzz.core.transport.ending import Ending
@@ -67,7 +68,7 @@ class Blame:
         culprit = next((place for place, each in enumerate(again) if _lasting(each)), None)
         found = outcomes[-1].changes
         if culprit is None:
-            words = f"; after one of {len(cases)} calls, and not when they were made again"
+            words = f"; after one of {counted(len(cases), 'call')}, and not when they were made again"
             changes = tuple(replace(each, words=each.words + words) for each in found)
             outcomes[-1] = replace(outcomes[-1], changes=changes)
         elif culprit != last:
@@ -85,7 +86,7 @@ class Blame:
                 outcomes.append((yield from self._judge_culprit(case, ending)))
                 if outcomes[-1].status is Status.DIED and self._conduct.searches:
                     # Cases of one program are sent together, and often end it alike: each would cost two processes,
-                    # which take seconds on a GPU. A wrong hint of an address was never told of in 20 s.
+                    # which take seconds on a GPU. No wrong hint of an address was reported within 20 s.
                     left = Outcome(self._target, Status.NOT_RUN, detail=_AFTER_DEATH)
                     outcomes += [left] * (len(cases) - (len(outcomes) - start))
                     return
@@ -98,7 +99,7 @@ class Blame:
             return
         self._conduct.restarts = restarts
         if not self._is_excused(first):
-            detail = f"{first} (among {len(cases)} cases sent together; each of them alone returned)"
+            detail = f"{first} (among {counted(len(cases), 'case')} sent together; each of them alone returned)"
             outcomes[start] = self._blamed(first, detail)
 
     def _judge_culprit(self, culprit: Encoded, first: Ending) -> Steps[Outcome]:
@@ -122,7 +123,7 @@ class Blame:
         why = "alone in a fresh worker it returned"
         if first.from_outside or first.hung:
             if (yield from self._comes_again([*before, culprit], first)):
-                why += f", but not after the {len(before)} calls before it"
+                why += f", but not after the {counted(len(before), 'call')} before it"
             elif self._is_excused(first):
                 return alone[0]
             else:

@@ -87,7 +87,7 @@ class TargetBatch:
 class Lane:
     """Builds, starts and feeds the worker of one target; what is submitted first is done first.
 
-    With `most_hangs` it runs no more cases after so many that hung.
+    It runs no more cases after `most_hangs` cases that hung.
     """
 
     def __init__(

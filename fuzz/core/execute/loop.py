@@ -45,7 +45,7 @@ class Loop:
         self._begin()
 
     def turn(self, seconds: float) -> bool:
-        """Take the steps that can be taken, waiting so long for the first of them. False where there is none."""
+        """Take the steps that can be taken, waiting up to a limit for the first. Return False if there was no step."""
         self._begin()
         if not self._running:
             return False

@@ -225,7 +225,7 @@ class WorkerPool:
         return batch
 
     def stop(self) -> None:
-        """Kill every worker and compiler, and wait for none of them. What they have not finished becomes NOT_RUN."""
+        """Kill every worker and compiler without waiting for them. What they have not finished becomes NOT_RUN."""
         self._builder.stop()
         for lane in self._lanes:
             lane.stop()

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from fuzz.core.transport.taken import workers_time
 
 MOST_TIMES = 10
-"""What waits, in a sleep or for another machine, uses no processor here: no second of this time is more than so many of
-a clock's. Chosen, not measured."""
+"""The most seconds of a clock that count as one of processor time: a call that sleeps, or waits for another machine,
+uses no processor. Chosen, not measured."""
 
 
 def processors_time() -> float:

@@ -20,10 +20,10 @@ from fuzz.core.transport.process import Process
 from fuzz.core.transport.steps import Steps
 
 _PATIENCE_S = 1.0
-"""A case is not taken for hung before so many seconds: what a machine that is busy, or a first call, may take."""
+"""The least seconds after which a case counts as hung: a busy machine, or a first call, may take as long."""
 _UNUSUAL = 100.0
-"""Nor before it took so many times what a case of its target takes. Those of a search differ in size by far more, but
-the largest do not take a second."""
+"""A hung case also takes at least this many times as long as others of its target. Cases of a search differ in size by
+far more, but the largest take less than a second."""
 ATTEMPTS = 3
 """A worker that is killed from outside is tried this many times."""
 _RECENT_CASES, _RECENT_BYTES = 256, 1 << 20
@@ -50,7 +50,7 @@ class Conduct:
     """What is known of a target's conduct, whichever worker it has."""
 
     most_hangs: int | None = None
-    """After so many cases that hung it is given no more; None where nothing else waits for it."""
+    """The number of hung cases after which it gets no more cases; None where nothing else waits for it."""
     hangs: int = 0
     restarts: int = 0
     """processes replaced after a death from outside, or a hang, that nothing showed again."""
@@ -326,7 +326,7 @@ class Worker:
         yield from process.exchange([each.data for each in cases], take, audits, longest)
 
     def _outcome(self, response: Response, case: Encoded, process: Process) -> Outcome:
-        """What the response says; a change that the kernel declares to keep is none. Raises EndedError."""
+        """Return what the response says, without changes that the kernel declares to make. Raises EndedError."""
         try:
             outcome = outcome_of(response, case.case, self.target.id, case.answers)
         except CountError as error:

@@ -104,7 +104,7 @@ def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, .
     """For each kernel that promises to reject what it does not take, a capability of every dtype, axis, shape and
     layout. Where a kernel takes 'columns' of rank 1 alone, also one of nothing more than such of rank 2, and where it
     takes no empty tensors, one of nothing else: cases for the first are hardly ever wrong in that alone. For each input
-    whose places are checked there is one with numbers that are none.
+    whose places are checked there is one with invalid numbers.
 
     What such a kernel cannot hear of, such as a tensor that it has no argument for, is not invalid: it is impossible.
     """

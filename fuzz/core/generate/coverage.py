@@ -126,7 +126,7 @@ def frame_labels(outer: tuple[int, ...], axis: int, n: int) -> Labels:
 TILES = (16, 32, 64, 128)
 """The extents of tiles that kernels of contractions take along each dimension."""
 STEP = 16
-"""What is left of extents over so many elements is counted."""
+"""Extents are counted by what is left over blocks of this many elements."""
 
 
 def together(op: Op) -> str:

@@ -39,7 +39,7 @@ _BLOCKS = (4, 8, *TILES)
 _LARGEST = 300
 """No extent is drawn larger, but that of the rows, and those of `fuzz.core.generate.tiles`."""
 _WINDOWS = 32
-"""A case has room for so many windows, where one of many channels has nearly as many terms as other cases."""
+"""The most windows of a case: a case of many channels then has nearly as many terms as other cases."""
 _EMPTY_ONE_IN = 48
 _PUBLISHED_ONE_IN = 4
 """One free case in this many has extents of published models, where its op knows any; of those with whole tiles, every

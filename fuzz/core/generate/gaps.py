@@ -19,8 +19,8 @@ from fuzz.core.generate.space import space_of
 from oracles.ops import remembered
 
 PARTS = 64
-"""The gaps of every kind are dealt out to so many parts, and each turn begins with the next part: what shards fill side
-by side is not the same."""
+"""The number of parts of the gaps of each kind. Each turn begins with the next part, so that shards side by side fill
+different gaps."""
 
 
 ALONE = Feature("memory")
@@ -39,7 +39,7 @@ class _Kind:
     values: tuple[Answer, ...]
     first: int
     step: int
-    """Steps of so many values come to each of them."""
+    """The distance, in values, from one of the values that are asked for to the next."""
 
     @property
     def mask(self) -> int:

@@ -150,7 +150,7 @@ def judged_values(contract: Contract, recipes: Sequence[str] = VALUES) -> tuple[
 
 Plainer = Callable[[Reals], Reals]
 _OUTLIER = 16.0
-"""An element of this many times the median magnitude, or of one part in so many of it, is one that a row is about."""
+"""An element this many times above or below the median magnitude is one that a row is about."""
 
 
 def _levels(values: Reals) -> Reals:

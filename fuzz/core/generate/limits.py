@@ -39,7 +39,7 @@ for each of these, or interpreted."""
 _MANY = 1024
 """The largest number of a source that something counted has."""
 IN_TURN = 3
-"""One turn has so many such cases, until none is left."""
+"""The most such cases of one turn, until all were drawn."""
 _STEPS = 128
 """Where no such extent is taken, one at most so much longer is."""
 
@@ -59,7 +59,7 @@ class Limits:
         self._late = tuple(dict.fromkeys(_late(capability)))
 
     def draw(self, rank: int, place: int, dice: Dice) -> Draw | None:
-        """The draw of that place of a turn, where so many turns for the capability came before; None where none is
+        """Return the draw for a place of a turn after `rank` earlier turns for the capability, or None if no draw is
         left."""
         limits, turns = (self._late, rank - _LATE) if rank >= _LATE else (self._soon, rank)
         at = turns * IN_TURN + place

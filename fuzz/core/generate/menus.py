@@ -96,7 +96,7 @@ def _with_one(spec: RowSpec, stream: Stream, what: float) -> Reals:
 PLACES = "places"
 """The menu of inputs that are places along a dimension."""
 OR_MISSING = "places or missing"
-"""The menu of those of them that may also say that there is none."""
+"""The menu of places that may also be absent."""
 LIKE_FIRST = "like the first"
 """The recipe that the first input has, with values of its own."""
 
@@ -127,8 +127,8 @@ class Menu:
 
 
 _OWN = 2
-"""A recipe of the op's own is drawn as often as so many others that are drawn often; so is what is near numbers that
-the op compares elements with."""
+"""A recipe of the op's own is drawn this many times as often as one that is drawn often; so is a recipe of numbers near
+those that the op compares elements with."""
 _NEAR, _NEAR_CODES = "near_numbers", "near_codes"
 """The recipes for these, of floats and of integers."""
 

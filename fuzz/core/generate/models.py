@@ -23,7 +23,7 @@ class Model:
     tokens: int
     """The tokens of a sequence, or of a sliding window: softmax takes rows of scores for them."""
     words: int = 0
-    """The size of the vocabulary; 0 where there is none, or rows of it are too long to be drawn."""
+    """The size of the vocabulary; 0 without a vocabulary, or if its rows are too long to be drawn."""
     ranks: tuple[int, ...] = ()
     """The elements of latent vectors that are normalised too."""
 

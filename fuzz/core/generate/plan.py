@@ -288,7 +288,7 @@ class _Planner:
         step = max(1, choice.step // ITEMSIZE[dtype])
         if step > 1:
             layout, spread, guard, offset = _aligned(layout, spread, offset, max(n, 1), step, steps)
-        if layout in _GAPPED:  # a gap between rows that no other tensor has, by so many elements more
+        if layout in _GAPPED:  # a gap between rows that is wider than that of any other tensor
             while spread in self.gaps:
                 spread += max(step, EVEN if self.even else 1)
             self.gaps.add(spread)

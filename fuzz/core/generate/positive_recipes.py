@@ -1,5 +1,5 @@
-"""Recipes for what a logarithm or a root is taken of: positive numbers, of which none is so small that it shows; and
-zeros and small ones, where there is a number for these, too."""
+"""Recipes for arguments of a logarithm or a root: positive numbers that are not too small, and zeros and small numbers
+where these have a value, too."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def draw_of(case: Case) -> Draw:
     its op knows."""
     frame = Frame(case)
     if not frame.fits():
-        raise CaseError(f"op {case.op}: a tensor has a shape that is none of its op's")
+        raise CaseError(f"op {case.op}: a tensor has a shape that its op does not allow")
     return Draw(
         op=case.op,
         n=frame.n,

@@ -24,11 +24,11 @@ from oracles.operand import OpError
 from oracles.ops import OPS
 
 SHARDS = 64
-"""A search has so many shards, whatever the number of processes that take their turns."""
+"""The number of shards of a search, whatever the number of processes that take their turns."""
 
 
 _MATES = 1 << 16
-"""The numbers of mates are the multiples of PLACES that no case of a turn has: so many for each turn, from this on."""
+"""The numbers of mates are multiples of PLACES that no case of a turn has: this many for each turn, from this on."""
 _EACH = 32
 """The numbers of mates that each case of a turn has."""
 
@@ -84,8 +84,8 @@ class Search:
         ]
 
     def with_mates(self, made: Sequence[Made], turn: Turn, count: int) -> list[Made]:
-        """The cases of a turn, each followed by so many that kernels which are compiled for each length run by the same
-        program; fewer where its capability refuses some."""
+        """Return the cases of a turn, each followed by `count` that the same program runs if kernels are compiled for
+        each length; fewer where the capability refuses some."""
         found = list[Made]()
         for index, each in enumerate(made):
             found.append(each)
@@ -93,7 +93,7 @@ class Search:
         return found
 
     def case(self, shard: int, number: int) -> Made | None:
-        """The own case of that shard and number; None where there is none: a guide's relative has such a number."""
+        """Return the own case of that shard and number; None if the number is that of a guide's relative."""
         turn, place = Turn(shard, number // PLACES), number % PLACES
         if not place and turn.number >= _MATES:
             return self._mate(Turn(shard, turn.number // _MATES - 1), *divmod(turn.number % _MATES, _EACH))
@@ -114,7 +114,7 @@ class Search:
         return tuple(series(self.op))
 
     def big(self, number: int, chosen: Collection[Capability] | None = None) -> Made | None:
-        """The big case of that number, from 1; None where there is none, or none of the `chosen` takes it."""
+        """Return the big case of that number, from 1; None if there is no such case, or nothing `chosen` takes it."""
         for due in self.big_series:
             if due.number == number:
                 case = big_case(due.big, self.op, due.optional)
@@ -138,7 +138,7 @@ class Search:
         """How many turns for the same capability come before it."""
         kinds = len(self.capabilities)
         index = (turn.number + turn.shard) % kinds
-        whole, rest = divmod(turn.number, kinds)  # so many turns of all shards have SHARDS turns for each capability
+        whole, rest = divmod(turn.number, kinds)  # that many turns of all shards have SHARDS turns for each capability
         before = sum(_in_round(SHARDS, (index - number) % kinds, kinds) for number in range(rest))
         return whole * SHARDS + before + _in_round(turn.shard, (index - turn.number) % kinds, kinds)
 

@@ -78,7 +78,7 @@ THRESHOLDS = tuple(2**k + d for k in (9, 11, 13, 16) for d in (-1, 0, 1))
 """The row lengths around which kernels are known to change their ways; each is visited."""
 
 _FEW_ROWS = (4, 17)
-"""Cases have at most so many rows, as a rule: half of them at most the first."""
+"""The usual limits of rows: half of all cases have at most the first number, the others at most the second."""
 ENOUGH_ROWS = 2
 """A case that is large by its row length alone has at most this many rows."""
 _STRAY_ONE_IN = 3

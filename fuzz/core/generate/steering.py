@@ -46,7 +46,7 @@ _LARGEST = 4096
 visits, so that each asks for many rows and for long ones."""
 _ROWS = SMALL.rows
 _GRID_ROWS = 6
-"""A tensor whose layout is asked for has this many rows: 2 by 3, or fewer where so many would not be small."""
+"""The rows of a tensor whose layout is asked for: 2 by 3, or fewer where 6 rows would not be small."""
 _AXIS, _USUAL_AXIS = Feature("axis"), (1, 2)
 _NEARBY = 8
 """How much longer or shorter a row may become for a coverage gap's sake."""
@@ -229,7 +229,7 @@ class _Asking:
         rows = min(_GRID_ROWS, _LARGEST // max(1, self.wish.get(N, fitting_n(self.capability, 1)))) // 2 * 2
         rank = usual_rank(op)
         grid: Wish = {} if axes == (op.row,) and is_layout else {_AXIS: (rank - 1, rank), ROWS: max(2, rows)}
-        if len(op.inner) > 1:  # so many rows would lie along one axis
+        if len(op.inner) > 1:  # these rows would lie along one axis
             grid.pop(ROWS, None)
         named = [dim for dim in op.named if dim in axes and is_layout] if len(op.named) > 1 else []
         grid.update({Feature("extent", dim): 3 for dim in named if dim != op.row and dim not in op.fixed})

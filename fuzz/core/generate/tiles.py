@@ -35,11 +35,11 @@ _OF_TWO = (64, 128, 64, 32, 64, 16)
 _OF_ONE = (128, 64, 16, 80, 32, 96, 256)
 """The tiles, and sizes of heads of attention, that one dimension has, in turn: those soon that most kernels know."""
 _BESIDE_HEAD = 32
-"""Fewer extents than so many are drawn beside heads that two tensors share."""
+"""Extents beside heads that two tensors share are 2 more than a number below this."""
 _TAIL = 16
 """There are fewer elements than this more than whole tiles."""
 _SUMMED = (1024, 2048)
-"""What is summed over so many elements may be split among programs."""
+"""The length from which on kernels may split a sum among programs."""
 _BESIDE_SUMMED = (8, 16)
 """The tiles of other dimensions beside a long sum."""
 _FEW_BESIDE = (8, 8, 9)
@@ -136,12 +136,12 @@ def most_of_tiles(op: Op) -> int:
 
 
 def _tiled(op: Op) -> list[str]:
-    """The dimensions with a name that kernels take tiles of; none of rows alone, which have tiles in other cases."""
+    """The named dimensions that kernels take tiles of; empty for rows alone, which have tiles in other cases."""
     return [] if has_rows_alone(op) else [dim for dim in op.tiled if dim != OUTER]
 
 
 def _plain(sketch: Sketch, dice: Dice, most: int) -> Decisions:
-    """The extents of the sketch, of which none is decided."""
+    """The extents of the sketch, all still to be decided."""
     return Decisions(fitted(replace(sketch, outer=(), extents={})), dice, most)
 
 

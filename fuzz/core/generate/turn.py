@@ -43,8 +43,8 @@ STEERED_LATER = 2
 """The cases that do once turns for a capability have begun with every part of its gaps: what a shard has not visited,
 others have."""
 PAIRED, PAIRED_LATER = 1, 4
-"""In so many cases after them, the last ones of a turn, two conditions hold that never held together in their shard:
-before and after turns have begun with every part."""
+"""The last cases of a turn, in which two conditions hold that never held together in their shard: this many before
+turns have begun with every part, and after that."""
 SEQUENCE_EVERY = 2
 """One turn of a capability in this many begins with a call sequence in place of its first fan."""
 TILED_EVERY = 2
@@ -106,7 +106,7 @@ class TurnMaker:
         """`numbers`: those of the sources of its kernels."""
         self.capability, self.sequences = capability, sequences
         self._ahead = ahead
-        """The sweep of the gaps begins so many turns further on: that of each capability elsewhere."""
+        """The number of turns by which the sweep of the gaps is shifted, different for each capability."""
         self._outside = out_of_capability([capability])
         self._steered_first = STEERED - (not has_rows_alone(OPS[capability.op]))
         self._corners, self._pairing = corners_of(capability), pairing_of(capability)

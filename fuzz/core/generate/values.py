@@ -109,7 +109,7 @@ class Laid:
         """Given integers as these extents have them. `count` is the number of places that there were."""
         lowest, highest = self.scene.span(name)
         places = np.clip(values, lowest, max(highest, lowest))
-        if count is not None:  # what was no place is none here either
+        if count is not None:  # what was no place before is no place here
             places = np.where(values < 0, values, np.where(values >= count, np.maximum(values, highest + 1), places))
         return np.where(values == self.op.operand(name).missing, values, places)
 

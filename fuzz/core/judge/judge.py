@@ -12,6 +12,7 @@ from fuzz.core.base.capability import Capability
 from fuzz.core.base.case import Case
 from fuzz.core.base.errors import InternalError
 from fuzz.core.base.outcome import Change, Damage, Fault, Outcome, Status, Unwritten
+from fuzz.core.base.text import counted
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.values import Bits, Query, oracle_of
 from fuzz.core.laws.law import Difference, LawCheck, Probe, first_difference
@@ -110,7 +111,9 @@ class Judge:
         if verdict is Verdict.PASS and outcome.changes:
             verdict, reason = Verdict.FAIL_PROCESS, changes_text(outcome.changes)
         if worst.late:
-            left = f"{worst.late:,} of {worst.escalated:,} elements that take many digits"
+            left = (
+                f"{worst.late:,} of {counted(worst.escalated, 'element that takes', 'elements that take')} many digits"
+            )
             reason = f"not decided in {MOST_S:g} s: {left}"
         shown = None if verdict is Verdict.FAIL_PROCESS else worst
         kept = outcome if verdict is not Verdict.PASS else None
@@ -334,7 +337,7 @@ def fault_text(fault: Fault) -> str:
 
 def damage_text(damage: Damage) -> str:
     """For example 'wrote 4 bytes outside y: right after the end of y, row 3, column 17'."""
-    count = f"{damage.count} byte{'s' if damage.count != 1 else ''}"
+    count = counted(damage.count, "byte")
     at = _at(damage.row, damage.column)
     if damage.kind == "input":
         return f"changed {count} of input {damage.tensor}, first at byte {damage.byte}{at}"
@@ -354,8 +357,10 @@ def unwritten_text(unwritten: Unwritten, shape: tuple[int, ...]) -> str:
         rest, position = divmod(rest, extent)
         first.append(position)
     index = ", ".join(str(i) for i in reversed(first))
+    name = unwritten.output
+    elements = counted(math.prod(shape), f"element of {name} holds", f"elements of {name} hold")
     return (
-        f"{unwritten.count} of {math.prod(shape)} elements of {unwritten.output} hold what their memory held before, "
+        f"{unwritten.count} of {elements} what their memory held before, "
         f"first {unwritten.output}[{index}]: never written, or made of that"
     )
 

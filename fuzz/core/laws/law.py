@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fuzz.core.base.case import Case, Output
 from fuzz.core.base.dtypes import from_bits
 from fuzz.core.base.stream import Stream
+from fuzz.core.base.text import counted
 from oracles.enclosure import Mask
 from oracles.op import Op
 from oracles.ops import OPS
@@ -88,7 +89,7 @@ class Law:
     moves_one: bool = True
     """Whether its twins may move or change one tensor alone: it is not tried where tensors share memory in part."""
     suits: Callable[[Op], bool] = lambda op: True
-    """Whether it says something of an op at all, by what the op is: else it fits none of its cases."""
+    """Whether the law applies to an op at all. If not, it applies to no case of the op."""
 
     def applies(self, case: Case) -> bool:
         """Whether a twin of the case says something of correct kernels."""
@@ -147,8 +148,9 @@ class Difference:
 
     def __str__(self) -> str:
         index = ", ".join(str(i) for i in self.index)
+        elements = counted(self.size, f"element of {self.output} differs", f"elements of {self.output} differ")
         return (
-            f"{self.count} of {self.size} elements of {self.output} differ, first {self.output}[{index}] of the twin: "
+            f"{self.count} of {elements}, first {self.output}[{index}] of the twin: "
             f"got {self.got}, expected {self.expected} from the case itself"
         )
 

@@ -109,7 +109,7 @@ class _Scaled:
     reached: dict[int, Reaches] = field(default_factory=dict)
 
     def powers(self, first: int = 0) -> Iterator[int]:
-        """Every k of `_TRIED` that the law holds for, those behind the first so many before the others."""
+        """Return every k of `_TRIED` that the law holds for, beginning at the place `first` and going round."""
         if any(span is not None and span.power for span in self.spans.values()):
             with suppress(KnowsTheScaleError):
                 yield from (k for k in (*_TRIED[first:], *_TRIED[:first]) if self._holds(0) and self._holds(k))

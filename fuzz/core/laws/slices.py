@@ -50,7 +50,7 @@ class Slices:
     """The number of slices."""
 
     def counted(self, layout: Layout, axis: int, count: int) -> Layout:
-        """The layout of so many slices of a tensor."""
+        """Return the layout of `count` slices of a tensor."""
         nested = layout if self.dim == OUTER else replace(layout, strides=_nested(layout, axis, count))
         return replace(nested, shape=(*layout.shape[:axis], count, *layout.shape[axis + 1 :]))
 
@@ -91,8 +91,8 @@ def slices_of(case: Case) -> Iterator[Slices]:
 
 
 def _outer_axis(op: Op, frame: Frame) -> int | None:
-    """The outermost axis without a name that has several places, counted among these; None where there is none to pick
-    from. Not one along which each place has columns of its own, as weights."""
+    """Return the outermost unnamed axis with several places, counted among the unnamed ones, or None. An axis along
+    which each place has columns of its own, such as weights, is left out."""
     outer = op.outer(frame.grid, frame.axis)
     shapes = [frame.case.tensors[name].layout.shape for name in op.columns if name in frame.case.tensors]
     if any(len(shape) > 1 and shape[0] > 1 for shape in shapes):
@@ -136,7 +136,7 @@ def _appended(slices: Slices, stream: Stream) -> Places:
 
 
 def _has_distinct(slices: Slices) -> bool:
-    """Several, none of which shares memory with another: expanded ones cannot hold different values."""
+    """Whether there are several slices without common memory: expanded ones cannot hold different values."""
     return slices.extent > 1 and all(distinct(layout) for layout, _ in slices.layouts)
 
 
@@ -167,7 +167,7 @@ def _room_of(slices: Slices, layout: Layout, axis: int) -> int:
 
 
 def _nested(layout: Layout, axis: int, count: int) -> tuple[int, ...]:
-    """The strides of so many slices: axes that lay around them without a gap do so again."""
+    """Return the strides of `count` slices: axes that lay around them without a gap do so again."""
     strides, own = list(layout.strides), abs(layout.strides[axis])
     reach = layout.shape[axis] * own, count * own
     around = [at for at, extent in enumerate(layout.shape) if extent > 1 and abs(strides[at]) >= max(reach[0], 1)]

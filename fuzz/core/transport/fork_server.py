@@ -1,7 +1,7 @@
 """Workers of Python kernels, forked by a server that has imported what their kernels do: of torch that takes seconds.
 
 There is one server in this process for each set of imports, and another for interpreted kernels; processes that are
-forked later share those that are there. `python/server.py` says why it is none of `multiprocessing`.
+forked later share those that are there. `python/server.py` says why it is not that of `multiprocessing`.
 """
 
 from __future__ import annotations

@@ -87,8 +87,8 @@ class FrameError(InternalError):
 
 
 class AnswerError(Exception):
-    """What came in place of an answer is none. A kernel wrote on descriptors that are not its own, or over the memory
-    of its worker. Those that came `before` it are answers."""
+    """Something else came in place of an answer: a kernel wrote on descriptors that are not its own, or over the memory
+    of its worker. The answers that came `before` it are valid."""
 
     def __init__(self, why: str, before: Sequence[Response] = ()) -> None:
         super().__init__(why)

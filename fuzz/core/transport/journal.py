@@ -68,7 +68,7 @@ class Writer:
         _COUNT.pack_into(self._memory, _BEGUN, count)
 
     def add(self, answer: bytes, done: int) -> bool:
-        """The answer by which so many cases are done. False, and nothing changed, where it has no room."""
+        """Add the answer that `done` cases are done. Return False, and change nothing, if there is no room."""
         start, end = _HEAD.size + self._size, _HEAD.size + self._size + len(answer)
         if end > len(self._memory):
             return False
@@ -79,7 +79,7 @@ class Writer:
         return True
 
     def send(self, write: Callable[[bytes], None], done: int, answer: bytes = b"") -> None:
-        """Send what is here, and then an answer that had no room, by which so many cases are done."""
+        """Send what is here, and then the answer that had no room, which says that `done` cases are done."""
         _COUNT.pack_into(self._memory, _DONE, done)
         write(self._memory[_HEAD.size : _HEAD.size + self._size] + answer)
         self._size = 0

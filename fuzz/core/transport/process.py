@@ -94,7 +94,7 @@ class Process:
         self._received = bytearray()
         self._longest: Callable[[int], int] = frames.unbounded
         self._reached = 0
-        """The number of cases of the frame that it has told of."""
+        """The number of cases of the frame that the worker has reported."""
         self._taken = Taken()
         self._ending = Ending(False, -signal.SIGKILL, "")
         """How it ended, once it has; until then, how `close` ends it."""

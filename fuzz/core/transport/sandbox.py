@@ -57,9 +57,9 @@ _KEPT = (
 )  # fmt: skip
 """Variables that a worker may have, as globs: others may hold what is secret."""
 MOST_PROCESSES = 256
-"""A worker may start so many. The compilers of torch and Triton are some ten at a time."""
+"""The most processes that a worker may start. The compilers of torch and Triton start some ten at a time."""
 _MOST_FILES = 100_000
-"""A sandbox may hold so many files: even empty ones take 1 KB of memory each, and Bubblewrap sets no limit."""
+"""The most files of a sandbox: even empty ones take 1 KB of memory each, and Bubblewrap sets no limit."""
 BARE: Mapping[str, str] = {}
 """The environment of the program that makes a sandbox: its own can be read from inside."""
 
@@ -130,7 +130,7 @@ def _is_readable(path: Path) -> bool:
 
 def outside(below: int, inside: int) -> int:
     """Return the id here of the process that is number `inside` in a sandbox, where process `below` is or has started
-    the sandbox; `below` where there is none."""
+    the sandbox; `below` if there is no such process."""
     return next((pid for pid in _descendants(below) if _number_inside(pid) == inside), below)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from fuzz.core.adapters.registry import adapter_of
 from fuzz.core.adapters.target import Target, causes_by_trait
 from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.text import counted
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judgement
 from fuzz.explain.explanation import Attribution
@@ -143,7 +144,7 @@ def _within(name: str, failing: Sequence[Target], passing: Sequence[Target]) -> 
         return _code(failing[0].kernel), f"{name} fails {where}"
     own = [*failing, *passing]
     learned = learn([target_traits(target) for target in own], [target in failing for target in own])
-    told = f"on {count} of {len(own)} targets"
+    told = f"on {count} of {counted(len(own), 'target')}"
     if learned.exact and learned.rule.atoms and not learned.others:  # with two alternatives neither is what they share
         cause = _cause(learned.rule, failing[0].kernel)
         return cause, f"{name} fails {told}, those with {learned.rule}, and passes on the others"

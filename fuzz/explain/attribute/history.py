@@ -15,6 +15,7 @@ from fuzz.core.base.case import Case, CaseError
 from fuzz.core.base.draw import Frame
 from fuzz.core.base.dtypes import shortest
 from fuzz.core.base.probe import unprobed, without_probe
+from fuzz.core.base.text import counted
 from fuzz.core.base.validity import check_case
 from fuzz.core.execute.spent import Spent
 from fuzz.explain.explanation import Unsteady
@@ -192,7 +193,11 @@ def need_line(found: Recognised, case: Case) -> str:
         causes = "threads that race give such results, memory that nobody set, and numbers that are drawn"
         return f"comes and goes: {found.unsteady}; {causes}"
     if found.need is Need.UNKNOWN:
-        after = f", and after the {found.calls} calls before it that are kept" if found.calls else ""
+        after = (
+            f", and after the {counted(found.calls, 'call before it that is', 'calls before it that are')} kept"
+            if found.calls
+            else ""
+        )
         return (
             f"does not repeat: passes alone in a fresh process{after}; it comes and goes, or needs still earlier calls"
         )
@@ -201,7 +206,7 @@ def need_line(found: Recognised, case: Case) -> str:
 
 def history_line(history: Sequence[Case], case: Case, how: str) -> str:
     """The calls that come before the case, each as what tells it from the case; equal ones in a row are counted."""
-    count = f"{len(history)} earlier call{'s' if len(history) != 1 else ''}"
+    count = counted(len(history), "earlier call")
     told = [(differences(call, case), len(list(equal))) for call, equal in groupby(history)]
     return f"{how} after {count}: " + "; ".join(f"{what}, {n} times" if n > 1 else what for what, n in told)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fuzz.contracts.runs import Run
+from fuzz.contracts.runs import TargetRun
 from fuzz.core.base.case import Case, Tensor
 from fuzz.core.base.draw import Draw
 from fuzz.core.base.dtypes import numbers, quantise
@@ -44,10 +44,10 @@ class Bench:
     def op(self) -> Op:
         return OPS[self.case.op]
 
-    def ran(self, cases: Sequence[Case]) -> list[Run]:
+    def ran(self, cases: Sequence[Case]) -> list[TargetRun]:
         """The runs of cases, one after the other in one process; nothing where one does not end with values. Others are
         not tried where the first does not, as what hangs takes its whole limit."""
-        target, runs = self.trials.target, list[Run]()
+        target, runs = self.trials.target, list[TargetRun]()
         if not all(map(target.kernel.capability.is_dispatched, cases)):
             return []
         for some in (cases[:1], cases[1:]):
@@ -55,7 +55,7 @@ class Bench:
             pairs = [(case, each) for case, each in zip(some, found, strict=True) if each is not None]
             if len(pairs) < len(some) or not all(_has_values(each) for _, each in pairs):
                 return []
-            runs += [Run(case, each) for case, each in pairs]
+            runs += [TargetRun(case, each) for case, each in pairs]
         return runs
 
     def passed(self, cases: Sequence[Case]) -> list[bool | None]:
@@ -74,7 +74,7 @@ class Bench:
         free = [dim for dim in self.draw.sizes if dim not in self.op.fixed]
         return vary.extended(self.draw, dict(zip(free, _UNUSUAL, strict=False)))
 
-    def ignores(self, one: Run, other: Run) -> bool:
+    def ignores(self, one: TargetRun, other: TargetRun) -> bool:
         """Whether two runs end with the same numbers, which cannot be right for both. Of NaN and infinity one says
         nothing: they may come of either values."""
         if one.outcome.outputs != other.outcome.outputs:
@@ -93,7 +93,7 @@ class Bench:
                 return False
         return True
 
-    def is_alike(self, one: Run, other: Run) -> bool | None:
+    def is_alike(self, one: TargetRun, other: TargetRun) -> bool | None:
         """Whether two runs end with the same numbers, but for rounding, where the right ones are far apart; None where
         these are not."""
         contract, mine, theirs = self.trials.target.contract, received(one), received(other)
@@ -121,27 +121,27 @@ def _has_values(outcome: Outcome) -> bool:
     return outcome.status is Status.RAN and outcome.fault is None and not outcome.unwritten
 
 
-def allowed(run: Run, contract: Contract) -> Mapping[str, tuple[F64, F64]]:
+def allowed(run: TargetRun, contract: Contract) -> Mapping[str, tuple[F64, F64]]:
     """The ends of what is allowed, by output."""
     with np.errstate(all="ignore"):
         found = run.judge.oracle.truth.op.enclose(contract, run.case.structured)
     return {name: each.outer for name, each in found.items()}
 
 
-def received(run: Run) -> Mapping[str, F64]:
+def received(run: TargetRun) -> Mapping[str, F64]:
     return run.judge.oracle.receive(run.judge.bits(run.outcome)).values
 
 
-def is_finite(run: Run) -> bool:
+def is_finite(run: TargetRun) -> bool:
     return all(np.isfinite(each).all() for each in received(run).values())
 
 
-def truth_of(run: Run, other: Op) -> FormulaProblem:
+def truth_of(run: TargetRun, other: Op) -> FormulaProblem:
     """The case as one of another op."""
     return Truth(replace(problem_of(run.case), known=other), confirms=False).op
 
 
-def used_of(run: Run, other: Op, contract: Contract) -> float:
+def used_of(run: TargetRun, other: Op, contract: Contract) -> float:
     """The share of what another op allows by which the wrong elements are off, of that which is off most; -1 where it
     does not allow all."""
     got, used = received(run), 0.0

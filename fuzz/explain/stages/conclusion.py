@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fuzz.core.base.feature import Feature
+from fuzz.core.base.text import counted
 from fuzz.explain.attribute.places import places_of
 from fuzz.explain.evidence.evidence import Evidence
 from fuzz.explain.evidence.masking import hiding, shown_in, shown_with
@@ -135,7 +136,7 @@ def _reach(evidence: Evidence) -> RuleBounds | None:
 def _doubt(evidence: Evidence, rules: Sequence[Rule], tried: Sequence[Probed], held: Sequence[Held]) -> str:
     """Why a rule does not stand that no probe contradicts."""
     if not evidence.stands and not evidence.tested:
-        of = f", true of the last {evidence.true_of:,} cases of a search" if evidence.true_of else ""
+        of = f", true of the last {counted(evidence.true_of, 'case')} of a search" if evidence.true_of else ""
         return f"the time was over while it was put to the test{of}"
     if any(is_open(rule, tried) for rule in rules):
         return "no probe is close to one of its thresholds"

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from fuzz.contracts.runs import Run, Runs, times_as_wide, usually_as_wide
+from fuzz.contracts.runs import Runs, TargetRun, times_as_wide, usually_as_wide
 from fuzz.core.base.case import Case
 from fuzz.core.base.outcome import Outcome
 from fuzz.core.base.verdict import Verdict
@@ -152,7 +152,9 @@ def _drawn(trials: Trials, key: int) -> list[Case]:
     return drawn
 
 
-def _measured(each: Neighbour, declared: Contract, failing: Sequence[Run], passing: Sequence[Run]) -> Fitting:
+def _measured(
+    each: Neighbour, declared: Contract, failing: Sequence[TargetRun], passing: Sequence[TargetRun]
+) -> Fitting:
     width = times_as_wide(failing, each.contract, declared)
     typical = usually_as_wide(passing, each.contract, declared) if passing else width
     used = max(run.ratio(each.contract) or 0.0 for run in failing)
@@ -160,7 +162,7 @@ def _measured(each: Neighbour, declared: Contract, failing: Sequence[Run], passi
     return Fitting(each, declared, width, typical, used, len(failing), len(passing), spread)
 
 
-def _spread_of(runs: Sequence[Run], contract: Contract, declared: Contract) -> float:
+def _spread_of(runs: Sequence[TargetRun], contract: Contract, declared: Contract) -> float:
     """See `Fitting.spread`; 1 where too few elements tell, or most stray."""
     values, strays = np.concatenate([run.strays(contract, declared, ALIKE) for run in runs]).T
     if len(values) < _ENOUGH or strays.mean() >= _OFTEN:
@@ -170,7 +172,7 @@ def _spread_of(runs: Sequence[Run], contract: Contract, declared: Contract) -> f
     return float(((others > low) & (others < high)).mean())
 
 
-def _failing(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]]) -> list[Run]:
+def _failing(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]]) -> list[TargetRun]:
     """Those that must fit, and of the others from the clearest to the least clear; the smallest first, which take the
     least time to rule out. None where one failed in another way than by its values."""
     first = {case.digest: _shown(trials, case, each) for case, each in shown if each is not None and _is_judged(case)}
@@ -190,19 +192,19 @@ def _failing(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]]) -> 
     finite = [each for each in known if each[0].verdict is Verdict.FAIL_NUMERIC]
     others = _spread([each for each in known if each not in finite], max(_NONFINITE, _FAILING - len(finite)))
     chosen = [*_spread(finite, _FAILING - min(len(others), _NONFINITE)), *others][:_FAILING]
-    runs = [*first.values(), *(Run.failed(case, judgement) for judgement, case in chosen)]
+    runs = [*first.values(), *(TargetRun.failed(case, judgement) for judgement, case in chosen)]
     return sorted((run for run in runs if run is not None), key=lambda run: run.case.elements)
 
 
-def _shown(trials: Trials, case: Case, judgement: Judgement) -> Run | None:
+def _shown(trials: Trials, case: Case, judgement: Judgement) -> TargetRun | None:
     """The run of a finding; of those that wait to be sorted what the kernel returned is not kept."""
     if judgement.outcome is not None:
-        return Run.failed(case, judgement)
+        return TargetRun.failed(case, judgement)
     (again,) = trials.judge([case])
-    return None if again is None else Run.failed(case, again)
+    return None if again is None else TargetRun.failed(case, again)
 
 
-def _passing(trials: Trials, drawn: Sequence[Case]) -> list[Run]:
+def _passing(trials: Trials, drawn: Sequence[Case]) -> list[TargetRun]:
     """Runs that pass, of those of a search, once more: what passed was not kept."""
     judged = zip(drawn, trials.judge(drawn), strict=True)
     cases = [case for case, judgement in judged if judgement is not None and judgement.verdict is Verdict.PASS]
@@ -211,7 +213,7 @@ def _passing(trials: Trials, drawn: Sequence[Case]) -> list[Run]:
         return []
     outcomes: list[dict[str, Outcome]] = trials.pool.submit(chosen).outcomes()
     name = trials.target.id
-    return [Run(case, by[name]) for case, by in zip(chosen, outcomes, strict=True) if name in by]
+    return [TargetRun(case, by[name]) for case, by in zip(chosen, outcomes, strict=True) if name in by]
 
 
 def _is_judged(case: Case) -> bool:

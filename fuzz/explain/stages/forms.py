@@ -27,7 +27,7 @@ _CANCELS = 2.0
 
 
 @dataclass(frozen=True)
-class Form:
+class FormulaVariant:
     """What takes the place of some values of a formula."""
 
     operation: str
@@ -57,10 +57,10 @@ def _by_one_less(node: Node) -> Node | None:
 
 
 OTHERS = (
-    Form("erf", _tanh_of, "the tanh form of gelu"),
-    Form("erf", lambda node: _tanh(0.851 * math.sqrt(2.0) * node.args[0]), "the sigmoid form of gelu"),
-    Form("divide", _by_one_less, "the formula with n - 1 in place of n"),
-    Form("floor", _to_zero, "a rounding to zero in place of one down"),
+    FormulaVariant("erf", _tanh_of, "the tanh form of gelu"),
+    FormulaVariant("erf", lambda node: _tanh(0.851 * math.sqrt(2.0) * node.args[0]), "the sigmoid form of gelu"),
+    FormulaVariant("divide", _by_one_less, "the formula with n - 1 in place of n"),
+    FormulaVariant("floor", _to_zero, "a rounding to zero in place of one down"),
 )
 
 
@@ -125,25 +125,25 @@ def _of_two_exponentials(node: Node) -> Node | None:
 
 
 SAME = (
-    Form("max", lambda node: Node("constant", value=0.0)),
-    Form("log1p", lambda node: _log(1.0 + node.args[0])),
-    Form("expm1", lambda node: _exp(node.args[0]) - 1.0),
-    Form("sigmoid", _quotient),
-    Form("tanh", _half_angle),
-    Form("softplus", lambda node: elementary("log1p")(_exp(node.args[0]))),
-    Form("softplus", lambda node: _log(1.0 + _exp(node.args[0]))),
-    Form("softplus", _of_sigmoid),
-    Form("sum", _of_squares),
-    Form("multiply", _of_two_squares),
-    Form("multiply", _of_share),
-    Form("subtract", _of_quotient),
-    Form("sum", _of_product),
-    Form("add", _of_two_exponentials),
+    FormulaVariant("max", lambda node: Node("constant", value=0.0)),
+    FormulaVariant("log1p", lambda node: _log(1.0 + node.args[0])),
+    FormulaVariant("expm1", lambda node: _exp(node.args[0]) - 1.0),
+    FormulaVariant("sigmoid", _quotient),
+    FormulaVariant("tanh", _half_angle),
+    FormulaVariant("softplus", lambda node: elementary("log1p")(_exp(node.args[0]))),
+    FormulaVariant("softplus", lambda node: _log(1.0 + _exp(node.args[0]))),
+    FormulaVariant("softplus", _of_sigmoid),
+    FormulaVariant("sum", _of_squares),
+    FormulaVariant("multiply", _of_two_squares),
+    FormulaVariant("multiply", _of_share),
+    FormulaVariant("subtract", _of_quotient),
+    FormulaVariant("sum", _of_product),
+    FormulaVariant("add", _of_two_exponentials),
 )
 """What has the exact value of the formula, and loses it on the way for some inputs."""
 
 
-def rewritten(op: Op, way: Form) -> Iterator[Op]:
+def rewritten(op: Op, way: FormulaVariant) -> Iterator[Op]:
     """Yield the op with another value in place of all such, then of each."""
     places = sum(node.operation == way.operation and way.made(node) is not None for node in read(op).nodes)
     for chosen in [range(places), *(([at] for at in range(places)) if places > 1 else ())] if places else ():
@@ -155,7 +155,7 @@ def rewritten(op: Op, way: Form) -> Iterator[Op]:
         yield replace(op, formula=formula, algorithms={}, open_ways={})
 
 
-def _replaced(outputs: Mapping[str, Node], way: Form, chosen: Sequence[int]) -> Mapping[str, Node]:
+def _replaced(outputs: Mapping[str, Node], way: FormulaVariant, chosen: Sequence[int]) -> Mapping[str, Node]:
     """The outputs with another value in place of the chosen ones, in the order in which they are calculated."""
     made, seen = dict[Node, Node](), 0
     for node in ordered(outputs.values()):

@@ -13,7 +13,7 @@ from itertools import islice
 
 import numpy as np
 
-from fuzz.contracts.runs import Run
+from fuzz.contracts.runs import TargetRun
 from fuzz.core.base.case import Case, CaseError, Tensor, contiguous
 from fuzz.core.base.draw import Frame, Placement
 from fuzz.core.base.dtypes import numbers
@@ -266,7 +266,7 @@ def _inside(bench: Bench) -> Mechanism | None:
     return None
 
 
-def _are_those(run: Run, others: Mapping[str, F64], contract: Contract) -> bool | None:
+def _are_those(run: TargetRun, others: Mapping[str, F64], contract: Contract) -> bool | None:
     """Whether what came are these values wherever they are other ones; None where they nowhere are."""
     came, close = received(run), list[np.bool_]()
     with np.errstate(all="ignore"):
@@ -383,7 +383,7 @@ def _lossy(bench: Bench, case: Case) -> str:
     runs = bench.ran([case, bench.case, *map(vary.made, drawn)])
     known = [each for each in bench.trials.known.values() if each is not None]
     known = [*known[:1], *sorted(known, key=lambda each: -each.ratio)]
-    failed = (Run.failed(each.of, each) for each in known if isinstance(each.of, Case))
+    failed = (TargetRun.failed(each.of, each) for each in known if isinstance(each.of, Case))
     runs += [run for run in islice(failed, _KNOWN) if run is not None and run.case.elements <= _LARGEST]
     contract = replace(bench.trials.target.contract, nonfinite="ieee", denormals="flush")
     for form in SAME if runs else ():
@@ -400,7 +400,7 @@ def _lossy(bench: Bench, case: Case) -> str:
     return ""
 
 
-def _told(run: Run, other: Op, contract: Contract) -> str:
+def _told(run: TargetRun, other: Op, contract: Contract) -> str:
     """The step of another op whose value is lost."""
     got, truth = received(run), run.judge.oracle.truth.op
     with np.errstate(all="ignore"):

@@ -40,7 +40,7 @@ from fuzz.extras.fleet.executor import DaskExecutor
 from fuzz.extras.fleet.shard import answered
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
-from fuzz.findings.casefile import Found, from_json, to_json
+from fuzz.findings.casefile import FoundRecord, from_json, to_json
 from fuzz.findings.codec import rule_from_text
 
 if TYPE_CHECKING:
@@ -151,8 +151,10 @@ def _explain_there(
     home, *others = pile
     seen = sorted((each for bucket in pile for each in bucket.pile.findings), key=lambda each: each.size)
     sent = {each.case.digest: each for each in (*(bucket.found for bucket in pile), *seen)}
-    cases = [to_json(each.case, Found(each.target, each.judgement.verdict.value, 0, "", each.judgement.broken_law))
-             for each in list(sent.values())[:_MOST_CASES]]  # fmt: skip
+    cases = [
+        to_json(each.case, FoundRecord(each.target, each.judgement.verdict.value, 0, "", each.judgement.broken_law))
+        for each in list(sent.values())[:_MOST_CASES]
+    ]
     try:
         causes = [_Cause.of(told) for told in executor.causes(home.target, cases, seconds, over)]
         why = "where it did not fail again, or was not explained in time"

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fuzz.campaign.search.executor import Watch, silent
-from fuzz.campaign.search.turn_runner import TOGETHER, FindingId, Report, Task, Terms
-from fuzz.campaign.search.wire import Calls, RemoteWait, Taken, answer
+from fuzz.campaign.search.turn_runner import TOGETHER, FindingId, Terms, TurnJob, TurnReport
+from fuzz.campaign.search.wire import Calls, RemoteWait, TurnTaken, answer
 from fuzz.core.adapters.target import Attestation
 from fuzz.core.base.case import Case
 from fuzz.core.base.errors import AwayError, UsageError
+from fuzz.core.base.text import counted
 from fuzz.extras.fleet.cluster import (
     AWAY_S,
     Campaign,
@@ -81,7 +82,7 @@ class _Order:
     """Turns of one search that a worker takes together."""
 
     group: int
-    tasks: tuple[Task, ...]
+    tasks: tuple[TurnJob, ...]
     token: str
 
 
@@ -113,10 +114,10 @@ class DaskExecutor:
         self._lessons: dict[tuple[str, int], Sequence[bytes]] = {}
         self._chunks: dict[tuple[str, int, int, int], Future] = {}
         self._kept: Collection[FindingId] = ()
-        self._given: dict[int, deque[Task]] = {group: deque() for group in range(len(self.needs))}
+        self._given: dict[int, deque[TurnJob]] = {group: deque() for group in range(len(self.needs))}
         self._orders: dict[str, tuple[_Order, Future]] = {}
         self._done: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._ended: deque[Report] = deque()
+        self._ended: deque[TurnReport] = deque()
         self._seen_by: dict[FindingId, str] = {}
         self._restarts: dict[str, Mapping[str, int]] = {}
         self._resident: dict[str, int] = {}
@@ -207,7 +208,7 @@ class DaskExecutor:
         most = max(self._resident.values(), default=0) / 1e6
         old = f", {self.dropped} reports under an old token dropped" if self.dropped else ""
         silent = f", {len(self._silent)} more silent at the start and left out" if self._silent else ""
-        there = f"{len(self._workers)} worker{'s' * (len(self._workers) != 1)} of Dask"
+        there = f"{counted(len(self._workers), 'worker')} of Dask"
         return f"{there}{silent}, {most:,.0f} MB each at most{old}"
 
     def ready(self, seconds: float) -> bool:
@@ -218,11 +219,11 @@ class DaskExecutor:
         most = math.ceil(_ORDERS * threads_for(self.needs[group], self._workers)) * TOGETHER
         return most - on_their_way - len(self._given[group])
 
-    def give(self, task: Task, lessons: Sequence[bytes]) -> None:
+    def give(self, task: TurnJob, lessons: Sequence[bytes]) -> None:
         self._lessons[task.op, task.seed] = lessons
         self._given[task.group].append(task)
 
-    def take(self, seconds: float) -> Report | None:
+    def take(self, seconds: float) -> TurnReport | None:
         if not self._ended:  # all that an order has brought is counted: now more may be given, which goes together
             for group in self._given:
                 self._send(group)
@@ -298,7 +299,7 @@ class DaskExecutor:
             return
         size = math.ceil(len(given) / free)  # the fewer orders, the less they cost
         while given:
-            first, tasks = given[0], list[Task]()
+            first, tasks = given[0], list[TurnJob]()
             most = 1 if first.is_big or first.pieces > 1 else min(TOGETHER, size)
             while given and len(tasks) < most and (given[0].op, given[0].seed) == (first.op, first.seed):
                 if given[0].is_big and tasks:
@@ -306,7 +307,7 @@ class DaskExecutor:
                 tasks.append(given.popleft())
             self._order(group, tuple(tasks))
 
-    def _order(self, group: int, tasks: tuple[Task, ...]) -> None:
+    def _order(self, group: int, tasks: tuple[TurnJob, ...]) -> None:
         order, self._is_cut = _Order(group, tasks, secrets.token_hex(8)), False
         first, known = tasks[0], max(task.known for task in tasks)
         chunks, start = self._chunks_of((first.op, first.seed), known)
@@ -357,7 +358,7 @@ class DaskExecutor:
             return
         for text in said["taken"]:
             taken = answer(b64decode(text))
-            assert isinstance(taken, Taken)
+            assert isinstance(taken, TurnTaken)
             name = f"{said['worker']} {order.group}"
             self._restarts[name], self._resident[name] = taken.restarts, taken.resident
             self._seen_by.update(dict.fromkeys(taken.report.findings, name))
@@ -371,7 +372,7 @@ class DaskExecutor:
             return
         [task] = order.tasks
         self.given_up.append(f"{task.op}, seed {task.seed}, {task.turn}")
-        self._ended.append(Report(task, state=task.state))
+        self._ended.append(TurnReport(task, state=task.state))
 
     def _submit(self, asked: dict[str, Any], chunks: Sequence[Future], needs: Collection[str], **how: Any) -> Future:
         resources = requested(needs)

@@ -22,8 +22,19 @@ from typing import Any
 
 import msgspec
 
-from fuzz.campaign.search.turn_runner import Task
-from fuzz.campaign.search.wire import Calls, CallsRequest, Cut, Failed, Passed, Start, Started, Take, packed, passing
+from fuzz.campaign.search.turn_runner import TurnJob
+from fuzz.campaign.search.wire import (
+    Calls,
+    CallsRequest,
+    Cut,
+    Failed,
+    Passed,
+    Start,
+    Take,
+    WorkersStarted,
+    packed,
+    passing,
+)
 from fuzz.core.adapters.toolchain import this_host
 from fuzz.core.transport.process import START_LIMIT_S
 from fuzz.extras.fleet.cluster import AWAY_S, code_digest
@@ -39,7 +50,7 @@ class ShardEndedError(Exception):
 
 
 @dataclass
-class _Order:
+class _SentTurns:
     """Turns that were sent to the process together."""
 
     left: int
@@ -77,12 +88,12 @@ class _Shard:
         theirs.close()
         self._connection: Connection = ours
         self._lock = threading.Lock()
-        self._orders: deque[_Order] = deque()
+        self._orders: deque[_SentTurns] = deque()
         self._calls: SimpleQueue[Calls] = SimpleQueue()
         self._told: dict[tuple[str, int], int] = {}
         self._ready = threading.Event()
         self._heard = time.monotonic()
-        self.started: Started | None = None
+        self.started: WorkersStarted | None = None
         self.failed = ""
         self.usage = False
         """Whether it failed by a mistake of the user."""
@@ -113,11 +124,11 @@ class _Shard:
                 self.usage = True
                 self.end()
 
-    def take(self, tasks: list[Task], lessons: _Lessons, kept: list[tuple[str, str]]) -> list[str]:
+    def take(self, tasks: list[TurnJob], lessons: _Lessons, kept: list[tuple[str, str]]) -> list[str]:
         """What came of turns of one search. Raises ShardEndedError."""
         search = tasks[0].op, tasks[0].seed
         with self._lock:
-            order = _Order(len(tasks))
+            order = _SentTurns(len(tasks))
             self._orders.append(order)
             if self.failed:
                 raise ShardEndedError(self.failed)
@@ -149,7 +160,7 @@ class _Shard:
                 said = self._connection.recv_bytes()
                 self._heard = time.monotonic()
                 message = passing(said)
-                if isinstance(message, Started):
+                if isinstance(message, WorkersStarted):
                     self.started = message
                     self._ready.set()
                 elif isinstance(message, Calls):
@@ -222,7 +233,7 @@ def _answer(asked: dict[str, Any], chunks: Sequence[str]) -> dict[str, Any]:
     if what == "before":
         return {"calls": b64encode(packed(shard.before((asked["target"], asked["case"])))).decode()}
     lessons = _Lessons((*chunks, asked["lessons"]), asked["sizes"])
-    tasks = msgspec.convert(asked["tasks"], list[Task])
+    tasks = msgspec.convert(asked["tasks"], list[TurnJob])
     kept = [(target, case) for target, case in asked["kept"]]
     return {"taken": shard.take(tasks, lessons, kept), "pid": shard.pid, "token": asked["token"]}
 

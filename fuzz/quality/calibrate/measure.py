@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fuzz.campaign.search.schedule import known_at
-from fuzz.campaign.search.turn_runner import TOGETHER, Report, Task, Terms, TurnRunner
+from fuzz.campaign.search.turn_runner import TOGETHER, Terms, TurnJob, TurnReport, TurnRunner
 from fuzz.core.adapters.pack import Pack, PackError, load
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import NotRun, Target
@@ -159,7 +159,7 @@ def _search(
             return
 
 
-def _count(report: Report, work: Work, builds: Mapping[str, str], found: ContractMeasurement) -> None:
+def _count(report: TurnReport, work: Work, builds: Mapping[str, str], found: ContractMeasurement) -> None:
     for name, line in report.tally.targets.items():
         found.runs[builds[name]] += line.judged
         found.found += line.findings
@@ -204,19 +204,21 @@ def _kept(case: Case, work: Work) -> Path:
     return path
 
 
-def _reports(turn_runner: TurnRunner, work: Work, most: int, clock: Callable[[], float]) -> Iterator[Sequence[Report]]:
+def _reports(
+    turn_runner: TurnRunner, work: Work, most: int, clock: Callable[[], float]
+) -> Iterator[Sequence[TurnReport]]:
     """The search of the op, without its big cases: those try how a kernel finds its elements, not what it makes of
     them. One turn comes first, then more of them at a time, which is cheaper, while they do not take too long."""
     known = turn_runner.searched(work.op, work.seed)
     states, turns, place, together = dict[object, bytes](), known.search.turns(), 0, 1
     while True:
         started = clock()
-        shards, tasks = list[object](), list[Task]()
+        shards, tasks = list[object](), list[TurnJob]()
         while len(tasks) < together and known_at(place) <= len(known.lessons):
             turn = next(turns)
             shards.append((turn.shard, known.search.capability(turn)))
             state = states.get(shards[-1], b"")
-            tasks.append(Task(place, work.op, work.seed, turn, state, known=known_at(place)))
+            tasks.append(TurnJob(place, work.op, work.seed, turn, state, known=known_at(place)))
             place += 1
         turn_runner.begin(*tasks)
         reports = turn_runner.end()

@@ -38,7 +38,7 @@ class Emission:
 
 
 @dataclass(frozen=True)
-class Stage:
+class LoopStage:
     """Some values that one loop makes, or a reduction by itself."""
 
     dims: frozenset[str]
@@ -169,16 +169,16 @@ class Plan:
         return [node for node in self.trace.nodes if node in needed and node.args]
 
     @lazy
-    def stages(self) -> Sequence[Stage]:
+    def stages(self) -> Sequence[LoopStage]:
         """All of them, in loops as long as these can be."""
-        found = list[Stage]()
+        found = list[LoopStage]()
         for node in self.nodes:
             last = found[-1] if found else None
             takes = node.kind == "take" and last is not None and node.args[0] in last.nodes  # of all elements at once
             by_itself = (*self.sums, *self.lines)
             alone = node in by_itself or takes
             if alone or last is None or last.dims != node.dims or last.nodes[0] in by_itself:
-                found.append(Stage(node.dims, [node]))
+                found.append(LoopStage(node.dims, [node]))
             else:
                 last.nodes.append(node)
         return found

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from fuzz.quality.emission import reductions
 from fuzz.quality.emission.places import LoopPlaces, applied, converted, counted_as, definition, number
-from fuzz.quality.emission.plan import Emission, Plan, Stage
+from fuzz.quality.emission.plan import Emission, LoopStage, Plan
 from fuzz.quality.emission.prelude import HEAD, PLAIN, SATURATED
 from fuzz.quality.emission.reductions import FUSED, rounded
 from oracles.formula.node import CONTRACTIONS, SELECTS
@@ -139,7 +139,7 @@ class Variant:
         ]
         return tuple(dict.fromkeys([*known, *fused]))
 
-    def _made(self, stage: Stage) -> Iterator[str]:
+    def _made(self, stage: LoopStage) -> Iterator[str]:
         """The loop that makes the values of a stage."""
         if stage.nodes[0] in self._plan.sums:
             yield from self._places.looped(stage.dims, self._reduced(stage.nodes[0]))

@@ -47,7 +47,7 @@ class NewcomerOptions:
 
 
 @dataclass(frozen=True)
-class Told:
+class NewcomerVerdict:
     """What is said of one kernel."""
 
     name: str
@@ -80,7 +80,7 @@ def newcomer(options: NewcomerOptions) -> Exit:
     return Exit.OK
 
 
-def table(rows: Sequence[Told]) -> PlainTable:
+def table(rows: Sequence[NewcomerVerdict]) -> PlainTable:
     """Return the table."""
     rank = f"`assert_close` at {_SHAPE[0]} x {_SHAPE[1]}"
     return PlainTable(
@@ -88,7 +88,7 @@ def table(rows: Sequence[Told]) -> PlainTable:
     )
 
 
-def compared(chosen: str | None, explain_s: float) -> list[Told]:
+def compared(chosen: str | None, explain_s: float) -> list[NewcomerVerdict]:
     """Return what is said of each kernel."""
     from fuzz.quality.newcomer.kernels import PLANTED
 
@@ -101,7 +101,7 @@ def compared(chosen: str | None, explain_s: float) -> list[Told]:
             found, until_explained = _checked(kernel, right.__name__, explain_s)
             seconds = until_found, until_explained
             mistake = str(kernel.__doc__).rstrip(".")
-            rows.append(Told(kernel.__name__, mistake, is_close(kernel, right), found, seconds))
+            rows.append(NewcomerVerdict(kernel.__name__, mistake, is_close(kernel, right), found, seconds))
     return rows
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.core.base.capability import Capabilities
-from fuzz.quality.planted.call import Call
+from fuzz.quality.planted.call import PlantedCall
 from oracles.doubledouble import F64
 
 Rows = NDArray[Any]
@@ -29,7 +29,7 @@ class Condition:
     kind: Kind
     words: str
     """As an expert would say it."""
-    holds: Callable[[Call], bool | np.bool_ | Rows]
+    holds: Callable[[PlantedCall], bool | np.bool_ | Rows]
     """Whether the condition holds, for a call or for each of its rows."""
 
 
@@ -57,7 +57,7 @@ class Bug:
         """When it fails, in plain words."""
         return " and ".join(each.words for each in self.conditions)
 
-    def struck(self, call: Call) -> Rows:
+    def struck(self, call: PlantedCall) -> Rows:
         """Which rows are wrong."""
         struck = np.full(call.rows, call.n > 0)
         if struck.any():

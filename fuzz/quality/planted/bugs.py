@@ -9,31 +9,31 @@ from dataclasses import replace
 import numpy as np
 
 from fuzz.quality.planted.bug import ANY, WHOLE, Bug, Condition, Rows, far, nan, raises, unwritten, zero
-from fuzz.quality.planted.call import Call
+from fuzz.quality.planted.call import PlantedCall
 
 _BARE = replace(ANY, takes=())
 """Without optional tensors: a weight of 0 hides a row of zeros."""
 _WITH_DW = replace(ANY, needs=("weight", "dw"))
 
 
-def _other_strides(call: Call) -> bool:
+def _other_strides(call: PlantedCall) -> bool:
     return call.seen["x"].steps != call.seen["residual"].steps
 
 
-def _below_eps(call: Call) -> Rows:
+def _below_eps(call: PlantedCall) -> Rows:
     return np.asarray((call.grid("x") ** 2).sum(-1) / call.n < call.parameters["eps"])
 
 
-def _far_from_zero(call: Call) -> Rows:
+def _far_from_zero(call: PlantedCall) -> Rows:
     x = call.grid("x")
     return np.asarray(np.abs(x.mean(-1)) > 100.0 * x.std(-1))
 
 
-def _nan_at_the_end(call: Call) -> Rows:
+def _nan_at_the_end(call: PlantedCall) -> Rows:
     return np.asarray(np.isnan(call.grid("x")[:, (call.n - 1) // 64 * 64 :]).any(-1))
 
 
-def _wide(call: Call) -> Rows:
+def _wide(call: PlantedCall) -> Rows:
     x = call.grid("x")
     return np.asarray(np.isfinite(x).all(-1) & (x.max(-1) - x.min(-1) > 88.0))
 
@@ -190,12 +190,12 @@ _MIXED = replace(_WEIGHTED, mixed=(("weight", ("x", "f32")),))
 _IN_PLACE = replace(ANY, aliases=(("dx", "dy"),))
 
 
-def _off_centre(call: Call) -> Rows:
+def _off_centre(call: PlantedCall) -> Rows:
     x = call.grid("x")
     return np.asarray(np.abs(x.mean(-1)) > 10.0 * x.std(-1))
 
 
-def _tie(call: Call) -> Rows:
+def _tie(call: PlantedCall) -> Rows:
     y = call.grid("y")
     return np.asarray((y == y.max(-1, keepdims=True)).sum(-1) > 1)
 

@@ -63,7 +63,7 @@ class CallTensor:
 
 
 @dataclass(frozen=True)
-class Call:
+class PlantedCall:
     """One call of a kernel of `op`."""
 
     op: str
@@ -76,7 +76,7 @@ class Call:
     """Whether an output is an input's memory."""
 
     @classmethod
-    def of(cls, op: str, tensors: Mapping[str, Array], parameters: Mapping[str, float], axis: int) -> Call:
+    def of(cls, op: str, tensors: Mapping[str, Array], parameters: Mapping[str, float], axis: int) -> PlantedCall:
         """Return the call in which a kernel is given these arrays."""
         main, outputs = OPS[op].main, {each.name for each in OPS[op].outputs}
         places = {name: array.ctypes.data for name, array in tensors.items() if array.size}

@@ -8,7 +8,7 @@ import numpy as np
 
 from fuzz.core.base.dtypes import NUMPY_DTYPE
 from fuzz.quality.planted.bugs import BUGS
-from fuzz.quality.planted.call import Array, Call, of_rows
+from fuzz.quality.planted.call import Array, PlantedCall, of_rows
 from oracles.doubledouble import F64
 from oracles.dtypes import form
 from oracles.ops import OPS
@@ -22,7 +22,7 @@ def planted(*, op: str, bug: str = "", axis: int = -1, **given: Array | float) -
     """Calculate the outputs that are given, as all tensors and parameters of the op by their names."""
     tensors = {name: each for name, each in given.items() if isinstance(each, np.ndarray)}
     parameters = {name: each for name, each in given.items() if not isinstance(each, np.ndarray)}
-    call = Call.of(op, tensors, {**OPS[op].neutral, **parameters}, axis)
+    call = PlantedCall.of(op, tensors, {**OPS[op].neutral, **parameters}, axis)
     with np.errstate(all="ignore"):
         found = FORMULAS[op]({each.name: _values(call, each.name) for each in OPS[op].inputs if each.name in tensors},
                              call.parameters)  # fmt: skip
@@ -31,14 +31,14 @@ def planted(*, op: str, bug: str = "", axis: int = -1, **given: Array | float) -
                 _write(call, each.name, np.atleast_2d(found[each.name]), tensors[each.name], bug)
 
 
-def _values(call: Call, name: str) -> F64:
+def _values(call: PlantedCall, name: str) -> F64:
     op, values = OPS[call.op], call.seen[name].values
     if name in op.alike:
         return call.grid(name)
     return values if name in op.columns else values.reshape(call.rows, 1)
 
 
-def _write(call: Call, name: str, values: F64, output: Array, bug: str) -> None:
+def _write(call: PlantedCall, name: str, values: F64, output: Array, bug: str) -> None:
     written = np.ones(values.shape, dtype=bool)
     planted = BUGS[bug] if bug else None
     if planted is not None and name == (planted.output or OPS[call.op].outputs[0].name):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.stream import Dice, Stream
+from fuzz.core.base.text import counted
 from fuzz.core.generate.menus import MENUS
 from fuzz.core.generate.observed import made_so
 from fuzz.core.generate.recipes import Recipe, RowSpec
@@ -300,7 +301,7 @@ def compared(
     """Compare what a kernel returned with what a reference is, tensors of that dtype. Where they are these `rows` of
     larger ones, places are told as places in those."""
     if len(returned) != len(wanted):
-        return Comparison(f"returned {len(returned)} outputs, where the reference has {len(wanted)}")
+        return Comparison(f"returned {counted(len(returned), 'output')}, where the reference has {len(wanted)}")
     judged, ratio = 0, 0.0
     for at, (got, one) in enumerate(zip(returned, wanted, strict=True)):
         output = names[at] if names else f"output {at}" if len(wanted) > 1 else "the output"
@@ -355,7 +356,6 @@ def _worst(
     others = f"{value - far:.8g} to {value + far:.8g}" if one.places is None else "another place of as much"
     is_only = one.places.first if one.places is not None else not math.isfinite(value)
     others = "" if is_only else f" (or {others})"
-    words = (
-        f"wrong values\n    {place} = {is_got}, must be {value:.8g}{others}; {count} of {got.size} elements are wrong"
-    )
+    wrong = f"{count} of {counted(got.size, 'element is', 'elements are')} wrong"
+    words = f"wrong values\n    {place} = {is_got}, must be {value:.8g}{others}; {wrong}"
     return Comparison(words, judged, float(share[at]), (place, is_got, f"{value:.8g}", f"{far:.3g}"))

@@ -27,7 +27,7 @@ _PROBED_ONE_IN = 4
 
 
 @dataclass(frozen=True)
-class Failure:
+class ReplayFailure:
     """A case that a kernel gets wrong."""
 
     case: ReplayCase
@@ -57,7 +57,7 @@ class Run:
     laws: tuple[str, ...]
     seed: int
     lines: dict[str, TargetTally] = field(default_factory=dict)
-    smallest: dict[str, Failure] = field(default_factory=dict)
+    smallest: dict[str, ReplayFailure] = field(default_factory=dict)
     """The smallest case that each target fails."""
     probes: dict[str, int] = field(default_factory=dict)
     floors: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -121,14 +121,14 @@ class Run:
             self.smallest[target.id] = _failure(of, judge, judgement)
 
 
-def _failure(of: ReplayCase, judge: EntryJudge, judgement: Judgement) -> Failure:
+def _failure(of: ReplayCase, judge: EntryJudge, judgement: Judgement) -> ReplayFailure:
     found = Comparison("") if judgement.outcome is None else _compared(judge, judgement.outcome)
     verdict, reason = judgement.verdict, judgement.reason
     known = {Verdict.FAIL_NUMERIC: found.wrong, Verdict.FAIL_PROCESS: reason}
     words = known.get(verdict, f"{verdict.name}: {reason}")
     if judgement.law is not None:
         words = f"breaks {judgement.law.name}\n    {reason}"
-    return Failure(of, verdict, words, found)
+    return ReplayFailure(of, verdict, words, found)
 
 
 def _compared(judge: EntryJudge, outcome: Outcome) -> Comparison:

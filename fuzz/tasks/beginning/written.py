@@ -44,7 +44,7 @@ class OwnOp:
 
 
 @dataclass(frozen=True)
-class Asked:
+class InitRequest:
     """What is typed."""
 
     kind: str = ""
@@ -67,7 +67,7 @@ class Begun:
     taken: Mapping[str, str]
 
 
-def begin(folder: Path, asked: Asked) -> Begun:
+def begin(folder: Path, asked: InitRequest) -> Begun:
     """Write a pack into that folder. Nothing that is there is overwritten. Raises UsageError."""
     given, function = _place(asked.given)
     kind = asked.kind or _kind_of(given)
@@ -99,7 +99,7 @@ def begin(folder: Path, asked: Asked) -> Begun:
     return Begun(written, found.taken)
 
 
-def _wanted(asked: Asked, function: str, own: OwnOp | None) -> Wanted:
+def _wanted(asked: InitRequest, function: str, own: OwnOp | None) -> Wanted:
     """The function that is meant. Raises UsageError."""
     if own is None and asked.shapes:
         raise UsageError("--shapes: they are of a function that says what it is: --op FILE.py:FUNCTION")

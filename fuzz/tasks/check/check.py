@@ -16,7 +16,7 @@ from rich.console import Console
 
 from fuzz.campaign.corpus.folder import Kept, kept_cases, load
 from fuzz.campaign.search.groups import EndsSoonAfter
-from fuzz.campaign.search.stopping import Limits
+from fuzz.campaign.search.stopping import RunLimits
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
 from fuzz.campaign.starting import runnable
@@ -29,6 +29,7 @@ from fuzz.core.base.case import CaseError
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.selection import globs, matches_any
+from fuzz.core.base.text import counted
 from fuzz.core.execute.spent import Spent
 from fuzz.core.generate.observed import kept_by, words_of
 from fuzz.core.laws.registry import declared as declared_laws
@@ -40,7 +41,7 @@ from fuzz.references.parameters import name_of
 from fuzz.report import console, events
 from fuzz.report.platforms import taken_lines
 from fuzz.report.progress import LiveLine
-from fuzz.report.totals import counted, kernels_judged, not_exercised, undeclared_by_op
+from fuzz.report.totals import kernels_judged, not_exercised, undeclared_by_op
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.tasks.check.function import (
     NO_OTHERS,
@@ -81,9 +82,9 @@ __tracebackhide__ = told
 _AFTER_FINDING = 64
 """A check goes on for this many cases once it has found something: a smaller case is easier to understand."""
 _WHOLE = 100
-"""A check of so many cases, which is the usual number, looks at the longest extents too."""
+"""The cases from which on a check looks at the longest extents too; it is the usual number."""
 _PATIENCE_S = 1.0
-"""A check that has gone on for so many seconds shows that it is going on: most of a suite are over by then."""
+"""The seconds after which a check shows its progress: most checks of a suite are over by then."""
 _AGAIN = (
     "  note          it fails on a kept case, or on one that failed the last time: these are run first, and the search "
     "was left out"
@@ -179,7 +180,7 @@ def check(
         found = read(reference, shapes, example_inputs, *given, any_values=any_values)
         if not isinstance(kernel, Kernel) and measures and (shapes is None or GIVEN.asked is None):
             beside = tried(kernel, found, capabilities, returns, arrays, device)
-            # What examples do not have is no failure; where there are none, what raises is none.
+            # What examples do not have is no failure. Without examples, whatever raises is no failure.
             excused = {"raises"} if example_inputs is None else {"raises", "wrong values"}
             if shapes is None and beside is not None and excused & {*beside.ranks.values()}:
                 shapes = found.of_rank(example_inputs)
@@ -195,7 +196,7 @@ def check(
             raise CheckError(str(error)) from None
         said = _lines(found.said, found.left_out) if found else ""
         chosen = _chosen(kernel, targets)
-        check_targets(chosen, Limits(max_time, max_cases), seed, cases, said=said)
+        check_targets(chosen, RunLimits(max_time, max_cases), seed, cases, said=said)
         return
     if op is None or op not in OPS:
         raise CheckError(f"op={op!r}: name the op that it is a kernel of: {', '.join(OPS)}")
@@ -217,7 +218,7 @@ def check(
 
         taken = accepted(here, target)
     check_targets(
-        [target], Limits(max_time, max_cases), seed, cases, here=here, said=said, measures=measures, taken=taken,
+        [target], RunLimits(max_time, max_cases), seed, cases, here=here, said=said, measures=measures, taken=taken,
         accepts=beside.text if beside is not None else "",
     )  # fmt: skip
 
@@ -254,7 +255,7 @@ def _chosen(kernel: Kernel, patterns: Sequence[str]) -> tuple[Target, ...]:
 
 def check_targets(
     targets: Sequence[Target],
-    limits: Limits,
+    limits: RunLimits,
     seed: Seed,
     cases: Iterable[str | Path] = (),
     pack_option: tuple[str, ...] = (),
@@ -284,7 +285,7 @@ def check_targets(
     began, facts = time.monotonic(), taken_lines(runnable(targets))
     book, terms = book_in(GIVEN.options.output, todo.seed), Terms((kernel,), declared_laws([kernel]))
     session = Session(
-        task.searched, book, terms, todo.seed, Limits(todo.max_time, todo.max_cases), searched=(), here=here,
+        task.searched, book, terms, todo.seed, RunLimits(todo.max_time, todo.max_cases), searched=(), here=here,
         screen=_screen(), patience=_PATIENCE_S, tells_facts=False,
     )  # fmt: skip
     with _misuse_is_said(), session:
@@ -385,11 +386,11 @@ def remember(todo: CheckPlan, book: FindingBook, earlier: Sequence[Kept]) -> Non
     """Keep the smallest case of every bucket; forget those that fail no longer, or that a smaller one stands for."""
     if todo.database is None or not (earlier or book.buckets):
         return
-    from fuzz.findings.casefile import Found, formula_of
+    from fuzz.findings.casefile import FoundRecord, formula_of
 
     failing = set()
     for bucket in book.buckets.values():
-        how = Found(
+        how = FoundRecord(
             bucket.judgement.target, bucket.verdict, todo.seed, __version__, bucket.judgement.broken_law,
             formula=formula_of(bucket.case.op),
         )  # fmt: skip
@@ -442,7 +443,7 @@ class PackTarget:
         reason = self.target.unavailable()
         if reason is not None:
             raise CheckFailed(f"NOTHING RAN: {self.kernel.name} runs nowhere here; {self.id}: {reason}")
-        check_targets((self.target,), Limits(max_time, max_cases), seed, cases, ("--pack", str(self.folder)))
+        check_targets((self.target,), RunLimits(max_time, max_cases), seed, cases, ("--pack", str(self.folder)))
 
 
 def pack_targets(folder: Path) -> list[PackTarget]:

@@ -1,7 +1,7 @@
 """A plain function that says what a kernel should compute, as the op of a check; and what is held against the kernel.
 
 A function fixes an order of additions, a way to each value and roundings of its own, which a correct kernel need not
-have: what nobody declared is judged so that none of these is held against it.
+have: what nobody declared is judged so that these are not held against it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _MADE: dict[str, Op] = {}
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadReference:
     """A reference that was read."""
 
     derived: Derived
@@ -104,7 +104,7 @@ class Read:
         return False
 
     def of_rank(self, example_inputs: Sequence[Any] | Mapping[str, Any] | None) -> Mapping[str, str]:
-        """The dimensions of its tensors, those without a name as the examples have them: one where there is none."""
+        """Return the dimensions of its tensors, unnamed ones as many as the examples have, or one without examples."""
         op = self.derived.op
         examples = example_inputs.values() if isinstance(example_inputs, Mapping) else example_inputs or ()
         ranks = [len(each.shape) for each in examples if hasattr(each, "shape")]
@@ -164,7 +164,7 @@ def read(
     fixed: Mapping[str, int] | None = None,
     *,
     any_values: bool = False,
-) -> Read:
+) -> ReadReference:
     """Return a reference, whose op is known from then on, and the contract that is given, or what is held against a
     kernel without one, but for what is given otherwise. Raises CheckError."""
     dtypes = (capabilities or Capabilities()).dtypes
@@ -206,11 +206,11 @@ def read(
     unjudged = {_SPECIAL: not strict, _ZEROS: contract.zeros == "any", _EMPTY: capabilities is None}
     words = ", ".join(word for word, left_out in unjudged.items() if left_out)
     said = f"{text}; not judged: {words}" if words else text
-    return Read(found, contract, said)
+    return ReadReference(found, contract, said)
 
 
 def with_names(found: Derived, count: int) -> Mapping[str, str]:
-    """Return the dimensions of a reference's tensors, with so many names in the place of "..."."""
+    """Return the dimensions of a reference's tensors, with `count` names in the place of "..."."""
     op = found.op
     free = [each for each in "mbrgijpqoyzw" if each not in op.named][:count]
     return {
@@ -287,14 +287,14 @@ def _name(reference: Callable[..., Any]) -> str:
 
 
 if TYPE_CHECKING:
-    from fuzz.tasks.check.reference import Read
+    from fuzz.tasks.check.reference import ReadReference
 
 _UNTYPED = ("ctypes", "cffi", "data_ptr")
 """What a function calls C with that does not know of dtypes: shorter elements would not be as long as it believes."""
 
 
 def tried(
-    kernel: Callable[..., Any], found: Read, able: Capabilities | None, returns: Sequence[str], arrays: Arrays,
+    kernel: Callable[..., Any], found: ReadReference, able: Capabilities | None, returns: Sequence[str], arrays: Arrays,
     device: Device,
 ) -> Accepts | None:  # fmt: skip
     """Return what a function does with strides, dtypes and ranks that it does not declare; None where it declares some,

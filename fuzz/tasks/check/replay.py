@@ -16,6 +16,7 @@ import numpy as np
 from fuzz.core.adapters.registry import expand
 from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.dtypes import NUMPY_DTYPE
+from fuzz.core.base.text import counted
 from fuzz.core.generate.menus import MENUS
 from fuzz.core.generate.observed import words_of
 from fuzz.findings.tally import never_decided
@@ -81,9 +82,10 @@ class Replay:
         if (outputs := never_decided(line.decided)) or not judged:
             never = f" of {' nor '.join(outputs)}" if judged else ""
             raise CheckFailed(
-                f"NOTHING WAS JUDGED{never}: no element{never} in {run.cases} cases is decided by a replay"
+                f"NOTHING WAS JUDGED{never}: no element{never} in {counted(run.cases, 'case')} is decided by a replay"
             )
-        passed = f"{name} passed a replay: {run.cases} cases, {run.elements:,} elements judged, seed {todo.seed}"
+        elements = counted(run.elements, "element")
+        passed = f"{name} passed a replay: {counted(run.cases, 'case')}, {elements} judged, seed {todo.seed}"
         asked, tensors, bound = self.meant.asked, self._tensors, self._bound
         own = never_given(self.kernel, asked.name, {*(tensors if bound is None else bound), *asked.others}, tensors)
         notes = asked.left_out, self.said, own, run.came.never(DTYPES).text, WEAKER
@@ -135,7 +137,7 @@ class Replay:
         flat = [*returned.values()] if isinstance(returned, Mapping) else returned
         flat = [*flat] if isinstance(flat, (list, tuple)) else [flat]
         if len(flat) != len(dtypes):
-            raise TypeError(f"returned {len(flat)} outputs, where the reference has {len(dtypes)}")
+            raise TypeError(f"returned {counted(len(flat), 'output')}, where the reference has {len(dtypes)}")
         return tuple(self._as(each, dtype) for each, dtype in zip(flat, dtypes.values(), strict=True))
 
     def _as(self, returned: Any, dtype: str) -> Any:

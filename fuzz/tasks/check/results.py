@@ -13,11 +13,12 @@ from typing import Any
 import oracles
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.exits import Exit
+from fuzz.core.base.text import counted
 from fuzz.core.execute.pool import Pool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally
-from fuzz.report.totals import counted, largest_text, never_text, remarks
+from fuzz.report.totals import largest_text, never_text, remarks
 from fuzz.report.use_outcome import outcome_of
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.tasks.check.plan import GIVEN, CheckPlan, running_test
@@ -176,4 +177,4 @@ def _text(bucket: Bucket, todo: CheckPlan, pack_option: tuple[str, ...], before:
 
 def _why_nothing(tally: Tally, pool: Pool) -> str:
     reasons = [status.reason for status in pool.statuses.values() if isinstance(status, NotRun)]
-    return reasons[0] if reasons else f"none of {tally.cases} cases fits what the kernel takes"
+    return reasons[0] if reasons else f"none of {counted(tally.cases, 'case')} fits what the kernel takes"

@@ -30,12 +30,12 @@ from fuzz.references.replay.cases import ReplayCase, ReplayError, compared
 from fuzz.references.replay.oracle import arrays_of, case_of
 from fuzz.references.rerun import Replayed, ways_of
 from fuzz.tasks.judge.own import beside, drawn_of, replay_s, shapes_of
-from fuzz.tasks.judge.replay import Replay, replay_of
+from fuzz.tasks.judge.replay import ReplayPlan, replay_of
 from fuzz.tasks.judge.ruling import Asked, FullSize, SolutionRuling, worst_of
 from fuzz.tasks.readers.kernelbench import batch_of, of_module
-from fuzz.tasks.readers.problem import Problem
+from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import Solutions
-from fuzz.tasks.readers.source import ProblemError, executed, text_of
+from fuzz.tasks.readers.source import TaskError, executed, text_of
 
 _FILE = "full_size_"
 _BYTES = 32
@@ -43,11 +43,11 @@ _BYTES = 32
 
 
 @dataclass(frozen=True)
-class Limits:
+class SizeLimits:
     """How large a task may be, and how much of it is compared."""
 
     elements: int = 1 << 26
-    """Those of all inputs, weights and outputs together: a worker takes about 5 s to be given and to return so many."""
+    """The most elements of all inputs, weights and outputs: a worker takes about 5 s to receive and return these."""
     compared: int = 1 << 20
     """Those of the largest tensor of the rows that are replayed: such a replay takes some seconds."""
     row: int = 1 << 22
@@ -57,14 +57,14 @@ class Limits:
     """What a solution may take, and as much the replay."""
 
 
-LIMITS = Limits()
+LIMITS = SizeLimits()
 
 
 @dataclass(frozen=True)
 class _Task:
     """A task, and the rows of it that are compared."""
 
-    problem: Problem
+    problem: Statement
     """The same of these rows alone."""
     arrays: Mapping[str, NDArray[Any]]
     """All of the inputs and weights."""
@@ -84,8 +84,8 @@ class _Task:
 
 
 def at_full_size(
-    asked: Asked, problem: Problem, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int,
-    limits: Limits = LIMITS,
+    asked: Asked, problem: Statement, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int,
+    limits: SizeLimits = LIMITS,
 ) -> tuple[SolutionRuling, ...]:  # fmt: skip
     """Return rulings with what is said at the full size of a task of those that are not wrong already, where it was
     made smaller or not tried before: who is wrong there is wrong."""
@@ -97,12 +97,12 @@ def at_full_size(
         return tuple(rulings)
     try:
         found = _judged(asked, _task(asked.against, seed, limits), left, seed, limits)
-    except (ProblemError, UnreadableError, ReplayError) as error:
+    except (TaskError, UnreadableError, ReplayError) as error:
         found = dict.fromkeys(left, _untried(printable(str(error))))
     return tuple(_with_full(each, found.get(kernel)) for kernel, each in zip(solutions, rulings, strict=True))
 
 
-def _was_smaller(problem: Problem, ruling: SolutionRuling) -> bool:
+def _was_smaller(problem: Statement, ruling: SolutionRuling) -> bool:
     own = ruling.own_shapes
     return bool(problem.changed) if own is None else bool(own.changed) or own.verdict == "did not run"
 
@@ -117,7 +117,7 @@ def _untried(reason: str) -> FullSize:
     return FullSize({}, "did not run", 0, 0, "", reason)
 
 
-def _task(against: str, seed: int, limits: Limits) -> _Task:
+def _task(against: str, seed: int, limits: SizeLimits) -> _Task:
     """The inputs and weights of a seed. Raises ProblemError where they are too large, or where no rows of the reference
     are calculated apart."""
     import torch
@@ -132,22 +132,22 @@ def _task(against: str, seed: int, limits: Limits) -> _Task:
     try:
         given = [*module.get_inputs()]
     except (Exception, SystemExit) as error:  # whatever it raises
-        raise ProblemError(f"get_inputs raises {type(error).__name__}: {error}") from error
+        raise TaskError(f"get_inputs raises {type(error).__name__}: {error}") from error
     having = [at for at, each in enumerate(given) if hasattr(each, "shape") and tuple(each.shape[:1]) == (count,)]
     if count < 2 or not having:
-        raise ProblemError("no input has a batch of several rows")
+        raise TaskError("no input has a batch of several rows")
     refusal: Exception | None = None
     cuts = dict.fromkeys((tuple(having), tuple(having[:1])))  # a matrix may be as long as a batch by chance
     for ahead, cut in product((False, True), cuts):
         try:
             return _with_rows(replace(_cut(path, module, given, cut, count, seed), ahead=ahead), seed, limits)
-        except ProblemError:
+        except TaskError:
             raise
         except (Exception, SystemExit) as error:  # whatever the reference raises
             if refusal is None or isinstance(error, _TogetherError):  # of what cannot be cut so, nothing is told
                 refusal = error if isinstance(error, Exception) else RuntimeError(str(error))
     told = f"{type(refusal).__name__}: {refusal}".splitlines()[0]
-    raise ProblemError(told.removeprefix(f"{_TogetherError.__name__}: "))
+    raise TaskError(told.removeprefix(f"{_TogetherError.__name__}: "))
 
 
 class _TogetherError(Exception):
@@ -176,18 +176,18 @@ def _array(tensor: Any) -> NDArray[Any]:
     return found.copy(order="C") if not found.flags.c_contiguous else found
 
 
-def _check_sizes(shapes: Sequence[tuple[int, ...]], limits: Limits) -> None:
+def _check_sizes(shapes: Sequence[tuple[int, ...]], limits: SizeLimits) -> None:
     largest, total = max(shapes, key=math.prod, default=()), sum(map(math.prod, shapes))
     shape = "x".join(map(str, largest))
     if math.prod(largest) * 4 > STORAGE_LIMIT:
-        raise ProblemError(f"a tensor is {shape}, and a worker holds at most {STORAGE_LIMIT >> 20} MiB")
+        raise TaskError(f"a tensor is {shape}, and a worker holds at most {STORAGE_LIMIT >> 20} MiB")
     if total > limits.elements:
-        raise ProblemError(f"its tensors have {total:,} elements, and more than {limits.elements:,} take too long")
+        raise TaskError(f"its tensors have {total:,} elements, and more than {limits.elements:,} take too long")
     if total * _BYTES > free_memory() // 4:
-        raise ProblemError(f"its tensors have {total:,} elements, for which too little memory is available")
+        raise TaskError(f"its tensors have {total:,} elements, for which too little memory is available")
 
 
-def _with_rows(task: _Task, seed: int, limits: Limits) -> _Task:
+def _with_rows(task: _Task, seed: int, limits: SizeLimits) -> _Task:
     """The same with the rows that are compared: the first one, the last one, and others by the seed, or the first ones.
     Raises ProblemError."""
     ends, ways = (0, 1 if task.ahead else task.count - 1), ways_of(task.problem.reference)
@@ -199,7 +199,7 @@ def _with_rows(task: _Task, seed: int, limits: Limits) -> _Task:
     shapes = [*made, *(task.arrays[name].shape for name in task.cut)]
     row = max(1, *(math.prod(shape[1:]) for shape in shapes))
     if row > limits.row:
-        raise ProblemError(f"one of its rows has {row:,} elements, and more than {limits.row:,} take too long")
+        raise TaskError(f"one of its rows has {row:,} elements, and more than {limits.row:,} take too long")
     most = min(task.count, max(limits.compared // row, 1))
     middle = random.Random(seed).sample(range(1, task.count - 1), max(most - 2, 0))
     rows = _rows(task, most, middle)
@@ -209,7 +209,7 @@ def _with_rows(task: _Task, seed: int, limits: Limits) -> _Task:
     seconds = replay_s(ways, task.at(ends)) / 2
     few = min(most, int(limits.seconds / seconds))
     if not few:
-        raise ProblemError(f"a replay of one of its rows takes too long: {seconds:.0f} s")
+        raise TaskError(f"a replay of one of its rows takes too long: {seconds:.0f} s")
     _check_apart(task, rows if most > 1 else ends)
     return replace(task, rows=_rows(task, few, middle), seconds=took * task.count)
 
@@ -239,19 +239,19 @@ def _differ(one: NDArray[Any], two: NDArray[Any]) -> bool:
     return first_difference(one.astype(np.float64), two.astype(np.float64)) is not None
 
 
-def _judged(asked: Asked, task: _Task, solutions: Solutions, seed: int, limits: Limits) -> Mapping[str, FullSize]:
+def _judged(asked: Asked, task: _Task, solutions: Solutions, seed: int, limits: SizeLimits) -> Mapping[str, FullSize]:
     """What is said of solutions, by their kernels. Raises ProblemError."""
     some = task.at(task.rows)
     files = {name: (words, beside(each, _FILE)) for name, (words, each) in solutions.items()}
     replay = replay_of(asked, replace(task.problem, own=lambda _: some), files)
     if task.seconds > limits.seconds and all(each.name.place != "cuda" for each in replay.targets):
-        raise ProblemError(f"a call takes about {task.seconds:.0f} s")
+        raise TaskError(f"a call takes about {task.seconds:.0f} s")
     meant, recipes = replay.meant, dict.fromkeys(some, "its own")
     drawn = ReplayCase(some, recipes, meant.floats[0])
     outputs = meant.outputs(drawn)
     wanted = meant.replays(arrays_of(case_of(drawn, outputs, replay.op, seed, 1)))
     if wanted is None:
-        raise ProblemError("the reference raises where it is replayed")
+        raise TaskError("the reference raises where it is replayed")
     whole = {name: ((task.count, *shape[1:]), dtype) for name, (shape, dtype) in outputs.items()}
     case = case_of(ReplayCase(task.arrays, recipes, meant.floats[0]), whole, replay.op, seed, 1)
     limit = min(asked.case_limit or limits.seconds, limits.seconds)
@@ -281,7 +281,7 @@ def _outcome(target: Target, case: Case, limit: float) -> Outcome | str:
     return outcome
 
 
-def _said(replay: Replay, task: _Task, case: Case, wanted: Sequence[Replayed], outcome: Outcome) -> FullSize:
+def _said(replay: ReplayPlan, task: _Task, case: Case, wanted: Sequence[Replayed], outcome: Outcome) -> FullSize:
     assert task.problem.module is not None
     shapes = {name: each.shape for name, each in task.arrays.items() if name in task.problem.module.inputs}
     elements = sum(each.layout.size for each in case.outputs.values())

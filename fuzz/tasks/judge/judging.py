@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from fuzz.campaign.search.stopping import Limits
+from fuzz.campaign.search.stopping import RunLimits
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
 from fuzz.campaign.starting import select_targets, writable
@@ -49,9 +49,9 @@ from fuzz.tasks.judge.ruling import VERSION, Asked, Judged, Ruling, not_given, s
 from fuzz.tasks.judge.written import derived, write_pack
 from fuzz.tasks.readers.formats import problems_of
 from fuzz.tasks.readers.kernelbench import LAST
-from fuzz.tasks.readers.problem import Problem, UnreadProblemError
+from fuzz.tasks.readers.problem import Statement, UnreadProblemError
 from fuzz.tasks.readers.solution import Solutions, solutions_of
-from fuzz.tasks.readers.source import ProblemError
+from fuzz.tasks.readers.source import TaskError
 from fuzz.tasks.task import Data, Task, drive
 from oracles.formula.contract import Contract
 from oracles.op import Op
@@ -86,7 +86,7 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed
     here = {target.name.place for target in targets if target.unavailable() is None}
     laws = tuple(law for law in declared_laws(kernels) if law != STREAM or "cuda" in here)
-    book, limits = book_in(folder / "findings", seed), Limits(None, asked.cases)
+    book, limits = book_in(folder / "findings", seed), RunLimits(None, asked.cases)
     session = Session(
         targets, book, Terms(kernels, laws, twin_one_in=_PROBED_ONE_IN), seed, limits, case_limit=asked.case_limit,
         screen=screen,
@@ -148,10 +148,10 @@ def _unseen(undeclared: list[str], laws: tuple[str, ...], always: Mapping[str, i
     return (*undeclared, *few, *probes)
 
 
-def read_problem(asked: Asked) -> tuple[Problem, Derived]:
+def read_problem(asked: Asked) -> tuple[Statement, Derived]:
     """Return the problem and its op: the first with room for all dimensions, or else that with most room."""
-    refusal: ProblemError | None = None
-    best: tuple[int, Problem, Derived] | None = None
+    refusal: TaskError | None = None
+    best: tuple[int, Statement, Derived] | None = None
     for problem in problems_of(asked.against, asked.solutions):
         if problem.module is not None and problem.module.one_seed:  # weights that are no inputs are in no formula
             raise UnreadProblemError("it has more or larger tensors than a case", own_problem(asked.against))
@@ -165,7 +165,7 @@ def read_problem(asked: Asked) -> tuple[Problem, Derived]:
             continue
         try:
             found = derived(problem, asked.values, any_values=asked.any_values)
-        except ProblemError as error:
+        except TaskError as error:
             refusal = refusal or error
             if isinstance(error.__cause__, UnknownStepError):  # other extents do not help
                 break
@@ -246,7 +246,7 @@ class Prepared:
     """What of the inputs that come with a problem a kernel refuses."""
 
 
-def prepared(asked: Asked, problem: Problem, found: Derived, solutions: Solutions) -> Prepared:
+def prepared(asked: Asked, problem: Statement, found: Derived, solutions: Solutions) -> Prepared:
     """Write the pack, and try what each solution takes. Where one refuses tensors of some numbers of dimensions, all
     are given one number that every one of them takes."""
     folder, targets = _written(asked, problem, found, solutions)
@@ -275,7 +275,7 @@ def prepared(asked: Asked, problem: Problem, found: Derived, solutions: Solution
     return Prepared(found, folder, task, accepting, untried, refuses)
 
 
-def _written(asked: Asked, problem: Problem, found: Derived, solutions: Solutions) -> tuple[Path, tuple[Target, ...]]:
+def _written(asked: Asked, problem: Statement, found: Derived, solutions: Solutions) -> tuple[Path, tuple[Target, ...]]:
     folder = writable(asked.output) / problem.name
     own = {name: each for name, (_, each) in solutions.items()}
     write_pack(folder, problem, own, found, values=asked.values, untrusted=asked.untrusted)
@@ -318,7 +318,7 @@ def _narrowed(kernel: Kernel, beside: Accepts | None) -> Kernel:
     )  # fmt: skip
 
 
-def _refused(beside: Accepts, problem: Problem) -> str:
+def _refused(beside: Accepts, problem: Statement) -> str:
     for sizes in problem.examples:
         for dim, size in sizes.items():
             if size % beside.multiple_of.get(dim, 1) or size > beside.max.get(dim, size):

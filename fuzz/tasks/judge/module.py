@@ -14,9 +14,9 @@ from fuzz.tasks.check.reference import contract_of
 from fuzz.tasks.check.results import told
 from fuzz.tasks.judge.written import derived, floats_of
 from fuzz.tasks.readers.kernelbench import of_module
-from fuzz.tasks.readers.problem import Problem
+from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import calls_of
-from fuzz.tasks.readers.source import ProblemError, identifier, signed
+from fuzz.tasks.readers.source import TaskError, identifier, signed
 from oracles.op import Op
 from oracles.ops import OPS
 
@@ -46,11 +46,11 @@ def check_module(
     """
     said = ModuleType(_name(model))
     vars(said).update(Model=model, get_inputs=get_inputs, get_init_inputs=get_init_inputs)
-    refusal: ProblemError | None = None
+    refusal: TaskError | None = None
     for problem in of_module(Path(said.__name__), said):
         try:
             found = derived(problem, FINITE, any_values=any_values)
-        except ProblemError as error:
+        except TaskError as error:
             refusal = refusal or error
             continue
         assert problem.module is not None
@@ -75,7 +75,7 @@ def check_module(
     raise CheckError(str(refusal))
 
 
-def _function(mine: Callable[..., Any], problem: Problem, op: Op) -> Callable[..., Any]:
+def _function(mine: Callable[..., Any], problem: Statement, op: Op) -> Callable[..., Any]:
     """A function of the tensors of an op, which calls a module with these weights."""
     import torch
 

@@ -22,12 +22,12 @@ from fuzz.core.base.text import printable
 from fuzz.references.dims import UnreadableError
 from fuzz.references.replay.cases import ReplayCase, ReplayError
 from fuzz.references.rerun import FINE, RUNS, Ways
-from fuzz.tasks.judge.replay import Replay, replay_of
+from fuzz.tasks.judge.replay import ReplayPlan, replay_of
 from fuzz.tasks.judge.ruling import Asked, OwnShapes, SolutionRuling, shapes_text
 from fuzz.tasks.readers.kernelbench import of_module, with_smaller_batches
-from fuzz.tasks.readers.problem import SEED, Module, Problem, has_too_many
+from fuzz.tasks.readers.problem import SEED, Module, Statement, has_too_many
 from fuzz.tasks.readers.solution import Solution, Solutions
-from fuzz.tasks.readers.source import ProblemError, executed, text_of
+from fuzz.tasks.readers.source import TaskError, executed, text_of
 
 CASES = 5
 """The cases at a task's own shapes beside a search: as many as KernelBench tries."""
@@ -59,15 +59,15 @@ _RANDOM = (
 )
 
 
-def own_problem(against: str, *, one_seed: bool = False) -> Problem:
+def own_problem(against: str, *, one_seed: bool = False) -> Statement:
     """Return the problem of a `Model` with its own inputs and weights alone, all weights from one seed or of each case
-    its own. Raises ProblemError if it has no `Model`, or if its tensors are too large to be replayed."""
+    its own. Raises TaskError if it has no `Model`, or if its tensors are too large to be replayed."""
     path = Path(against.partition(":")[0])
     module, changed = _small_enough(path, text_of(path))
     try:
         problem = of_module(path, module)[0]
     except (Exception, SystemExit) as error:  # whatever it raises
-        raise ProblemError(f"{path}: {error_line(error)}") from error
+        raise TaskError(f"{path}: {error_line(error)}") from error
     assert problem.module is not None
     own = replace(problem.module, one_seed=one_seed or problem.module.one_seed)
 
@@ -80,10 +80,10 @@ def own_problem(against: str, *, one_seed: bool = False) -> Problem:
 
 def _small_enough(path: Path, text: str) -> tuple[ModuleType, str]:
     """The module, with a smaller batch where a tensor has too many elements otherwise, and that in words. Raises
-    ProblemError."""
+    TaskError."""
     module = executed(path, text)
     if not hasattr(module, "Model") or not hasattr(module, "get_inputs"):
-        raise ProblemError(f"{path}: no shapes come with it: it has no Model with get_inputs")
+        raise TaskError(f"{path}: no shapes come with it: it has no Model with get_inputs")
     changed, largest = "", _largest(module)
     for name, size, tree in with_smaller_batches(text):
         if math.prod(largest) <= _ENOUGH_ELEMENTS and (_call_s(module) or 0.0) <= _CALL_S:
@@ -95,11 +95,11 @@ def _small_enough(path: Path, text: str) -> tuple[ModuleType, str]:
     if math.prod(largest) <= _MOST_ELEMENTS:
         return module, changed
     shape = "x".join(map(str, largest))
-    raise ProblemError(f"a tensor is {shape}, and one of more than {_MOST_ELEMENTS:,} takes too long")
+    raise TaskError(f"a tensor is {shape}, and one of more than {_MOST_ELEMENTS:,} takes too long")
 
 
 def _largest(module: ModuleType) -> tuple[int, ...]:
-    """The shape of the largest tensor that it is given, has in a case or returns. Raises ProblemError."""
+    """The shape of the largest tensor that it is given, has in a case or returns. Raises TaskError."""
     given, own = shapes_of(module)
     shapes = [*given, *([] if has_too_many(len(given), own) else own), *_returned(module)]
     return max(shapes, key=math.prod, default=())
@@ -130,7 +130,7 @@ def _returned(module: ModuleType) -> Sequence[tuple[int, ...]]:
 
 def shapes_of(module: ModuleType) -> tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]:
     """Return the shapes of the tensors that a model is given, and of those that it has. No tensor is made to find out,
-    unless the model itself reads a number out of one. Raises ProblemError."""
+    unless the model itself reads a number out of one. Raises TaskError."""
     import torch
 
     def made(device: str) -> tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]:
@@ -144,7 +144,7 @@ def shapes_of(module: ModuleType) -> tuple[Sequence[tuple[int, ...]], Sequence[t
             return made("meta")
         return made("cpu")
     except (Exception, SystemExit) as error:  # whatever it raises
-        raise ProblemError(f"how large they are is not known: {type(error).__name__}: {error}") from error
+        raise TaskError(f"how large they are is not known: {type(error).__name__}: {error}") from error
 
 
 def drawn_of(module: ModuleType, own: Module, seed: int) -> Mapping[str, Any]:
@@ -174,7 +174,7 @@ def _array(tensor: Any) -> NDArray[Any]:
 
 
 def own_shapes(
-    asked: Asked, problem: Problem, solutions: Solutions, seed: int, screen: Console, file: str = _FILE
+    asked: Asked, problem: Statement, solutions: Solutions, seed: int, screen: Console, file: str = _FILE
 ) -> Mapping[str, OwnShapes]:
     """Return what is said of solutions at the shapes that come with a problem, by their kernels; nothing where none
     do. What calls them is in files of that beginning, in the same folder, which the sandbox shows."""
@@ -188,9 +188,9 @@ def own_shapes(
         shapes = {name: each.shape for name, each in case.arrays.items() if name in own.module.inputs}
         cases = min(CASES, int(_SECONDS / seconds), max(_MOST_OF_ALL // case.elements, 1))
         if any(np.prod(shape) > _MOST_ELEMENTS for shape, _ in outputs.values()) or not cases:
-            raise ProblemError(f"they are {shapes_text(shapes)}, of which a case takes too long: {seconds:.0f} s")
+            raise TaskError(f"they are {shapes_text(shapes)}, of which a case takes too long: {seconds:.0f} s")
         found = replay.rulings(replay.run(cases, seed, (), screen))
-    except (ReplayError, ProblemError, UnreadableError) as error:
+    except (ReplayError, TaskError, UnreadableError) as error:
         reason = printable(str(error))
         return dict.fromkeys(solutions, OwnShapes({}, "", "did not run", 0, 0, (), reason))
     return {
@@ -200,7 +200,12 @@ def own_shapes(
 
 
 def with_causes(
-    asked: Asked, problem: Problem, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int, screen: Console
+    asked: Asked,
+    problem: Statement,
+    solutions: Solutions,
+    rulings: Sequence[SolutionRuling],
+    seed: int,
+    screen: Console,
 ) -> tuple[SolutionRuling, ...]:
     """Return rulings with what is said of those that are wrong at a task's own shapes if each solution keeps the
     weights of its construction; and if it is kept in the mode of the reference, where one of the two sets its own."""
@@ -227,7 +232,7 @@ def with_causes(
 
 
 def in_other_mode(
-    asked: Asked, problem: Problem, solutions: Solutions, seed: int, screen: Console
+    asked: Asked, problem: Statement, solutions: Solutions, seed: int, screen: Console
 ) -> Mapping[str, SolutionRuling]:
     """Return what a replay says of solutions in the other mode, by their kernels; nothing where the reference is the
     same there."""
@@ -238,12 +243,12 @@ def in_other_mode(
     try:
         replay = replay_of(asked, other, files)
         return replay.rulings(replay.run(min(_IN_OTHER_MODE, affordable(replay, seed)), seed, (), screen))
-    except (ReplayError, ProblemError, UnreadableError) as error:
+    except (ReplayError, TaskError, UnreadableError) as error:
         reason = printable(str(error))
         return {name: SolutionRuling(words, "did not run", 0, 0, {}, (), reason) for name, (words, _) in files.items()}
 
 
-def with_mode(ruling: SolutionRuling, problem: Problem, other: SolutionRuling | None) -> SolutionRuling:
+def with_mode(ruling: SolutionRuling, problem: Statement, other: SolutionRuling | None) -> SolutionRuling:
     """Return a ruling with what is said in the other mode. One in the other mode alone is undecided unless it is
     wrong."""
     if problem.module is None or not problem.module.mode.random or ruling.verdict != "right":
@@ -251,12 +256,12 @@ def with_mode(ruling: SolutionRuling, problem: Problem, other: SolutionRuling | 
     return replace(ruling, verdict="undecided", reason=f"right {problem.module.mode.text}; {_RANDOM}")
 
 
-def affordable(replay: Replay, seed: int) -> int:
+def affordable(replay: ReplayPlan, seed: int) -> int:
     """Return how many cases there is time for where these decide alone: one at least."""
     return min(replay.asked.replays, int(replay.asked.replay_s / _measured(replay, seed)[2]) or 1)
 
 
-def _measured(replay: Replay, seed: int) -> tuple[ReplayCase, Mapping[str, tuple[tuple[int, ...], str]], float]:
+def _measured(replay: ReplayPlan, seed: int) -> tuple[ReplayCase, Mapping[str, tuple[tuple[int, ...], str]], float]:
     """A case, its outputs, and the seconds that its replay takes."""
     case = next(replay.meant.cases(seed))
     return case, replay.meant.outputs(case), replay_s(replay.meant.ways, case.arrays)

@@ -19,6 +19,7 @@ from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.probe import GHOST, STREAM
+from fuzz.core.base.text import counted
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.findings.tally import TargetTally, never_decided
 from fuzz.references.examples import samples_of, structure_of
@@ -27,9 +28,9 @@ from fuzz.references.replay.oracle import SPARE, op_of
 from fuzz.references.replay.run import Run
 from fuzz.tasks.judge.ruling import Asked, Said, SolutionRuling, worst_of
 from fuzz.tasks.judge.written import floats_of, probes_of, shown_line, write_solutions
-from fuzz.tasks.readers.problem import Problem
+from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import ENTRY, Solutions
-from fuzz.tasks.readers.source import ProblemError
+from fuzz.tasks.readers.source import TaskError
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS
@@ -41,7 +42,7 @@ _NOTHING_PROMISED = Contract(platform="none")
 
 
 @dataclass(frozen=True)
-class Replay:
+class ReplayPlan:
     """What is drawn for a problem, and what its solutions run as."""
 
     asked: Asked
@@ -67,7 +68,7 @@ class Replay:
                 while time.process_time() < end and (some := [*islice(drawn, _BATCH)]):
                     run.batch(pool, some)
             except ReplayError as error:
-                raise ProblemError(f"{self.asked.against}: {error}") from error
+                raise TaskError(f"{self.asked.against}: {error}") from error
         return run
 
     @property
@@ -92,7 +93,7 @@ class Replay:
         if said == "undecided":
             undecided = max(each.gave_up for each in lines)
             never = dict.fromkeys(name for each in lines for name in never_decided(each.decided))
-            reason = f"{undecided} of {run.cases} cases have no element that a replay decides"
+            reason = f"{undecided} of {counted(run.cases, 'case has', 'cases have')} no element that a replay decides"
             reason = f"no element of {' or '.join(never)} is decided by a replay" if never else reason
         failures = tuple(run.smallest[each.target].record for each in lines if each.target in run.smallest)
         return SolutionRuling(
@@ -111,7 +112,7 @@ def _said(line: TargetTally) -> Said:
     return "undecided" if is_open else "right"
 
 
-def replay_of(asked: Asked, problem: Problem, solutions: Solutions) -> Replay:
+def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> ReplayPlan:
     """Return what is drawn and run, and write the solutions. Raises UnreadableError where not even the tensors of the
     reference are known."""
     floats = [each for each in floats_of(problem) if each in DTYPES]
@@ -131,17 +132,17 @@ def replay_of(asked: Asked, problem: Problem, solutions: Solutions) -> Replay:
     place = writable(asked.output) / problem.name
     own = {name: solution for name, (_, solution) in solutions.items()}
     write_solutions(place, problem, own, [*meant.asked.dims], [each.name for each in op.outputs])
-    return Replay(asked, meant, op, solutions, place, _targets(asked, problem, op, place, solutions))
+    return ReplayPlan(asked, meant, op, solutions, place, _targets(asked, problem, op, place, solutions))
 
 
-def menus_of(problem: Problem, values: str) -> Mapping[str, str] | str:
+def menus_of(problem: Statement, values: str) -> Mapping[str, str] | str:
     """Return what tensors are drawn from: variances that a norm keeps are positive, as it makes NaN of others."""
     own = problem.module.weights if problem.module is not None else {}
     variances = {name: "positive" for name, state in own.items() if state.endswith("running_var")}
     return {**dict.fromkeys(problem.shapes or (), values), **variances} if variances else values
 
 
-def _targets(asked: Asked, problem: Problem, op: Op, folder: Path, solutions: Solutions) -> Sequence[Target]:
+def _targets(asked: Asked, problem: Statement, op: Op, folder: Path, solutions: Solutions) -> Sequence[Target]:
     OPS.pop(op.name, None)  # of an earlier judgement: kernels are declared while nobody knows it, as it has no formula
     laws = tuple(law for law in probes_of(problem) if law != GHOST)
     kernels = [

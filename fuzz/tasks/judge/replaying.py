@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from rich.console import Console
 
+from fuzz.core.base.text import counted
 from fuzz.core.generate.observed import words_of
 from fuzz.references.dims import UnreadableError, shapes_text
 from fuzz.references.examples import DRAWN
@@ -20,11 +21,11 @@ from fuzz.report.console import print_lines
 from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.judge.full import at_full_size
 from fuzz.tasks.judge.own import affordable, in_other_mode, own_problem, own_shapes, with_causes, with_mode, with_own
-from fuzz.tasks.judge.replay import Replay, replay_of
+from fuzz.tasks.judge.replay import ReplayPlan, replay_of
 from fuzz.tasks.judge.ruling import VERSION, Asked, Judged, Ruling, SolutionRuling, failures_told, summary, worst_of
-from fuzz.tasks.readers.problem import Problem
+from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import Solutions, solutions_of
-from fuzz.tasks.readers.source import ProblemError
+from fuzz.tasks.readers.source import TaskError
 
 _UNEXERCISED = (
     "not exercised by a replay: strides, other ranks, the order of sums; failures are not explained, nor kept as cases"
@@ -36,7 +37,7 @@ _PROBED = 4
 _UNREAD = "not exercised, as the reference is neither read nor replayed there: other shapes"
 
 
-def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, width: int) -> Judged:
+def judged_by_replay(asked: Asked, problem: Statement, why: str, screen: Console, width: int) -> Judged:
     """Judge solutions of a problem that is not read, because of `why`, or by its own inputs alone; where it takes no
     others than those, also by these. Raises ProblemError."""
     solutions = solutions_of(asked.solutions, problem, asked.against)
@@ -44,20 +45,20 @@ def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, 
         replay = replay_of(asked, problem, solutions)
         seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed  # not before: no solution can know it
         return _judged(asked, problem, why, screen, width, replay, solutions, seed)
-    except (ReplayError, ProblemError, UnreadableError) as error:
-        is_ours = isinstance(error, ProblemError)
+    except (ReplayError, TaskError, UnreadableError) as error:
+        is_ours = isinstance(error, TaskError)
         refusal = str(error) if is_ours else f"{asked.against}: {error}" if isinstance(error, ReplayError) else why
         if problem.module is None or problem.own is not None:
-            raise ProblemError(refusal or str(error)) from error
+            raise TaskError(refusal or str(error)) from error
         try:
             own = own_problem(asked.against)
-        except ProblemError as worse:
-            raise ProblemError(f"{refusal}; at the shapes that come with it: {worse}") from error
+        except TaskError as worse:
+            raise TaskError(f"{refusal}; at the shapes that come with it: {worse}") from error
     return judged_by_replay(asked, own, why, screen, width)
 
 
 def _judged(
-    asked: Asked, problem: Problem, why: str, screen: Console, width: int, replay: Replay, solutions: Solutions,
+    asked: Asked, problem: Statement, why: str, screen: Console, width: int, replay: ReplayPlan, solutions: Solutions,
     seed: int,
 ) -> Judged:  # fmt: skip
     title, dims = titled(replay.meant.asked.reference), replay.meant.asked.dims
@@ -76,7 +77,11 @@ def _judged(
     cases = affordable(replay, seed) if problem.own and why else asked.replays
     laws = replay.laws if cases >= min(_PROBED, asked.replays) else ()
     run = replay.run(cases, seed, laws, screen, asked.replay_s)
-    few = f"not exercised, as a case takes long: more than {run.cases} cases" if run.cases < asked.replays else ""
+    few = (
+        f"not exercised, as a case takes long: more than {counted(run.cases, 'case')}"
+        if run.cases < asked.replays
+        else ""
+    )
     found = replay.rulings(run)
     rulings = looked(asked, problem, solutions, found, seed, screen)
     elapsed = time.monotonic() - began
@@ -98,7 +103,7 @@ def _judged(
 
 
 def looked(
-    asked: Asked, problem: Problem, solutions: Solutions, found: Mapping[str, SolutionRuling], seed: int,
+    asked: Asked, problem: Statement, solutions: Solutions, found: Mapping[str, SolutionRuling], seed: int,
     screen: Console,
 ) -> tuple[SolutionRuling, ...]:  # fmt: skip
     """Return rulings, by the kernels of solutions, with what replays say besides: at the shapes that come with the
@@ -111,8 +116,8 @@ def looked(
     return with_causes(asked, problem, solutions, rulings, seed, screen)
 
 
-def _unless_changed(ruling: SolutionRuling, problem: Problem) -> SolutionRuling:
-    """The ruling of a solution that need only be right at a task's own shapes: it is not wrong for what is none."""
+def _unless_changed(ruling: SolutionRuling, problem: Statement) -> SolutionRuling:
+    """Return a ruling of a solution that need only be right at a task's own shapes: at others it is never wrong."""
     if not problem.changed or ruling.verdict != "wrong":
         return ruling
     return replace(ruling, verdict="undecided", reason=f"it fails, but at none of the task's shapes: {problem.changed}")

@@ -17,6 +17,7 @@ from fuzz.contracts.accepts import Accepts
 from fuzz.contracts.record import Measured
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.exits import Exit
+from fuzz.core.base.text import counted
 from fuzz.findings.book import FindingBook
 from fuzz.findings.codec import encoded
 from fuzz.findings.tally import Largest, Tally
@@ -266,16 +267,22 @@ def summary(ruling: Ruling, elapsed: float) -> str:
     ran = f"{largest_text(ruling.largest)}; " if ruling.largest else ""
     lines += [f"{ran}{never_text(ruling.never_ran, larger=bool(ran))}"] if ran or ruling.never_ran else []
     lines += [*ruling.not_exercised, *([ruling.guarantee] if ruling.guarantee else [])]
-    return "\n".join([*lines, f"{ruling.cases} cases in {elapsed:.1f} s, seed {ruling.seed}, pack {ruling.pack}"])
+    return "\n".join(
+        [*lines, f"{counted(ruling.cases, 'case')} in {elapsed:.1f} s, seed {ruling.seed}, pack {ruling.pack}"]
+    )
 
 
 def _why(each: SolutionRuling, by: str) -> str:
     if each.verdict == "wrong":
-        return f"{each.failing} of {each.judged} runs{by} fail" if each.failing else each.reason
+        return (
+            f"{each.failing} of {counted(each.judged, 'run')}{by} {'fails' if each.judged == 1 else 'fail'}"
+            if each.failing
+            else each.reason
+        )
     if each.verdict != "right":
         return each.reason
     errors = ", ".join(f"{ratio:.0%} in {dtype}" for dtype, ratio in each.largest_error.items())
-    return f"{each.judged} runs{by}{f', largest error {errors} of what is allowed' if errors else ''}"
+    return f"{counted(each.judged, 'run')}{by}{f', largest error {errors} of what is allowed' if errors else ''}"
 
 
 def _in_modes(each: SolutionRuling, ruling: Ruling) -> list[str]:
@@ -305,7 +312,7 @@ def _at_own_shapes(each: SolutionRuling) -> list[str]:
         if each.full_size is not None and each.full_size.judged:  # whose line says more
             return []
         return [f"  not judged at the task's own shapes: {own.reason}"]
-    count = f"{own.failing or own.judged} of {own.judged} runs, by replay"
+    count = f"{own.failing or own.judged} of {counted(own.judged, 'run')}, by replay"
     but = f", but for {own.changed}" if own.changed else ""
     lines = [f"  {own.verdict} at the task's own shapes ({shapes_text(own.shapes)}{but}): {count}"]
     if own.verdict == "wrong":
@@ -334,7 +341,7 @@ def _at_full_size(full: FullSize | None) -> list[str]:
         return []
     if full.verdict not in ("right", "wrong"):
         return [f"  not judged at full size: {full.reason}"]
-    count = f"{full.judged:,} of {full.elements:,} elements judged, by replay"
+    count = f"{full.judged:,} of {counted(full.elements, 'element')} judged, by replay"
     lines = [f"  {full.verdict} at the task's own shapes ({shapes_text(full.shapes)}): {count}"]
     return [*lines, *(f"    {line.strip()}" for line in full.failure.splitlines())]
 
@@ -359,7 +366,7 @@ def not_given(tally: Tally, targets: Sequence[Target]) -> list[str]:
         if target.size_limit is None or line is None or not line.judged:
             continue
         missed = tally.cases - line.judged - line.not_run
-        count = f" {missed:,} of {tally.cases:,} cases:" if len(targets) == 1 else ""
+        count = f" {missed:,} of {counted(tally.cases, 'case')}:" if len(targets) == 1 else ""
         waited = ", and those for which quick targets did not wait for it" if target.id in late else ""
         larger = target.size_limit.beyond(OPS[target.kernel.op])
         if missed > 0:

@@ -16,9 +16,9 @@ from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import DRAWN, keeping, samples_of
 from fuzz.references.named import unread
 from fuzz.tasks.check.reference import contract_of, is_replayable
-from fuzz.tasks.readers.problem import Problem, UnreadProblemError
+from fuzz.tasks.readers.problem import Statement, UnreadProblemError
 from fuzz.tasks.readers.solution import ENTRY, Solution
-from fuzz.tasks.readers.source import ProblemError
+from fuzz.tasks.readers.source import TaskError
 from oracles.dtypes import COMPUTED, DTYPES, SINGLE
 from oracles.formula.contract import Contract
 from oracles.op import Op
@@ -42,8 +42,8 @@ _KERNELS = re.compile(r'^    PythonKernel\(\n        "(\w+)", .*?\n    \),$', re
 """The kernels in the text of a pack, with their names."""
 
 
-def derived(problem: Problem, values: str, *, any_values: bool = False) -> Derived:
-    """Return the op of a problem, with what its inputs always are unless they may be `any_values`. Raises ProblemError
+def derived(problem: Statement, values: str, *, any_values: bool = False) -> Derived:
+    """Return the op of a problem, with what its inputs always are unless they may be `any_values`. Raises TaskError
     where its function cannot be read, which is an UnreadProblemError where it may be replayed."""
     ours = problem.name in OPS and OPS[problem.name].formula.__module__.startswith("oracles.")
     name = f"reference_{problem.name}"[:31] if ours else problem.name
@@ -59,15 +59,15 @@ def derived(problem: Problem, values: str, *, any_values: bool = False) -> Deriv
         samples = samples_of(problem.draw) if problem.draw is not None else ()
         return keeping(found, samples, DRAWN, any_values=any_values) if samples else found
     except ImportError as error:
-        raise ProblemError(f"{problem.name}: it is read with torch: {error_line(error)}") from error
+        raise TaskError(f"{problem.name}: it is read with torch: {error_line(error)}") from error
     except (OpError, SystemExit) as error:  # whose exit code would be taken for a verdict
         said = str(error) if problem.shapes else unread(error, problem.reference)
         if isinstance(error, UnreadableError) and is_replayable(problem.reference, error):
             raise UnreadProblemError(said, problem) from error
-        raise ProblemError(said) from error
+        raise TaskError(said) from error
 
 
-def _typed(op: Op, problem: Problem, found: Derived) -> Op:
+def _typed(op: Op, problem: Statement, found: Derived) -> Op:
     """The op with the dtypes of floats that its problem says, where they are not that of the first input."""
     spelled = {DTYPES[name].spelling: name for name in COMPUTED}
     said = {name: problem.dtypes.get(found.called[name] or name, "") for name in found.called}
@@ -85,7 +85,7 @@ def _typed(op: Op, problem: Problem, found: Derived) -> Op:
 
 
 def write_pack(
-    folder: Path, problem: Problem, solutions: Mapping[str, Solution], found: Derived, *, values: str, untrusted: bool
+    folder: Path, problem: Statement, solutions: Mapping[str, Solution], found: Derived, *, values: str, untrusted: bool
 ) -> None:
     """Write the pack: the op, and below it a folder for each solution by its kernel's name, with its files,
     with the function that calls it at the end of one. Solutions that were judged by the same before stay in it: their
@@ -97,7 +97,7 @@ def write_pack(
 
 
 def write_solutions(
-    folder: Path, problem: Problem, solutions: Mapping[str, Solution], inputs: Sequence[str], outputs: Sequence[str]
+    folder: Path, problem: Statement, solutions: Mapping[str, Solution], inputs: Sequence[str], outputs: Sequence[str]
 ) -> None:
     """Write a folder for each solution by its kernel's name, as `write_pack` does."""
     for name, solution in solutions.items():
@@ -118,7 +118,7 @@ def _there(folder: Path) -> Path:
 
 
 def _pack(
-    problem: Problem, solutions: Mapping[str, Solution], found: Derived, *, values: str, untrusted: bool
+    problem: Statement, solutions: Mapping[str, Solution], found: Derived, *, values: str, untrusted: bool
 ) -> tuple[str, list[str]]:
     """Return the text of the pack up to its kernels, and that of each of them."""
     dtypes = floats_of(problem, found.called[found.op.main] or found.op.main)
@@ -147,14 +147,14 @@ def _pack(
     return head, kernels
 
 
-def floats_of(problem: Problem, first: str = "") -> Sequence[str]:
+def floats_of(problem: Statement, first: str = "") -> Sequence[str]:
     """Return the dtypes of its tensors of floats, or of the first one, which others follow that say none."""
     tensors = {name: dtype for name, dtype in problem.dtypes.items() if problem.shapes is None or problem.shapes[name]}
     there = [tensors[first]] if first in tensors else [*tensors.values()]
     return sorted({name for name in COMPUTED if DTYPES[name].spelling in there} or {SINGLE.name})
 
 
-def probes_of(problem: Problem) -> Sequence[str]:
+def probes_of(problem: Statement) -> Sequence[str]:
     """Return the other ways to call a solution. What takes numbers out of tensors cannot be captured as a graph."""
     return tuple(each for each in PROBES if each != CALLER or not problem.arguments)
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from fuzz.references.named import function_at
 from fuzz.references.parameters import defaults_of
 from fuzz.tasks.readers import gpu_mode, kernelbench
-from fuzz.tasks.readers.problem import Problem
+from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.source import (
     REFERENCES,
-    ProblemError,
+    TaskError,
     chosen_function,
     definitions,
     executed,
@@ -23,7 +23,7 @@ from fuzz.tasks.readers.source import (
 )
 
 
-def problems_of(words: str, solutions: Sequence[str] = ()) -> Iterator[Problem]:
+def problems_of(words: str, solutions: Sequence[str] = ()) -> Iterator[Statement]:
     """Return what may be the problem in a file, the most general first: a function, which `FILE:NAME` names where the
     file has several; `Model`, `get_inputs` and `get_init_inputs`, as KernelBench has them; a definition in JSON, as
     flashinfer-bench has it; or `task.yml`, as GPU MODE has it. Raises ProblemError."""
@@ -42,7 +42,7 @@ def problems_of(words: str, solutions: Sequence[str] = ()) -> Iterator[Problem]:
         yield from kernelbench.problems_of(Path(path), text, [*map(_source, files_in(tuple(solutions)))])
         return
     chosen = chosen_function(path, defined, name, REFERENCES)
-    yield Problem(chosen, function_at(f"{path}:{chosen}"))
+    yield Statement(chosen, function_at(f"{path}:{chosen}"))
 
 
 def _source(solution: str) -> str:
@@ -55,7 +55,7 @@ _KNOWN = (*_FLOATS, "float8_e4m3fn", "float8_e5m2", "float4_e2m1", "int64", "int
 """What a definition says of a dtype; whatever else stands there is what the function takes."""
 
 
-def _of_definition(path: Path, text: str) -> Problem:
+def _of_definition(path: Path, text: str) -> Statement:
     """Return the problem of a definition, as flashinfer-bench has it, whose reference is run. Raises ProblemError."""
     try:
         said = json.loads(text)
@@ -67,10 +67,10 @@ def _of_definition(path: Path, text: str) -> Problem:
         returns = [str(each.get("dtype")) for each in said.get("outputs", {}).values()]
         name, source = str(said["name"]), str(said["reference"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ProblemError(f"{path}: it is no definition with name, axes, inputs and reference: {error!r}") from error
+        raise TaskError(f"{path}: it is no definition with name, axes, inputs and reference: {error!r}") from error
     run = getattr(executed(path, source), "run", None)
     if run is None:
-        raise ProblemError(f"{path}: its reference has no function run")
+        raise TaskError(f"{path}: its reference has no function run")
     # It is called by places, whatever its parameters are called.
     own = [*inspect.signature(run).parameters]
     called = dict(zip(inputs, own, strict=False)) if len(own) >= len(inputs) else {}
@@ -86,7 +86,7 @@ def _of_definition(path: Path, text: str) -> Problem:
     }  # fmt: skip
     arguments = [repr(usual[each]) if each in usual else "{}.item()" if each in scalars else "{}" for each in inputs]
     run.__name__ = identifier(name)
-    return Problem(
+    return Statement(
         identifier(name), run, shapes,
         {called.get(each, each): dtype for each, dtype in dtypes.items() if each not in usual and dtype in _KNOWN},
         fixed, returns=returns, arguments=arguments if scalars else (),

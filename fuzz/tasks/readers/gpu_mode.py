@@ -14,27 +14,27 @@ from types import ModuleType
 from typing import Any
 
 from fuzz.core.base.errors import error_line
-from fuzz.tasks.readers.problem import Data, Problem
-from fuzz.tasks.readers.source import ProblemError, executed, identifiers, signed, text_of
+from fuzz.tasks.readers.problem import DataStatement, Statement
+from fuzz.tasks.readers.source import TaskError, executed, identifiers, signed, text_of
 
 _MOST_TESTS = 8
 _PLAIN = (int, float, bool, str, type(None))
 """What `data` may hold beside tensors, and what tests are made of."""
 
 
-def problem_of(path: Path) -> Problem:
+def problem_of(path: Path) -> Statement:
     """Return the problem of a `task.yml`. Raises ProblemError."""
     said = _read(path)
     tests = said.get("tests")
     if not isinstance(tests, list) or not tests or not all(isinstance(each, dict) for each in tests):
-        raise ProblemError(f"{path}: it has no tests, such as - {{'n': 64, 'seed': 1}}")
+        raise TaskError(f"{path}: it has no tests, such as - {{'n': 64, 'seed': 1}}")
     files = _files(path, said)
     file = path.parent / "reference.py"
     with _modules(file, files), _on_cpu():
         module = executed(file, text_of(file))
         missing = [each for each in ("generate_input", "ref_kernel") if not hasattr(module, each)]
         if missing:
-            raise ProblemError(f"{file}: it has no function {missing[0]}")
+            raise TaskError(f"{file}: it has no function {missing[0]}")
         examples = [_example(file, module, test) for test in tests[:_MOST_TESTS]]
     return _problem(path, module, examples, tests, files)
 
@@ -43,13 +43,13 @@ def _read(path: Path) -> Mapping[str, Any]:
     try:
         import yaml
     except ImportError as error:
-        raise ProblemError(f"{path}: YAML is read by PyYAML, which is not installed: pip install pyyaml") from error
+        raise TaskError(f"{path}: YAML is read by PyYAML, which is not installed: pip install pyyaml") from error
     try:
         said = yaml.safe_load(text_of(path))
     except yaml.YAMLError as error:
-        raise ProblemError(f"{path}: it is no YAML: {' '.join(str(error).split())}") from error
+        raise TaskError(f"{path}: it is no YAML: {' '.join(str(error).split())}") from error
     if not isinstance(said, dict):
-        raise ProblemError(f"{path}: it has no tests")
+        raise TaskError(f"{path}: it has no tests")
     return said
 
 
@@ -75,10 +75,10 @@ def _modules(file: Path, files: Mapping[str, str]) -> Iterator[None]:
             sys.modules[Path(name).stem] = module
             exec(compile(text, module.__file__, "exec"), module.__dict__)
         yield
-    except ProblemError:
+    except TaskError:
         raise
     except (Exception, SystemExit) as error:  # whatever the files of the task raise
-        raise ProblemError(f"{file}: {error_line(error)}") from error
+        raise TaskError(f"{file}: {error_line(error)}") from error
     finally:
         for stem, known in before.items():
             if known is None:
@@ -122,7 +122,7 @@ def _example(file: Path, module: ModuleType, test: Mapping[str, Any]) -> tuple[b
     parts = [*data] if is_several else [data]
     for each in parts:
         if not isinstance(each, _PLAIN) and not hasattr(each, "shape"):
-            raise ProblemError(f"{file}: generate_input makes a {type(each).__name__}: data are tensors and numbers")
+            raise TaskError(f"{file}: generate_input makes a {type(each).__name__}: data are tensors and numbers")
     return is_several, parts
 
 
@@ -132,7 +132,7 @@ def _problem(
     examples: Sequence[tuple[bool, Sequence[Any]]],
     tests: Sequence[Mapping[str, Any]],
     files: Mapping[str, str],
-) -> Problem:
+) -> Statement:
     is_several, first = examples[0]
     names = identifiers(_unpacked(module, len(first)))
     tensors = {name: at for at, (name, each) in enumerate(zip(names, first, strict=True)) if hasattr(each, "shape")}
@@ -148,9 +148,9 @@ def _problem(
             return module.ref_kernel(data if is_several else data[0])
 
     dtypes = {name: str(first[at].dtype).removeprefix("torch.") for name, at in tensors.items()}
-    return Problem(
+    return Statement(
         identifiers([path.resolve().parent.name])[0], signed(reference, path.resolve().parent.name, [*tensors]), shapes,
-        dtypes, data=Data(f"({', '.join(words)},)" if is_several else words[0], files), examples=sizes,
+        dtypes, data=DataStatement(f"({', '.join(words)},)" if is_several else words[0], files), examples=sizes,
     )  # fmt: skip
 
 
@@ -173,7 +173,7 @@ def _dimensions(
     named, found = dict[tuple[tuple[int, ...], int], str](), dict[str, str]()
     for name, some in shapes.items():
         if len({len(each) for each in some}) > 1:
-            raise ProblemError(f"{name} has another rank in each test")
+            raise TaskError(f"{name} has another rank in each test")
         dims, own = list[str](), [*zip(*some, strict=True)]
         for axis, extents in enumerate(own):
             key = extents, own[:axis].count(extents)

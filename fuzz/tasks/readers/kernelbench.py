@@ -15,14 +15,14 @@ from types import ModuleType
 from typing import Any, Literal
 
 from fuzz.core.base.errors import error_line
-from fuzz.tasks.readers.problem import KERNEL, MODULE, SEED, Mode, Module, Problem, has_too_many, modes_of
-from fuzz.tasks.readers.source import ProblemError, executed, identifier, identifiers, signed
+from fuzz.tasks.readers.problem import KERNEL, MODULE, SEED, Mode, Module, Statement, has_too_many, modes_of
+from fuzz.tasks.readers.source import TaskError, executed, identifier, identifiers, signed
 
 _SMALL = 5, 8
 """Extents like those that a reference is read with: one that is a multiple of nothing, and one that is of much."""
 
 
-def problems_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[Problem]:
+def problems_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[Statement]:
     """Return what may be the problem of a module, the most general first. Raises ProblemError.
 
     Small numbers stand for the large ones, but for those that the module or a solution reads by itself, as far as it
@@ -30,7 +30,7 @@ def problems_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[Pro
     then with a part of each, or those that there are; then with extents that it takes no small ones of as they are, and
     at last with all as they are but for the first one, a batch."""
     refusal: BaseException | None = None
-    made: Sequence[Problem] = ()
+    made: Sequence[Statement] = ()
     read = read_by(text, {"Model"}.union(*(read_by(each, (MODULE, KERNEL)) for each in solutions)))
     for tier, numbers in with_numbers(text, read):
         if tier == LAST and made and made[0].tier == LAST:
@@ -43,8 +43,8 @@ def problems_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[Pro
         else:
             yield from made
     if refusal is not None and not made:
-        said = str(refusal) if isinstance(refusal, ProblemError) else f"{path}: {error_line(refusal)}"
-        raise ProblemError(said) from refusal
+        said = str(refusal) if isinstance(refusal, TaskError) else f"{path}: {error_line(refusal)}"
+        raise TaskError(said) from refusal
     problem, shapes = made[0], made[0].shapes or {}
     if refused := _refused(problem):
         yield _keeping(problem, refused, "Model refuses others")
@@ -54,7 +54,7 @@ def problems_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[Pro
         yield _keeping(problem, [dim for dim in problem.examples[0] if dim != batch], "it is not read with others")
 
 
-def _keeping(problem: Problem, dims: Collection[str], why: str) -> Problem:
+def _keeping(problem: Statement, dims: Collection[str], why: str) -> Statement:
     """The same with the extents of some dimensions as they are in the inputs that come with it."""
     own = problem.examples[0]
     kept = {dim: own[dim] for dim in dims}
@@ -63,7 +63,7 @@ def _keeping(problem: Problem, dims: Collection[str], why: str) -> Problem:
     return replace(problem, fixed={**problem.fixed, **kept}, examples=(rest,), kept=said if kept else "")
 
 
-def _refused(problem: Problem) -> Sequence[str]:
+def _refused(problem: Statement) -> Sequence[str]:
     """The dimensions of which a module takes no small extent, while all others are as they come with it."""
     import torch
 
@@ -91,7 +91,7 @@ def _refused(problem: Problem) -> Sequence[str]:
     return found
 
 
-def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Sequence[Problem]:
+def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Sequence[Statement]:
     """The problem, by each of the ways to name dimensions. Extents that are kept do not vary."""
     import torch
 
@@ -123,7 +123,7 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
 
     reference, elsewhere = called(mode), called(other) if other is not None else None
     dtypes = {name: str(each.dtype).removeprefix("torch.") for name, each in tensors.items()}
-    inputs, found = tuple(arguments), list[Problem]()
+    inputs, found = tuple(arguments), list[Statement]()
     named = dict(zip(inspect.signature(module.Model).parameters, made_of, strict=False))
     for naming in _NAMINGS:
         shapes, sizes = _dimensions({name: tuple(each.shape) for name, each in tensors.items()}, naming)
@@ -137,7 +137,7 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
         examples = ({dim: size for dim, size in sizes.items() if dim not in fixed},)
         if all(shapes != each.shapes for each in found):
             found.append(
-                Problem(identifier(path.stem), reference, shapes, dtypes, fixed, made, examples=examples,
+                Statement(identifier(path.stem), reference, shapes, dtypes, fixed, made, examples=examples,
                         draw=partial(_inputs_of, module, inputs))
             )  # fmt: skip
     return found

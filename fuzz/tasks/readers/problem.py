@@ -10,7 +10,7 @@ from typing import Any
 from fuzz.references.dims import first_of
 from fuzz.references.parameters import defaults_of
 from fuzz.references.replay.cases import Own
-from fuzz.tasks.readers.source import ProblemError
+from fuzz.tasks.readers.source import TaskError
 from oracles.operand import MOST
 
 SEED = 0
@@ -29,7 +29,7 @@ _WEIGHTS = (
 
 
 @dataclass(frozen=True)
-class Problem:
+class Statement:
     """A function that says what a solution should compute."""
 
     name: str
@@ -41,7 +41,7 @@ class Problem:
     fixed: Mapping[str, int] = field(default_factory=dict)
     """The extents that cannot be others."""
     module: Module | None = None
-    data: Data | None = None
+    data: DataStatement | None = None
     returns: Sequence[str] = ()
     """The dtypes of its outputs, where they are said."""
     arguments: Sequence[str] = ()
@@ -51,7 +51,7 @@ class Problem:
     """The extents of dimensions in the inputs that come with it."""
     tier: int = 0
     """Which numbers it has: 0 for the larger ones of those that it could have, 1 for the smaller ones, LAST for what is
-    read where none of these is."""
+    read if there are no such numbers."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """What is said of arguments that are no tensors."""
     draw: Callable[[int], Mapping[str, Any]] | None = None
@@ -64,7 +64,7 @@ class Problem:
     """Which extents do not vary, and why; "" where nothing but weights keeps any."""
 
     @property
-    def in_other_mode(self) -> Problem | None:
+    def in_other_mode(self) -> Statement | None:
         """The same in the other mode, where that makes a difference."""
         own = self.module
         if own is None or own.other is None or own.elsewhere is None:
@@ -102,7 +102,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Data:
+class DataStatement:
     """A problem whose solution has one parameter, `data`."""
 
     words: str
@@ -169,10 +169,10 @@ class Module:
     """The extents of inputs that it is made with, such as a number of features, or that are 1: they do not vary."""
 
 
-class UnreadProblemError(ProblemError):
+class UnreadProblemError(TaskError):
     """A problem whose function has no formula. It may be replayed."""
 
-    def __init__(self, message: str, problem: Problem) -> None:
+    def __init__(self, message: str, problem: Statement) -> None:
         super().__init__(message)
         self.problem = problem
 

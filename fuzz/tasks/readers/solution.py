@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.core.adapters.signature import belonging
-from fuzz.tasks.readers.problem import KERNEL, MODULE, SEED, Module, Problem
+from fuzz.tasks.readers.problem import KERNEL, MODULE, SEED, Module, Statement
 from fuzz.tasks.readers.source import (
-    ProblemError,
+    TaskError,
     chosen_function,
     definitions,
     files_in,
@@ -54,7 +54,7 @@ class Solution:
         """Whether it is a class, whose instances are called."""
         return self.function == MODULE
 
-    def written(self, problem: Problem, inputs: Sequence[str], outputs: Sequence[str]) -> Mapping[str, str]:
+    def written(self, problem: Statement, inputs: Sequence[str], outputs: Sequence[str]) -> Mapping[str, str]:
         """Return its files; the one in which it is has `judged` at its end, whose parameters are tensors of the op."""
         entry = calls_of(problem, inputs, outputs) if self.is_module else _of_function(self, inputs, outputs, problem)
         return {**self.files, self.file: f"{self.files[self.file]}{_HEAD}{entry}"}
@@ -64,7 +64,7 @@ Solutions = Mapping[str, tuple[str, Solution]]
 """The words for each, and what was read, by the name of its kernel."""
 
 
-def solution_of(words: str, problem: Problem, against: str = "") -> Solution:
+def solution_of(words: str, problem: Statement, against: str = "") -> Solution:
     """Return the solution in a file: a function, which `FILE:NAME` names where the file has several; `ModelNew`, where
     the problem is a `Model` and there is one; or JSON with sources and an entry point. What lies beside it and belongs
     to it comes along, but not what it is judged against. Raises ProblemError."""
@@ -79,14 +79,14 @@ def solution_of(words: str, problem: Problem, against: str = "") -> Solution:
     return replace(found, beside={each: place for each, place in beside.items() if each not in own})
 
 
-def _is_shown(path: Path, against: str, problem: Problem) -> bool:
+def _is_shown(path: Path, against: str, problem: Statement) -> bool:
     """Whether a solution may see what lies beside it. A task has its reference in its folder."""
     place = Path(against.partition(":")[0]).resolve()
     folder = place if place.is_dir() else place.parent
     return path.resolve() != place and (problem.data is None or path.resolve().parent != folder)
 
 
-def solutions_of(words: tuple[str, ...], problem: Problem, against: str) -> Solutions:
+def solutions_of(words: tuple[str, ...], problem: Statement, against: str) -> Solutions:
     """Return the words for each solution, of files and of those in folders, and what is read of it, by the name of its
     kernel. Raises ProblemError."""
     found = dict[str, tuple[str, Solution]]()
@@ -105,14 +105,14 @@ def _beside(text: str, others: Iterable[str]) -> str:
     return re.sub(rf"^(\s*)import ({stems})(?=\s*(#|$))", r"\1from . import \2", text, flags=re.MULTILINE)
 
 
-def _of_source(path: str, files: Mapping[str, str], file: str, name: str, problem: Problem) -> Solution:
+def _of_source(path: str, files: Mapping[str, str], file: str, name: str, problem: Statement) -> Solution:
     defined, parameters, needed = definitions(Path(path), files[file]), tuple[str, ...](), tuple[str, ...]()
     returns = False
     if problem.module is not None and not name and MODULE in defined:
         function = MODULE
     else:
         if problem.module is not None and not any(isinstance(each, ast.FunctionDef) for each in defined.values()):
-            raise ProblemError(f"{path}: it has no class {MODULE}, as the solution of a Model has, and no function")
+            raise TaskError(f"{path}: it has no class {MODULE}, as the solution of a Model has, and no function")
         function = chosen_function(path, defined, name, (KERNEL, "run", "custom_kernel", problem.name, "kernel"))
         node = defined[function]
         assert isinstance(node, ast.FunctionDef)
@@ -121,14 +121,14 @@ def _of_source(path: str, files: Mapping[str, str], file: str, name: str, proble
     return Solution(Path(path).stem, files, file, function, framework_of(files.values()), parameters, needed, returns)
 
 
-def _of_json(path: Path, text: str, problem: Problem) -> Solution:
+def _of_json(path: Path, text: str, problem: Statement) -> Solution:
     try:
         said = json.loads(text)
         files = {Path(str(each["path"])).name: str(each["content"]) for each in said["sources"]}
         file, _, function = str(said["spec"]["entry_point"]).partition("::")
         found = _of_source(str(path), files, Path(file).name, function, problem)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ProblemError(f"{path}: it is no solution with sources and spec.entry_point: {error!r}") from error
+        raise TaskError(f"{path}: it is no solution with sources and spec.entry_point: {error!r}") from error
     return found
 
 
@@ -154,7 +154,7 @@ def _is_made(parameters: Sequence[str], value: ast.expr) -> bool:
     return not isinstance(value, ast.Constant) and not (isinstance(value, ast.Name) and value.id in parameters)
 
 
-def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[str], problem: Problem) -> str:
+def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[str], problem: Statement) -> str:
     """The text of `judged`, which calls a function."""
     if problem.data is not None:
         return f"def {ENTRY}({', '.join(inputs)}):\n    return {solution.function}({problem.data.words})\n"
@@ -180,7 +180,7 @@ def _call_of(solution: Solution, inputs: Sequence[str], module: Module) -> str:
     if missing or unused:
         wrong = f"needs {' and '.join(missing)}" if missing else f"does not take {' and '.join(unused)}"
         there, given = ", ".join(known) or "nothing", ", ".join(module.inputs)
-        raise ProblemError(
+        raise TaskError(
             f"{solution.file}: {solution.function} {wrong}: beside {given}, Model has {there}. Write a class {MODULE} "
             f"whose forward({given}) calls it"
         )
@@ -188,7 +188,7 @@ def _call_of(solution: Solution, inputs: Sequence[str], module: Module) -> str:
 
 
 def _call(
-    solution: Solution, inputs: Sequence[str], outputs: Sequence[str], problem: Problem
+    solution: Solution, inputs: Sequence[str], outputs: Sequence[str], problem: Statement
 ) -> tuple[str, Sequence[str]]:
     """How a function is called, and which outputs it writes. Its parameters are those of the reference by their names,
     or else by their places; of others that it needs it writes as many as there are outputs, unless it returns these.
@@ -203,7 +203,7 @@ def _call(
     unsaid = [each for name, each in numbers.items() if name not in more]
     written = outputs if left and len(left) == len(outputs) and not solution.returns else ()
     if not written and left and (by_name or len(left) > len(unsaid)):
-        raise ProblemError(
+        raise TaskError(
             f"{solution.file}: {solution.function} needs {' and '.join(left)}: no argument of the reference, which has "
             f"{', '.join([*inputs, *numbers])}, is called so, and it does not write {' and '.join(outputs)}"
         )
@@ -283,7 +283,9 @@ def judged({parameters}):
 '''
 
 
-def calls_of(problem: Problem, inputs: Sequence[str], outputs: Sequence[str], said: Callable[[Any], str] = repr) -> str:
+def calls_of(
+    problem: Statement, inputs: Sequence[str], outputs: Sequence[str], said: Callable[[Any], str] = repr
+) -> str:
     """Return the text of `judged`, which calls `ModelNew`, with what it is made of and called with as it is `said`."""
     module = problem.module
     assert module is not None

@@ -26,7 +26,7 @@ _LONGEST = 31
 """No name of an op or an operand is longer."""
 
 
-class ProblemError(UsageError):
+class TaskError(UsageError):
     """A problem or a solution that cannot be read. The message says which, and what to do."""
 
 
@@ -35,7 +35,7 @@ def text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ProblemError(f"{path}: {getattr(error, 'strerror', None) or 'it is no text'}") from error
+        raise TaskError(f"{path}: {getattr(error, 'strerror', None) or 'it is no text'}") from error
 
 
 def parsed(text: str, file: str) -> ast.Module:
@@ -43,9 +43,9 @@ def parsed(text: str, file: str) -> ast.Module:
     try:
         return ast.parse(text)
     except SyntaxError as error:
-        raise ProblemError(f"{file}: it is no Python: {error.msg}, line {error.lineno}") from error
+        raise TaskError(f"{file}: it is no Python: {error.msg}, line {error.lineno}") from error
     except ValueError as error:
-        raise ProblemError(f"{file}: it is no Python: {error}") from error
+        raise TaskError(f"{file}: it is no Python: {error}") from error
 
 
 def definitions(path: Path, text: str) -> Mapping[str, ast.stmt]:
@@ -62,11 +62,11 @@ def chosen_function(path: str, defined: Mapping[str, ast.stmt], name: str, usual
     if name:
         if name in defined:
             return name
-        raise ProblemError(f"{path} has no function {name!r}; it has {', '.join(functions) or 'none'}")
+        raise TaskError(f"{path} has no function {name!r}; it has {', '.join(functions) or 'none'}")
     known = [each for each in usual if each in functions] or functions
     if len(known) != 1 and not any(each in functions for each in usual):
         said = f"it has {', '.join(functions)}: name one, {path}:{functions[0]}" if functions else "it has no function"
-        raise ProblemError(f"{path}: {said}")
+        raise TaskError(f"{path}: {said}")
     return known[0]
 
 
@@ -79,7 +79,7 @@ def executed(path: Path, text: str, tree: ast.Module | None = None) -> ModuleTyp
         with first_in_path(path.resolve().parent):
             exec(compile(tree or text, str(path), "exec"), module.__dict__)
     except (Exception, SystemExit) as error:  # to leave with exit code 0 would say that a solution is right
-        raise ProblemError(f"{path}: {error_line(error)}") from error
+        raise TaskError(f"{path}: {error_line(error)}") from error
     return module
 
 
@@ -137,7 +137,7 @@ def files_in(words: tuple[str, ...]) -> list[str]:
         if path.is_dir():
             inside = sorted(str(file) for file in path.iterdir() if file.suffix in (".py", ".json"))
             if not inside:
-                raise ProblemError(f"{each}: the folder has no solutions, which are .py or .json")
+                raise TaskError(f"{each}: the folder has no solutions, which are .py or .json")
             found += inside
         else:
             found.append(each)
@@ -164,7 +164,7 @@ def framework_in(words: str) -> tuple[str, str]:
     """Return the name of a solution, and the framework that it is written with. Raises ProblemError."""
     path = Path(words.partition(":")[0])
     if path.suffix in _COMPILED:
-        raise ProblemError(f"{path}: a kernel in C or C++ is declared in a pack: see fuzz/docs/judging.md")
+        raise TaskError(f"{path}: a kernel in C or C++ is declared in a pack: see fuzz/docs/judging.md")
     text = text_of(path)
     if path.suffix != ".json":
         return path.stem, framework_of([text], str(path))
@@ -195,9 +195,9 @@ def _json(path: Path, text: str) -> Mapping[str, object]:
     try:
         said = json.loads(text)
     except ValueError as error:
-        raise ProblemError(f"{path}: it is no JSON: {error}") from error
+        raise TaskError(f"{path}: it is no JSON: {error}") from error
     if not isinstance(said, dict):
-        raise ProblemError(f"{path}: it is no object")
+        raise TaskError(f"{path}: it is no object")
     return said
 
 
@@ -211,7 +211,7 @@ def begun(solutions: tuple[str, ...], against: str, output: Path, *, untrusted: 
     to, which is made; one that nothing was written to is removed in the end. Raises ProblemError for a solution that is
     none, before seconds are spent on the problem."""
     made, files = list[Path](), [framework_in(words) for words in files_in(solutions)]
-    with suppress(ProblemError, CacheError, OSError):  # whoever reads it says what is wrong
+    with suppress(TaskError, CacheError, OSError):  # whoever reads it says what is wrong
         folder, taken = output / name_in(against), list[str]()
         for name, framework in files if len(files) <= _MOST and not (untrusted and unusable()) else ():
             taken.append(kernel_name(name, taken))

@@ -7,13 +7,13 @@ import numpy as np
 from fuzz.core.base.case import Case, Tensor
 from fuzz.core.base.dtypes import NUMPY_DTYPE
 from fuzz.quality.planted.bug import Bug
-from fuzz.quality.planted.call import Call, CallTensor
+from fuzz.quality.planted.call import CallTensor, PlantedCall
 from oracles.dtypes import ITEMSIZE
 from oracles.operand import AXIS
 from oracles.ops import OPS
 
 
-def call_of(case: Case) -> Call:
+def call_of(case: Case) -> PlantedCall:
     """Return the call in which a kernel is given this case."""
     seen = dict[str, CallTensor]()
     for name, each in case.tensors.items():
@@ -27,7 +27,7 @@ def call_of(case: Case) -> Call:
     numbers = {name: value for name, value in case.params.items() if name in OPS[case.op].params and name != AXIS}
     in_place = any(each.alias is not None and each.layout.size for each in case.outputs.values())
     axis = int(case.params.get(AXIS, -1)) % max(rank, 1)
-    return Call(case.op, seen, {**OPS[case.op].neutral, **numbers}, axis, in_place)
+    return PlantedCall(case.op, seen, {**OPS[case.op].neutral, **numbers}, axis, in_place)
 
 
 def fails(bug: Bug, case: Case) -> bool:

@@ -21,7 +21,7 @@ from fuzz.core.base.verdict import Verdict
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.generate.aliasing import aliased_as
 from fuzz.core.judge.judge import Judgement
-from fuzz.findings.casefile import Found
+from fuzz.findings.casefile import FoundRecord
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, failing, mutant
 
@@ -34,7 +34,7 @@ def target_on(kernel: Kernel, ending: str) -> Target:
 
 def written(folder: Path, name: str, case: Case, judgement: Judgement, target: Target) -> Path:
     law = judgement.law if judgement.verdict is Verdict.FAIL_LAW else None
-    found = Found(target.id, judgement.verdict.value, 1, "0", law)
+    found = FoundRecord(target.id, judgement.verdict.value, 1, "0", law)
     write_script(folder / name, ChosenCase(case, found, law), judgement, target)
     return folder / name
 

@@ -42,7 +42,7 @@ from oracles.rounding import NAMES
 from oracles.summation import NumericsError
 
 _MOVING: tuple[Kind, ...] = ("point", "take")
-"""These move what they take, and flush none of it; a choice may be made by an instruction that does, such as maxps."""
+"""Operations that move values and never flush them. A choice may be made by one that flushes, such as maxps."""
 _ADDING: tuple[Kind, ...] = ("add", "subtract", "sum")
 """These may form a product anew that is not rounded by itself."""
 SAME = 2.0**-40
@@ -64,7 +64,7 @@ class Budget(SettledProblem):
 
     @lazy
     def read(self) -> ReadFormula:
-        """All of it. Raises FormulaError for a formula that has no budget."""
+        """Build the forms of all nodes. Raises FormulaError for a formula that has no budget."""
         found = ReadFormula()
         signs = Signs(self.inputs, found.forms, self.complete, self.chains)
         with np.errstate(all="ignore"):
@@ -97,11 +97,11 @@ class Budget(SettledProblem):
         return {**found, **self.read.held}
 
     def made(self, name: str, dtype: str) -> Node:
-        """What an output is the rounding of, to its dtype."""
+        """Return the node that an output rounds to its dtype."""
         return self._made(name, dtype)[0]
 
     def _made(self, name: str, dtype: str) -> tuple[Node, bool]:
-        """The same, and whether that is a declared rounding point."""
+        """Return the node that an output rounds to its dtype, and whether that is a declared rounding point."""
         node, pointed = self.inputs.trace.outputs[name], False
         while node.kind == "point" and ((point := self.pointed(node)) is None or point.dtype is judged(dtype)):
             pointed |= point is not None
@@ -109,7 +109,7 @@ class Budget(SettledProblem):
         return node, pointed
 
     def output(self, name: str, dtype: str) -> Form:
-        """What kernels have for an output before they round it to its dtype."""
+        """Return the form of an output before it is rounded to its dtype."""
         node, pointed = self._made(name, dtype)
         found = self.forms[node]
         with np.errstate(all="ignore"):
@@ -123,10 +123,10 @@ class Budget(SettledProblem):
             return self._cast(node, found, judged(dtype), pointed)
 
     def outcome(self, name: str, dtype: str) -> PossibleValues | None:
-        """What kernels may have for an output where its form says nothing; None where nobody knows.
+        """Return the possible values of an output where its form says nothing, or None where they are unknown.
 
-        Kernels of which some operations have a wider range than others overflow in some of them alone; those that
-        flush, or round on the way, make infinities and zeros of more than intervals know of.
+        They are unknown if operations differ in range, as they then overflow one by one, and if kernels flush or round
+        on the way, as they then make infinities and zeros that no interval shows.
         """
         contract = self.contract
         if contract.nonfinite != "ieee" or contract.wider or self.wide:
@@ -142,8 +142,8 @@ class Budget(SettledProblem):
         return Outcomes(self, self.forms, self.chains, self.pointed, signs)
 
     def _cast(self, node: Node, found: Form, dtype: Format, pointed: bool) -> Form:
-        """What is cast to an output's dtype: that is an operation, which may take its operand for zero, and where the
-        dtype has fewer small numbers, it may flush them by itself."""
+        """Return the form after the cast to an output's dtype. A cast is an operation: it may flush its operand, and
+        its result too if the dtype has fewer small numbers."""
         if self.contract.nonfinite != "ieee":
             # A point leaves anything of what overflows in it, however a cast treats what it is given.
             beyond = np.isfinite(found.centre) & ~(found.size < dtype.limit)
@@ -154,15 +154,15 @@ class Budget(SettledProblem):
         return self._converted(self.read, node, found, dtype)
 
     def _converted(self, read: ReadFormula, node: Node, found: Form, dtype: Format) -> Form:
-        """A node's form, which a dtype holds, in that dtype. Where kernels convert it from one of smaller numbers, that
-        returns what is subnormal now, and may flush it."""
+        """Return a node's form in a dtype that holds it. A conversion from a dtype of smaller numbers returns subnormal
+        ones, which it may flush."""
         if not self.contract.flushes_results or dtype.tiny <= self._kept_in(read, node).tiny:
             return found
         return replace(zeroed(replace(found, dtype=dtype), True), dtype=found.dtype)
 
     def _kept_in(self, read: ReadFormula, node: Node) -> Format:
-        """The dtype of the smallest numbers in which kernels may have a value: what is moved or chosen stays a number
-        of its operand's dtype, and the contract may have it in another one all the same."""
+        """Return the dtype, of those that kernels may have a value in, with the smallest numbers. A moved or chosen
+        value stays a number of its operand's dtype, even if the contract gives it another one."""
         found = [read.forms[node].dtype]
         if node.kind == "point":
             point = self.pointed(node)
@@ -179,16 +179,16 @@ class Budget(SettledProblem):
 
     @lazy
     def chains(self) -> Mapping[Node, Chain]:
-        """The sums whose terms are added in any order, by their last additions."""
+        """The sums whose terms may be added in any order, by their last additions."""
         return self.contract.chains(self.inputs.trace, self._counted if self.contract.addend == "any" else ())
 
     @lazy
     def within(self) -> frozenset[Node]:
-        """The additions before the last ones of these: a kernel may do without."""
+        """The additions within those sums before the last one, which a kernel need not have."""
         return frozenset(node for chain in self.chains.values() for node in chain.inner)
 
     def _whole(self, read: ReadFormula, node: Node) -> Form:
-        """A count, which every kernel has alike."""
+        """Return the form of a count, which is the same in every kernel."""
         args: list[F64 | Mask] = [read.forms[arg].centre for arg in node.args]
         if node.kind == "where":
             args[0] = args[0] != 0
@@ -226,8 +226,8 @@ class Budget(SettledProblem):
         return not (self.contract.wider or node in self.within or any(arg.args for arg in node.args))
 
     def _applied(self, read: ReadFormula, node: Node, arg: Form) -> Form:
-        """A function of what kernels have in different ways. Where float64 has the argument so wrong that the function
-        has another value there, its own is held: kernels' may lie on either side of it all the same."""
+        """Return the form of a function whose argument differs between kernels. Where float64 has the argument so wrong
+        that the function's value is another one, that value is held: those of kernels may lie on either side of it."""
         found, of = self._step(node, [arg]), node.function
         if of.tangent is None:
             return self._keep(read, node, None, arg, stepped(found, of, arg, self._reach(read, node.args[0], arg)))
@@ -249,7 +249,7 @@ class Budget(SettledProblem):
         return read.keep(node, None, Narrowed(found, np.where(wrong, found.centre, np.nan), wrong))
 
     def _settled(self, read: ReadFormula, node: Node, arg: Form, found: Form) -> Form:
-        """The value of a function, where it has that at infinity in every kernel."""
+        """Return the form of a function, with its limit at infinity wherever every kernel has reached it."""
         start = np.inf if self.sharp else self.contract.settles(node.function, self.dtype(node).u)
         if not (start < np.inf and (np.abs(arg.centre) >= start).any()):
             return found
@@ -264,8 +264,8 @@ class Budget(SettledProblem):
         return self._keep(read, node, None, found, narrow)
 
     def _compared(self, read: ReadFormula, node: Node, args: Sequence[Form]) -> Form:
-        """A comparison, which float64 may find otherwise than it is: then what follows from it is so by chance. Of what
-        underflowed in float64 every kernel may have a zero, as equal as another one."""
+        """Return the form of a comparison. Where float64 may be wrong about it, what follows is marked as doubtful.
+        Where both sides underflowed in float64, kernels may find them equal."""
         found, (a, b) = self._step(node, args), args
         vanished = (np.abs(a.centre) <= LOST) & (np.abs(b.centre) <= LOST)
         if vanished.any() and not (a.is_exact and b.is_exact):
@@ -283,8 +283,8 @@ class Budget(SettledProblem):
         return found
 
     def _added(self, read: ReadFormula, node: Node, args: Sequence[Form]) -> Form:
-        """The sum of two operands, which every kernel rounds alike: to float64 as it was here, or to a dtype of so many
-        bits fewer that this changes nothing. Where float64 did not lose what it rounded off, it is the formula's."""
+        """Return the sum of two operands that every kernel rounds alike: to float64, as here, or to so few bits that
+        rounding in float64 changes nothing. Where float64 rounded nothing off, it is the formula's own sum."""
         if not self.contract.flushes_results:
             nothing = [
                 arg.kind != "tensor" and not form.centre.any() for arg, form in zip(node.args, args, strict=True)
@@ -313,11 +313,11 @@ class Budget(SettledProblem):
         return replace(found, may=marked(found.may, became)) if became.any() else found
 
     def _unrounded(self, read: ReadFormula, node: Node) -> Form:
-        """What a node is before its rounding."""
+        """Return the form of a node before its rounding."""
         return self.operated(read, node, last=True)
 
     def operated(self, read: ReadFormula, node: Node, *, last: bool = False) -> Form:
-        """Return what an operation makes of what it takes; with `last` without its rounding."""
+        """Return the form that an operation makes of its arguments; with `last`, without its rounding."""
         if node not in self.chains:
             return self._shared(read, node, self._step(node, self._taken(read, node), last=last))
         chain = self.chains[node]
@@ -326,7 +326,7 @@ class Budget(SettledProblem):
         return self._beside(node, args, in_any_order(self, node, chain, args, last=last))
 
     def _shared(self, read: ReadFormula, node: Node, found: Form) -> Form:
-        """The form with what is known of sums of shares, and of means that they weight."""
+        """Return the form, narrowed by what is known of sums of shares and of means that they weight."""
         shares = self.inputs.trace.shares
         if node in shares.masses and shares.masses[node] in read.forms:
             return at_least(self, node, shares.masses[node], read.forms, found)
@@ -342,7 +342,7 @@ class Budget(SettledProblem):
         return point
 
     def _rounded_at(self, read: ReadFormula, node: Node) -> Form:
-        """The value at a point, rounded where the contract says so."""
+        """Return the form at a point, rounded if the contract says so."""
         (arg,), point = node.args, self.pointed(node)
         before = read.forms[arg]
         if point is None:
@@ -394,7 +394,7 @@ class Budget(SettledProblem):
         return np.where(mask.spread > 0, np.nan, error) if node.kind == "where" else error
 
     def _near(self, read: ReadFormula, node: Node, place: int) -> Near:
-        """The argument that a node has at some place, as float64 takes it."""
+        """Return an argument of a node as float64 has it, with its error."""
         arg = node.args[place]
         form, error = read.forms[arg], self._error(read, arg)
         value = form.centre
@@ -408,8 +408,8 @@ class Budget(SettledProblem):
         return Near(value, np.zeros_like(error) if form.is_exact else error)
 
     def half_width(self, form: Form) -> F64:
-        """How far values may lie from the centre, rounded up: a half-width is made of sums and products of float64
-        numbers that are not negative, of which none was rounded more often than this allows for."""
+        """Return how far values may lie from the centre, rounded up. A half-width is made of sums and products of
+        float64 numbers that are not negative; `_slack` covers all their roundings."""
         return half_width(form, self.inputs) * self._slack
 
     @lazy
@@ -421,8 +421,8 @@ class Budget(SettledProblem):
         return 1.0 + 2.0**-52 * (longest + 16) * len(self.inputs.trace.nodes)
 
     def _taken(self, read: ReadFormula, node: Node) -> list[Form]:
-        """The arguments as the node takes them: errors that several elements take are symbols from here on, and what
-        has more bits than the node's dtype is rounded to it."""
+        """Return the arguments as the node takes them: errors that several elements share become symbols, and values of
+        more bits than the node's dtype are rounded to it."""
         wide = node.dims.union(node.over) if node.kind in REDUCTIONS else node.dims
         dtype, args = self.dtype(node), list[Form]()
         for place, arg in enumerate(node.args):
@@ -447,7 +447,7 @@ class Budget(SettledProblem):
         return args
 
     def _may_start(self, node: Node) -> bool:
-        """Whether a sum of another dtype may start as what is added to it."""
+        """Return whether a sum in another dtype may start with what is added to it."""
         return node.kind in ADDING and any(
             self.starts(arg) and self.dtype(arg) is not self.dtype(node) for arg in node.args
         )
@@ -479,14 +479,14 @@ class Budget(SettledProblem):
         return self._beside(node, args, found)
 
     def _beside(self, node: Node, args: Sequence[Form], found: Form) -> Form:
-        """The form with what is known of it where numbers overflow, or are none."""
+        """Return the form with what is known of it where numbers overflow or are NaN."""
         if self.contract.nonfinite == "ieee":
             return carried(self, node, args, found)
         return self._marked(node, args, found)
 
     def _marked(self, node: Node, args: Sequence[Form], form: Form) -> Form:
-        """The form with a mark on what became infinite or NaN here: of the formula's own infinities nothing does. What
-        an argument overflowed to may be no infinity either, beside one of the formula's own as well."""
+        """Return the form with a mark on what became infinite or NaN at this node, other than from the formula's own
+        infinities. An argument that overflowed is marked too, even beside an infinity of the formula."""
         masks: list[Mask | None] = [~np.isfinite(each.centre) for each in args]
         masks += [each.overflows for each in args]
         if node.kind in REDUCED:

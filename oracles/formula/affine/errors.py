@@ -25,19 +25,19 @@ class Rounding:
     """The rounding of one operation's results to their dtype."""
 
     relative: float = 0.0
-    """0 of what is exact."""
+    """The error relative to the result; 0 if the operation is exact."""
     underflow: float = 0.5
-    """The error in units of the smallest subnormal number; 0 of sums, which are exact there."""
+    """The error in units of the smallest subnormal number; 0 for sums, which are exact there."""
     fused: bool = False
-    """Whether some kernels leave it out: what they do not round does not overflow either."""
+    """Whether some kernels leave the rounding out; what is not rounded does not overflow either."""
     reach: F64 | None = None
-    """The largest magnitude on the way to the results, infinite terms aside, where that is not their own."""
+    """The largest magnitude on the way to the results, without infinite terms; None: that of the results."""
     certain: Mask | None = None
-    """Where every kernel goes that far; None: everywhere."""
+    """The elements where every kernel reaches that magnitude; None: all elements."""
 
 
 def rounded(form: Form, rounding: Rounding, contract: Contract) -> Form:
-    """The form after that rounding."""
+    """Return the form after a rounding."""
     relative = rounding.relative + dust(form.dtype)
     errors = upwards(form.size * relative, form.dtype, form.size) if rounding.relative else None
     flush = contract.flushes_results
@@ -60,20 +60,20 @@ def rounded(form: Form, rounding: Rounding, contract: Contract) -> Form:
 
 
 def more(form: Form, errors: F64) -> Form:
-    """The form with more errors that each element has for itself."""
+    """Return the form with further errors of each element by itself."""
     found = replace(form, rest=errors if form.rest is None else form.rest + errors)
     found.__dict__["spread"] = form.spread + errors  # what it would be found to be
     return found
 
 
 def taken(form: Form, contract: Contract) -> Form:
-    """The form as an operation takes it, which may replace what is subnormal by zero."""
+    """Return the form as an operation takes it: subnormal values may be zero if the contract flushes operands."""
     return zeroed(form, contract.flushes_operands)
 
 
 def again(product: Form, operands: Sequence[Form], dtype: Format) -> Form:
-    """A product of that dtype as an addition takes it that forms it anew, unrounded: operands that are subnormal, or
-    become so when they are cast to it, may be zero there, and numbers where the product was formed before."""
+    """Return a product as it is in an addition that forms it again, unrounded. Operands that are subnormal, or become
+    so when they are cast to `dtype`, may be flushed there although they were not in the first product."""
     low: Mask | bool = False
     for each in operands:
         low = low | (np.abs(each.centre) - each.spread < max(each.dtype.tiny, dtype.tiny)) & (each.size > 0)
@@ -81,7 +81,7 @@ def again(product: Form, operands: Sequence[Form], dtype: Format) -> Form:
 
 
 def zeroed(form: Form, flushes: bool) -> Form:
-    """The form, whose subnormal values may be zero where something flushes them."""
+    """Return the form, in which subnormal values may be zero if `flushes`."""
     if not flushes:
         return form
     form = unfloored(form, form.dtype, flushes)
@@ -95,7 +95,7 @@ def zeroed(form: Form, flushes: bool) -> Form:
 
 
 def unfloored(form: Form, dtype: Format, flushes: bool) -> Form:
-    """The form, whose least magnitudes are none where something flushes them."""
+    """Return the form, with no least magnitude that is subnormal if `flushes`."""
     if form.edge is None or not flushes:
         return form
     edge = form.edge
@@ -104,9 +104,8 @@ def unfloored(form: Form, dtype: Format, flushes: bool) -> Form:
 
 
 def _flushed(form: Form, errors: F64 | None) -> F64:
-    """What must be added to the errors that each element has for itself, these among them, so that zero is within reach
-    whatever the others are, of the exact value too; no value that is flushed is larger than the smallest normal number.
-    What was flushed before is not so again."""
+    """Return what must be added to each element's own errors, with `errors`, so that zero is within reach of the value,
+    whatever its shared errors are. A flushed value is at most the smallest normal number. Nothing is flushed twice."""
     own = np.zeros((1,) * form.centre.ndim) if form.rest is None else form.rest
     shared = form.spread - own
     own = own if errors is None else own + errors
@@ -120,12 +119,12 @@ def _flushed(form: Form, errors: F64 | None) -> F64:
 
 
 def either(forms: Sequence[Form]) -> Mask | None:
-    """Where any of the forms may be infinite or NaN."""
+    """Return where any of the forms may be infinite or NaN."""
     return marked(*(each for form in forms for each in (form.may, form.overflows)))
 
 
 def marked(*masks: Mask | None) -> Mask | None:
-    """Where any of the masks is set."""
+    """Return where any of the masks is set."""
     found: Mask | None = None
     for each in masks:
         if each is not None:
@@ -134,7 +133,7 @@ def marked(*masks: Mask | None) -> Mask | None:
 
 
 def _limited(form: Form, rounding: Rounding) -> Form:
-    """The form with infinities where it overflows for certain, and a mark where it may."""
+    """Return the form with infinities where it overflows for certain, and a mark where it may overflow."""
     limit = form.dtype.limit
     top = form.size if rounding.reach is None else rounding.reach
     if not top.size or (top.max() < limit and (rounding.reach is None or np.isfinite(form.centre).all())):
@@ -192,7 +191,7 @@ def _joined(
     direct: F64 | None,
     inputs: Inputs,
 ) -> F64:
-    """A bound of |direct e_m + sum_i a_i sum_k w_ik e_k| for an element m."""
+    """Return a bound of |direct e_m + sum_i a_i sum_k w_ik e_k| for an element m."""
     # Radii and coefficients may each be so small that float64 has no product of the two squares: what is formed is each
     # sum's own part of it, a_i w_ik r_k, or what share of that an error has.
     radius = errors.radius
@@ -225,6 +224,6 @@ def _joined(
 
 
 def _over(values: F64, whole: F64 | float) -> F64:
-    """Quotients; nothing of nothing is nothing."""
+    """Return quotients; 0 / 0 counts as 0."""
     found: F64 = np.where(np.equal(values, 0), 0.0, values / whole)
     return found

@@ -17,15 +17,15 @@ from oracles.formula.trace import Kind, Node
 from oracles.rounding import round_to
 
 _STEEP = 2.0**300
-"""Products of three slopes that are no larger, and of their reciprocals, are numbers of float64."""
+"""The largest slope: products of three such slopes, and of their reciprocals, are numbers of float64."""
 _ROOT = 2.0**-512
 """Products of two numbers of float64 times this do not overflow."""
 FAR = 0.05
-"""From a relative radius of an argument on, what a function makes of its ends may be less than its tangent says."""
+"""The relative radius of an argument from which on a function's values at its ends may be closer than the tangent's."""
 
 
 def added(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -> Form:
-    """a + b or a - b."""
+    """Return the form of a + b or a - b."""
     a, b = args
     sign = 1.0 if node.kind == "add" else -1.0
     parts, rest = combined([(a, None), (b, None if sign > 0 else np.full((1,) * b.centre.ndim, sign))])
@@ -73,12 +73,12 @@ def exactly(form: Form) -> F64:
 
 
 def multiplied(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -> Form:
-    """a * b."""
+    """Return the form of a * b."""
     return product(here, node, args, last, here.is_fused(node))
 
 
 def product(here: SettledProblem, node: Node, args: Sequence[Form], last: bool, fused: bool) -> Form:
-    """a * b for the arguments of a node, in its dtype."""
+    """Return the form of a * b for the arguments of a node, in its dtype."""
     a, b = args
     remainder = None
     if not (a.is_exact or b.is_exact):
@@ -113,12 +113,12 @@ def product(here: SettledProblem, node: Node, args: Sequence[Form], last: bool, 
 
 
 _SUMMED = -1075 - 53
-"""Fewer than 2^53 products below two to this power stay below half the smallest number, and so does their exact sum."""
+"""Products below two to this power vanish: even 2^53 of them add up to less than half the smallest number."""
 
 
 def _is_only_added(here: SettledProblem, node: Node) -> bool:
-    """Whether a product goes into sums alone, and these to outputs or to a mean, such as that under a root: a factor of
-    theirs, or what is left of a difference, would show what each product has lost."""
+    """Return whether a product goes only into sums, and these only to outputs or means, such as that under a root. If a
+    sum were multiplied or subtracted from, what each product has lost would show."""
     uses = here.inputs.trace.uses
     sums = uses.get(node, (node,))
     return all(use.kind == "sum" and all(each.kind in _AVERAGING for each in uses.get(use, ())) for use in sums)
@@ -128,13 +128,13 @@ _AVERAGING = ("add", "divide", "point")
 
 
 def bits_of_product(a: Form, b: Form) -> int:
-    """The number of bits that is enough for the products of two values."""
+    """Return the number of bits that is enough for the products of two values."""
     return a.bits + b.bits if min(a.bits, b.bits) > 1 else max(a.bits, b.bits)
 
 
 def _vanished(here: SettledProblem, found: Form, args: Sequence[Form], among: Mask | bool = True) -> Form:
-    """The form of what is a zero in float64, but not exactly: without an operation in f64, which may make a number of
-    it again, nobody tells the two apart."""
+    """Return the form with an error where a result is 0 in float64 but not exactly. Only an operation in f64 can make a
+    number of it again, so without one the form stays as it is."""
     if not here.wide:
         return found
     lost = (found.centre == 0) & among
@@ -144,14 +144,14 @@ def _vanished(here: SettledProblem, found: Form, args: Sequence[Form], among: Ma
 
 
 def _of_either_sign(factor: F64, other: Form) -> Mask | None:
-    """Where an infinite factor meets a number whose sign kernels disagree about."""
+    """Return where an infinite factor meets a number whose sign differs between kernels."""
     if other.is_exact or np.isfinite(factor).all():
         return None
     return np.isinf(factor) & (other.spread >= np.abs(other.centre)) & (other.spread > 0)
 
 
 def quotient(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -> Form:
-    """a / b."""
+    """Return the form of a / b."""
     a, b = args
     dtype, centre, remainder = here.dtype(node), a.centre / b.centre, None
     share = growth = np.zeros((1,) * centre.ndim)
@@ -200,13 +200,13 @@ def quotient(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
 
 
 def _over(b: Form) -> Form:
-    """The errors of b in proportion to it."""
+    """Return the errors of b relative to b."""
     parts = {symbol: coefficient / b.centre for symbol, coefficient in b.parts.items()}
     return replace(b, parts=parts, rest=None if b.rest is None else b.rest / np.abs(b.centre))
 
 
 def function(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -> Form:
-    """An elementary function."""
+    """Return the form of an elementary function."""
     (arg,), of = args, node.function
     centre, dtype = Float64().apply(of, arg.centre), here.dtype(node)
     least = np.zeros((1,) * centre.ndim) if of.is_never_negative else None
@@ -235,15 +235,15 @@ def function(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
 
 
 def _grown(found: Form, arg: Form, growth: float) -> Form:
-    """The value of a function whose errors grow with its argument. As a power, so that what several factors of a
-    product err by, whose arguments add up to one, is no more than what the function of that one does."""
+    """Return the form of a function whose error grows with its argument. It grows as a power, so that the errors of
+    several factors whose arguments add up to one argument are no more than the error at that argument."""
     with np.errstate(all="ignore"):
         share = np.expm1(np.minimum(growth * arg.size, 700.0)) * (1 + DUST)
         return more(found, np.where(np.isfinite(found.centre) & (found.size > 0), found.size * share, 0.0))
 
 
 def _strayed(here: SettledProblem, of: Elementary, arg: Form, found: Form) -> Form:
-    """The value of a function whose constant kernels round to its dtype, or do not."""
+    """Return the form of a function with a constant that kernels may round to its dtype, or not."""
     assert of.strays is not None
     off = abs(float(round_to(np.asarray(of.constant), found.dtype)) - of.constant) + abs(of.low)
     if not off:
@@ -254,7 +254,7 @@ def _strayed(here: SettledProblem, of: Elementary, arg: Form, found: Form) -> Fo
 
 
 def _moved(here: SettledProblem, of: Elementary, arg: Form, found: Form, top: F64 | None) -> Form:
-    """The value of a function, with what the errors of its argument make of it. No argument is above the top."""
+    """Return the form of a function with the errors that follow from those of its argument, which is at most `top`."""
     far, low, centre, dtype = here.far(arg), here.lowest(arg), found.centre, found.dtype
     high = arg.centre + far
     if of.tangent is None:
@@ -299,7 +299,7 @@ def _in_range(of: Elementary, arg: Form, value: F64, bend: Tangent) -> Tangent:
 
 
 def _bounded(found: Form, far: F64, share: F64) -> Form:
-    """The form, without its symbols where another bound of its errors is smaller."""
+    """Return the form, without its symbols where another bound of its errors is smaller."""
     errors = far + np.abs(found.centre) * DUST
     less = (share > FAR) & ~(errors >= found.spread)
     if not less.any():
@@ -321,7 +321,7 @@ def _unbounded(found: Form, pole: Mask) -> Form:
 
 
 def chosen(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -> Form:
-    """a where the mask is set, else b: either of them where kernels disagree about the mask."""
+    """Return the form of a where the mask is set, else of b; of either where kernels may disagree about the mask."""
     mask, (a, b) = args[0].centre != 0, args[1:]
     zero, no = np.zeros((1,) * mask.ndim), np.zeros((1,) * mask.ndim, bool)
     parts = {s: np.where(mask, a.parts.get(s, zero), b.parts.get(s, zero)) for s in {**a.parts, **b.parts}}
@@ -345,12 +345,12 @@ def chosen(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -
 
 
 def _is_number_of(node: Node, form: Form, dtype: Format) -> bool:
-    """Whether it is one number of each problem, such as -inf, that the dtype holds."""
+    """Return whether a form is one number for each problem, such as -inf, that the dtype holds."""
     return not node.dims and form.is_exact and bool((round_to(form.centre, dtype) == form.centre).all())
 
 
 def compared(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -> Form:
-    """a <= b or a < b. The rest is 1 where kernels may find it otherwise."""
+    """Return the form of a <= b or a < b. Its rest is 1 where kernels may find the opposite."""
     a, b = args
     mask = Float64().compare(node.kind, a.centre, b.centre).astype(np.float64)
     may = either(args)
@@ -364,7 +364,7 @@ def compared(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
 
 
 def negated(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -> Form:
-    """-a."""
+    """Return the form of -a."""
     parts, rest = combined([(args[0], np.full((1,) * args[0].centre.ndim, -1.0))])
     return replace(args[0], centre=-args[0].centre, parts=parts, rest=rest, least=None)
 
@@ -374,4 +374,4 @@ OPERATIONS: Mapping[Kind, Operation] = {
     "add": added, "subtract": added, "multiply": multiplied, "divide": quotient, "where": chosen, "at_most": compared,
     "less": compared, "negate": negated, "function": function,
 }  # fmt: skip
-"""What makes the form of each kind of node."""
+"""The function that makes the form of each kind of node."""

@@ -32,7 +32,7 @@ from oracles.rounding import round_to
 NAN = 4
 _EITHER, _ALL = PLUS | MINUS, PLUS | MINUS | NAN
 _OWN = 2.0**-48
-"""Ends in float64 are off by less than this share of themselves at each operation."""
+"""The most, relative to itself, that an end is off by in float64 at each operation."""
 _CENTRE = 2.0**-12
 """As `oracles.formula.affine.errors` has it: a centre in float64 errs by a smaller share of what kernels err by."""
 _MOST = float(np.finfo(np.float64).max)
@@ -42,60 +42,60 @@ _CHOOSING = "where", "negate", "point"
 
 @dataclass(frozen=True, eq=False)
 class PossibleValues:
-    """What values may be. Arrays broadcast against each other."""
+    """The values that are possible. Arrays broadcast against each other."""
 
     low: F64
     high: F64
-    """The ends of the numbers among them, of both signs infinite; there are none where the lower one is the higher."""
+    """The lowest and the highest number that is possible; the lower end is the higher one if no number is."""
     others: NDArray[np.uint8]
-    """Which of `PLUS`, `MINUS` and `NAN` they may be as well."""
+    """Which of `PLUS`, `MINUS` and `NAN` are possible as well."""
     least: F64 | None = None
-    """The least magnitude of the numbers, where both ends are farther from zero than some between them: tanh(s) of an
-    s that overflows to either side. None: the ends say it."""
+    """The least magnitude of the possible numbers, if it does not follow from the ends: tanh(s) is -1 or 1, and nothing
+    between, for an s that overflows to either side. None: it follows from the ends."""
 
     @property
     def nearest(self) -> F64:
-        """The least magnitude of the numbers; infinite where there are none."""
+        """The least magnitude of the possible numbers; infinite if no number is possible."""
         crosses = (self.low <= 0) & (self.high >= 0)
         found = np.where(crosses, 0.0, np.minimum(np.abs(self.low), np.abs(self.high)))
         return found if self.least is None else np.maximum(found, self.least)
 
     @property
     def is_one(self) -> Mask:
-        """Where all numbers are 1 or -1."""
+        """Where every possible number is 1 or -1."""
         return np.asarray((self.nearest == 1) & (self.low >= -1) & (self.high <= 1))
 
     @property
     def numbers(self) -> Mask:
-        """Where they may be numbers."""
+        """Where a number is possible."""
         return np.asarray(self.low <= self.high)
 
     def has(self, flag: int) -> Mask:
-        """Where they may be one of these."""
+        """Return where one of these is possible."""
         return np.asarray((self.others & flag) != 0)
 
     @property
     def signs(self) -> tuple[Mask, Mask, Mask]:
-        """Where they may be less than zero, zero, and more."""
+        """Where a value below zero, zero, and a value above zero are possible."""
         some = self.numbers
         below, above = (some & (self.low < 0)) | self.has(MINUS), (some & (self.high > 0)) | self.has(PLUS)
         return below, some & (self.low <= 0) & (self.high >= 0), above
 
     @property
     def arrays(self) -> Sequence[NDArray[Any]]:
-        """The ends and what else they may be, all of one shape."""
+        """The ends and the other possible values, all of one shape."""
         own = np.broadcast_shapes(self.low.shape, self.high.shape, self.others.shape)
         return [np.broadcast_to(each, own) for each in (self.low, self.high, self.others)]
 
     def either(self, other: PossibleValues, where: Mask | bool = True) -> PossibleValues:
-        """What these may be, and what others may be in some places."""
+        """Return the values that are possible here or, in the places of a mask, in `other`."""
         low, high = np.where(where, other.low, np.inf), np.where(where, other.high, -np.inf)
         others = np.where(where, other.others, 0).astype(np.uint8)
         least = np.minimum(self.nearest, np.where(where, other.nearest, np.inf))
         return PossibleValues(np.minimum(self.low, low), np.maximum(self.high, high), self.others | others, least)
 
     def chosen(self, where: Mask, other: PossibleValues) -> PossibleValues:
-        """These in some places, and others elsewhere."""
+        """Return these values in the places of a mask, and `other` elsewhere."""
         low, high = np.where(where, self.low, other.low), np.where(where, self.high, other.high)
         least = np.where(where, self.nearest, other.nearest)
         return PossibleValues(low, high, np.where(where, self.others, other.others), least)
@@ -104,7 +104,7 @@ class PossibleValues:
 def _between(
     low: F64, high: F64, some: Mask | bool, others: NDArray[np.uint8] | int, least: F64 | None = None
 ) -> PossibleValues:
-    """Numbers between two ends where there are some."""
+    """Return the numbers between two ends, in the places of the mask `some`."""
     unknown = np.isnan(low) | np.isnan(high)
     low, high = np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
     flags = np.broadcast_to(np.asarray(others, np.uint8), np.broadcast_shapes(np.shape(others), low.shape))
@@ -117,7 +117,7 @@ def _flags(plus: Mask, minus: Mask, nan: Mask) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """The outcomes of all values of a formula, each made when it is asked for."""
+    """The possible values of all nodes of a formula, each made when it is asked for."""
 
     here: SettledProblem
     forms: Mapping[Node, Form]
@@ -155,7 +155,7 @@ class Outcomes:
         return made.chosen(marked, both)
 
     def _told(self, node: Node) -> PossibleValues:
-        """What a form says of values that it does not mark."""
+        """Return the possible values by a form, where it marks nothing."""
         form = self.forms[node]
         away = np.where(form.spread > 0, form.spread * (1 + _CENTRE) + np.abs(form.centre) * _OWN, form.spread)
         number = np.isfinite(form.centre)
@@ -175,7 +175,7 @@ class Outcomes:
         return _between(low, high, number, others)
 
     def _are_marked(self, node: Node) -> Mask:
-        """Where a form does not say what an operation takes."""
+        """Return where a form does not say what an operation takes."""
         found = np.zeros((1,) * len(self.here.inputs.trace.dims), bool)
         for form in (self.forms[arg] for arg in node.args):
             for mask in (form.may, form.overflows, None if form.edge is None else form.edge.lost):
@@ -183,7 +183,7 @@ class Outcomes:
         return found
 
     def _summed(self, node: Node, among: Mask) -> PossibleValues:
-        """A sum of terms, one of which may overflow by itself."""
+        """Return the possible sums of terms of which each may overflow by itself."""
         if not among.any():
             return _anything(self.forms[node])
         axes, inputs = self.here.inputs.axes(node), self.here.inputs
@@ -214,7 +214,7 @@ class Outcomes:
         return self._limited(node, _between(low if least is None else np.fmax(low, least), high + off, every, flags))
 
     def _taken(self, node: Node, arg: Node) -> PossibleValues:
-        """An argument in the dtype of an operation."""
+        """Return the possible values of an argument in the dtype of an operation."""
         found, dtype = self[arg], self.here.dtype(node)
         if node.is_exact or self._is_fused(arg):
             return found
@@ -226,11 +226,11 @@ class Outcomes:
         return self._limited(node, _between(low, high, found.numbers, found.others))
 
     def _is_fused(self, node: Node) -> bool:
-        """Whether a sum may take a product before it is rounded."""
+        """Return whether a sum may take a product before it is rounded."""
         return node.kind == "multiply" and self.here.contract.fused
 
     def _limited(self, node: Node, made: PossibleValues) -> PossibleValues:
-        """What an operation makes, in its dtype: what is too large overflows. What is moved keeps the dtype it had."""
+        """Return the possible results of an operation in its dtype, or in that of a value that is only moved."""
         own, low, high = self.here.dtype(node), made.low, made.high
         point = self.pointed(node) if node.kind == "point" else None
         if node.is_exact and point is None:
@@ -257,7 +257,7 @@ def _any_along(mask: Mask, axes: Sequence[int]) -> Mask:
 
 
 def _off(low: F64, high: F64, relative: float, least: float) -> tuple[F64, F64]:
-    """Ends with errors of a share of them, and of at least so much."""
+    """Return ends that are moved out by a share of themselves, and by at least a fixed amount."""
     share = relative + _OWN
     return low - (np.abs(low) * share + least), high + (np.abs(high) * share + least)
 
@@ -303,7 +303,7 @@ def _multiplied(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> Pos
 
 
 def _divided(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> PossibleValues:
-    """A quotient, infinite or NaN where the divisor may be zero; a zero of a known sign leaves one infinity."""
+    """Return possible quotients, infinite or NaN where the divisor may be 0; a 0 of known sign leaves one infinity."""
     a, b = args
     (a_below, a_zero, a_above), (b_below, b_zero, b_above) = a.signs, b.signs
     dtype, contract = of.here.dtype(node), of.here.contract
@@ -328,7 +328,7 @@ def _divided(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> Possib
 
 
 def _applied(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> PossibleValues:
-    """A function, with its values at infinities."""
+    """Return the possible values of a function, with those at infinities."""
     (arg,), function, contract, dtype = args, node.function, of.here.contract, of.here.dtype(node)
     bound, settles = contract.bound(function.name), contract.settles(function, dtype.u)
     if bound.growth or function.strays is not None:
@@ -369,7 +369,8 @@ def _applied(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> Possib
 
 
 def _chosen(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> PossibleValues:
-    """Either, where kernels may disagree about the condition; a limit is taken where what it limits is beyond it."""
+    """Return the possible values of a choice: of both sides where kernels may disagree about the condition. A limit is
+    taken where the value that it limits is beyond it."""
     (condition, *_), (_, a, b) = node.args, args
     mask = of.forms[condition]
     unsure = (mask.spread > 0) | (False if mask.may is None else mask.may)
@@ -391,7 +392,7 @@ def _chosen(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> Possibl
 
 
 def _compared(is_strict: bool, a: PossibleValues, b: PossibleValues) -> tuple[Mask, Mask]:
-    """Where one is always less than another, or as much at most, and where never: NaN is not."""
+    """Return where one is always less than another, or at most equal, and where it never is, as with NaN."""
     (a_low, a_high), (b_low, b_high) = (
         (np.where(each.has(MINUS), -np.inf, each.low), np.where(each.has(PLUS), np.inf, each.high)) for each in (a, b)
     )
@@ -430,7 +431,7 @@ _MAKERS: Mapping[str, Callable[[Outcomes, Node, Sequence[PossibleValues]], Possi
 
 
 def cast(found: PossibleValues, dtype: Format, *, saturate: bool) -> PossibleValues:
-    """What becomes of outcomes in an output's dtype."""
+    """Return the possible values after they are cast to an output's dtype."""
     low, high, others = found.low, found.high, found.others
     if saturate:
         for flag, most in ((PLUS, dtype.max), (MINUS, -dtype.max)):

@@ -29,7 +29,7 @@ def bits_of(value: float) -> int:
 
 
 def bits_of_whole(values: F64) -> int:
-    """Return the bits that are enough for whole numbers; all where some are none."""
+    """Return the bits that are enough for these whole numbers, or all bits if one is no whole number."""
     largest = float(np.abs(values).max(initial=0.0))
     if not (largest < np.inf and (np.floor(values) == values).all()):
         return DOUBLE.precision

@@ -93,7 +93,7 @@ def _leaves_range(node: Node, values: Mapping[Node, Any]) -> bool:
     zero = size == 0
     if (~(zero | (size >= 2.0**-ORDINARY) & (size <= 2.0**ORDINARY))).any():
         return True
-    if node.kind in ("multiply", "divide"):  # a zero of numbers that are none
+    if node.kind in ("multiply", "divide"):  # a zero that was made of numbers other than zero
         zero = zero & (values[node.args[0]].high != 0)
         zero = zero & (values[node.args[1]].high != 0) if node.kind == "multiply" else zero
         return bool(zero.any())

@@ -13,7 +13,7 @@ from fuzz.core.transport.python.slab import Slab
 from oracles.dtypes import DTYPES
 
 
-class UnreadableError(Exception):
+class UnreadableArrayError(Exception):
     """An array without elements in memory. The message says of what kind it is."""
 
 
@@ -108,7 +108,9 @@ class TorchArrays:
         torch = self.library
         if found.layout is not torch.strided or found.is_meta or found.is_quantized:
             kind = "meta" if found.is_meta else str(found.layout).removeprefix("torch.")
-            raise UnreadableError(f"a {'quantized' if found.is_quantized else kind} tensor has no elements in memory")
+            raise UnreadableArrayError(
+                f"a {'quantized' if found.is_quantized else kind} tensor has no elements in memory"
+            )
         # Copied whatever its strides are: a tensor of one element counts as contiguous with any of them.
         flat = torch.empty(found.numel(), dtype=found.dtype, device="cpu", layout=torch.strided)
         flat.view(found.shape).copy_(found.detach())

@@ -16,10 +16,10 @@ from fuzz.core.base.fill import refilled
 from fuzz.core.base.probe import without_probe
 from fuzz.core.transport import records
 from fuzz.core.transport.python.answer import NO_MEMORY, Answer, failed, is_of_device, said
-from fuzz.core.transport.python.arrays import Arrays, UnreadableError
+from fuzz.core.transport.python.arrays import Arrays, UnreadableArrayError
 from fuzz.core.transport.python.device import DeviceMemory
 from fuzz.core.transport.python.kernel import Raised, Way
-from fuzz.core.transport.python.memory import FreshMemory, Memory
+from fuzz.core.transport.python.memory import CallMemory, FreshMemory
 from fuzz.core.transport.python.probing import Placed, called, kept_apart
 from fuzz.core.transport.python.shared_memory import fill_shared_memory
 from fuzz.core.transport.python.slab import OUTPUT_POISONS, Slab, poisoned, slabs, too_large
@@ -57,7 +57,7 @@ class Attempt:
     """A case that is staged. It is launched once what is staged was sent; on a GPU the call is only queued when
     `launch` returns."""
 
-    def __init__(self, case: Case, kernel: Callee, arrays: Arrays, memory: Memory, again: bool) -> None:
+    def __init__(self, case: Case, kernel: Callee, arrays: Arrays, memory: CallMemory, again: bool) -> None:
         self._case = case
         self._kernel = kernel
         self._arrays = arrays
@@ -141,7 +141,7 @@ class Attempt:
                 try:
                     kept = self._memory.kept_bytes(found)
                     outputs[name] = self._arrays.bits(found) if kept is None else kept
-                except UnreadableError as error:
+                except UnreadableArrayError as error:
                     return Answer(records.RAISED, {}, damages, {}, f"the {name} that it returned: {error}")
                 except Exception as error:
                     if isinstance(error, self._arrays.no_memory) or self._arrays.is_plain(found):
@@ -231,7 +231,7 @@ class CaseRunner:
         self,
         kernel: Callee,
         arrays: Arrays,
-        memory: Memory,
+        memory: CallMemory,
         finish: Callable[[], None] | None = None,
         reported: Callable[[], str] = lambda: "",
         end: Callable[[], None] = lambda: None,
@@ -242,9 +242,9 @@ class CaseRunner:
     def answers(
         self, cases: Sequence[tuple[Case, bool]], most_s: float = math.inf
     ) -> list[tuple[Case, Answer, Answer | None]]:
-        """Each case with the answer of its first run and, where there was one, of its second. A case may ask for two.
-        Where calls are only queued, later cases are left out once memory is full, or queueing took so many seconds, as
-        it does where programs are compiled."""
+        """Return each case with the answers of its first run and, if it asked for two, of its second. If calls are only
+        queued, later cases are left out once memory is full, or queueing took `most_s` seconds, as it does when
+        programs are compiled."""
         first = self._run([case for case, _ in cases], again=False, most_s=most_s)
         cases = cases[: len(first)]
         twice = [

@@ -1,4 +1,4 @@
-"""The kernel inside its worker: what the worker is told of it, its module, how it is called, and how a call ended."""
+"""The kernel inside its worker: its description, its module, how it is called, and how a call ended."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class LaunchError(RuntimeError):
     """A function that cannot be launched so."""
 
 
-class Program:
+class CubinFunction:
     """A function of a cubin, which is loaded when it is first launched: before, the process may have no device."""
 
     def __init__(self, cubin: str, symbol: str, name: str, types: Sequence[str]) -> None:

@@ -38,7 +38,7 @@ class Touched:
     access: int
 
 
-class Memory(Protocol):
+class CallMemory(Protocol):
     """Where the tensors of a case are placed for a call."""
 
     guarded: bool

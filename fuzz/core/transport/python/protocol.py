@@ -54,7 +54,7 @@ class Channel:
             self._journal.begin(count)
 
     def answer(self, data: bytes, done: int) -> None:
-        """The answer by which so many cases of the frame are done; it may be sent later."""
+        """Answer that `done` cases of the frame are done; the answer may be sent later."""
         if self._journal is None:
             self.write(data)
         elif not self._journal.add(data, done):

@@ -8,7 +8,7 @@ from typing import Any
 
 from fuzz.core.base.case import Case
 from fuzz.core.base.fill import fill_of, word_of
-from fuzz.core.transport.python.launch import LaunchError, Program
+from fuzz.core.transport.python.launch import CubinFunction, LaunchError
 
 _THREADS = 1024
 """As many as `shared.ptx` takes strides for."""
@@ -24,7 +24,7 @@ def fill_shared_memory(case: Case) -> None:
 
 class _Filler:
     def __init__(self, multiprocessors: int, room: int) -> None:
-        self._program = Program(
+        self._program = CubinFunction(
             str(Path(__file__).with_name("shared.ptx")), "kf_fill_shared", "shared.ptx", ["i4", "i4"]
         )
         # A block has all that a multiprocessor gives to one, so that each has one at a time, and some have two.

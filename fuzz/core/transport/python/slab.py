@@ -16,7 +16,7 @@ from oracles.dtypes import ITEMSIZE
 Bytes = npt.NDArray[np.uint8]
 
 OUTPUT_POISONS = (0x7FFD, 0x7FFA)
-"""The poisons of the first and of the second run: quiet NaNs as the gaps', and none of theirs."""
+"""The poisons of the first and of the second run: quiet NaNs like those of gaps, but with other bits."""
 _FIRST_GAP_POISON = 0x7FC1
 """The poison is a quiet NaN as f16, bf16, f32 and f64; every tensor has another one. Where elements have one byte, its
 lower one is the poison."""

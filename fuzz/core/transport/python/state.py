@@ -27,10 +27,10 @@ _LIMITS = tuple(value for name, value in vars(resource).items() if name.startswi
 _SET_UP_BY_IMPORTS = frozenset({"environment", "library state", "signals", "threads"})
 """Libraries that a kernel imports when it is first called set up what they need."""
 _WARM_UP_CALLS, _FIRST_CALLS, _MORE_CALLS, _LOST_BYTES = 3, 9, 3000, 256 << 20
-"""A leak is what each of the first calls keeps, and what so many more keep at least half of. Where they would lose more
-than this in all, fewer tell it too. `native/main.c` has the same numbers."""
+"""A leak is memory that each of the first calls keeps, and of which each of `_MORE_CALLS` keeps at least half. Fewer
+calls decide it if these would lose more than `_LOST_BYTES`. `native/main.c` has the same numbers."""
 _LOOKS = frozenset((256, 512, 1024, 2048))
-"""After so many of them it may show already that they keep less: a list of Python's free objects is full after some
+"""After these numbers of calls it is looked whether they keep less: a list of Python's free objects is full after some
 hundred calls, and thousands of calls of torch take seconds."""
 
 Fact = tuple[str, str]
@@ -146,8 +146,8 @@ class MemoryWatch:
         return f"{max(sizes)} bytes" if any(sizes) else f"{objects} Python objects" if objects else None
 
     def _lost(self, usual: Sequence[int], first: Sequence[int], calls: int) -> Sequence[int]:
-        """By measure, what each call is usually seen to keep; 0 where so many calls do not keep half of it: what is
-        only kept for later is full by then, or was emptied."""
+        """Return what each call is usually seen to keep, by measure; 0 if `calls` calls do not keep half of it, since a
+        cache is full by then, or was emptied."""
         gc.collect()
         grown = [new - old for old, new in zip(first, self._in_use(), strict=True)]
         return [each if each and more > calls // 2 * each else 0 for each, more in zip(usual, grown, strict=True)]

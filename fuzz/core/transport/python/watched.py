@@ -30,7 +30,7 @@ class Report:
         Path(path).unlink()
 
     def words(self) -> str:
-        """Return the first error that was reported since the last time, in one line; '' where there is none."""
+        """Return the first error that was reported since the last time, in one line, or ''."""
         text = os.read(self._descriptor, _MOST_BYTES).decode(errors="replace")
         os.lseek(self._descriptor, 0, os.SEEK_END)
         return next(_errors(text.splitlines()), "")

@@ -19,7 +19,7 @@ from fuzz.core.transport.python.attest import attested
 from fuzz.core.transport.python.device import device_memory
 from fuzz.core.transport.python.keeper import Children
 from fuzz.core.transport.python.kernel import KernelError, LoadedKernel, NeedsCudaError, Spec, decoded
-from fuzz.core.transport.python.memory import Arena, FreshMemory, Memory
+from fuzz.core.transport.python.memory import Arena, CallMemory, FreshMemory
 from fuzz.core.transport.python.programs import note_programs
 from fuzz.core.transport.python.protocol import Channel, Request, broken_frame
 from fuzz.core.transport.python.state import MemoryWatch, ProcessState
@@ -28,8 +28,8 @@ from fuzz.core.transport.python.watched import Report
 
 _LOST_DEVICE_EXIT = 71
 _TOGETHER_S = 0.5
-"""Where launching the cases of a frame takes so many seconds, since programs are compiled, those that are launched are
-answered: what was compiled for is not lost where a run ends meanwhile, and each silence is short."""
+"""If launching the cases of a frame takes more seconds than this, as when programs are compiled, those launched so far
+are answered: their work is not lost if the run ends meanwhile, and no silence is long."""
 
 
 class _Resident:
@@ -165,7 +165,7 @@ def work(spec: str, journal: int | None = None) -> None:
             return
 
 
-def _memory(spec: Spec, arrays: Arrays) -> Memory:
+def _memory(spec: Spec, arrays: Arrays) -> CallMemory:
     """Under a tool, which has no margin, every tensor is memory of its own: the tool watches its ends."""
     if spec.device == "cuda":
         return device_memory(spec.margin)

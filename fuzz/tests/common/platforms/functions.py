@@ -161,12 +161,12 @@ def _of_triton(place: str) -> Mapping[str, Call]:
 def _of_cuda(*flags: str) -> Mapping[str, Call]:
     import torch
 
-    from fuzz.core.transport.python.launch import Program, cdiv
+    from fuzz.core.transport.python.launch import CubinFunction, cdiv
 
     cubin = cubin_of(Path(__file__).with_name("functions.cu"), flags, Builder())
 
     def of(name: str) -> Call:
-        program = Program(str(cubin), f"kf_{name}", name, ["p", "p", "p", "i4"])
+        program = CubinFunction(str(cubin), f"kf_{name}", name, ["p", "p", "p", "i4"])
 
         def called(x: F32, y: F32) -> F32:
             a, b = (torch.from_numpy(np.ascontiguousarray(each)).to("cuda") for each in (x, y))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.cli.exits import Exit
-from fuzz.findings.casefile import Found, save
+from fuzz.findings.casefile import FoundRecord, save
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.planted import HANGS
 from fuzz.tests.conftest import CHECKOUT, GENERIC, HANG_S, Cli, edited
@@ -21,7 +21,7 @@ Planted = Callable[..., Path]
 
 BUG = edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n + 1, eps)")
 NO_KERNEL = "KERNELS = ()\n"
-FOUND = Found("c-planted@native:gcc-O2", "FAIL_NUMERIC", 1, "0.1.0")
+FOUND = FoundRecord("c-planted@native:gcc-O2", "FAIL_NUMERIC", 1, "0.1.0")
 
 
 class History:
@@ -130,7 +130,7 @@ def test_a_hang_hides_another_failure(
     cli_here: Cli, planted: Planted, tmp_path: Path, verdict: str, code: Exit
 ) -> None:
     hangs = edited("reciprocal_rms(total, n, eps)", f"({{ {HANGS} 1.0f; }})")
-    save(tmp_path / "case.json", plain(5), Found(FOUND.target, verdict, 1, "0.1.0"))
+    save(tmp_path / "case.json", plain(5), FoundRecord(FOUND.target, verdict, 1, "0.1.0"))
     words = ("--pack", str(planted(hangs)), "--target", FOUND.target, "--case-limit", "1s")
     done = cli_here("repro", "case.json", *words)
     assert done.returncode == code, done.stderr

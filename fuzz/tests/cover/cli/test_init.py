@@ -12,7 +12,7 @@ import pytest
 from fuzz.core.adapters.cuda import no_cuda_device
 from fuzz.core.adapters.pack import load
 from fuzz.core.base.errors import UsageError
-from fuzz.tasks.beginning.written import Asked, begin
+from fuzz.tasks.beginning.written import InitRequest, begin
 from fuzz.tests.conftest import Cli
 
 _TAIL = ("total += y[i] = expf(x[i] - top);", "total += y[i] = i % 8 == 7 ? 0.0f : expf(x[i] - top);")
@@ -146,7 +146,7 @@ def test_a_kernel_that_is_there_is_called_by_its_prototype(cli_here: Cli, tmp_pa
 def test_a_number_is_given_as_it_is_written(tmp_path: Path, said: str, written: float) -> None:
     source = tmp_path / "mine.py"
     source.write_text("def softmax(x, scale):\n    return x\n")
-    begin(tmp_path / "pack", Asked("numpy", str(source), arguments=(f"scale={said}",)))
+    begin(tmp_path / "pack", InitRequest("numpy", str(source), arguments=(f"scale={said}",)))
     assert f'("scale", {written!r})' in (tmp_path / "pack" / "pack.py").read_text()
 
 
@@ -174,55 +174,67 @@ def test_a_kernel_of_cuda_that_is_there_is_declared_as_its_file_does(cli_here: C
 
 
 _MANY = "void layer_norm(float *out, float *inp, float *weight, float *bias, int B, int T, int C, float eps) {}\n"
-_REFUSED: tuple[tuple[Asked, str], ...] = (
+_REFUSED: tuple[tuple[InitRequest, str], ...] = (
     (
-        Asked("shared", "a.c"),
+        InitRequest("shared", "a.c"),
         "--from a.c: say how C declares its function: --prototype 'void f(...)'; if its op is not built in, name a ",
     ),
-    (Asked("shared", "a.c", op="none.py:f"), "--from a.c: say how C declares its function: --prototype "),
-    (Asked("c", "b.c"), "--from b.c: there is no such file"),
-    (Asked("c", "a.c"), "a.c: rescale: its name says no op that there is: name one with --op"),
-    (Asked("c", "a.c", op="softmax"), "a.c: argument 'by' of rescale is unclear: say what it is: --argument by=1"),
-    (Asked("c", "a.c", op="softmax", arguments=("by",)), "--argument by: write an argument and what it is, such "),
-    (Asked("c", "a.c", op="softmax", arguments=("to=1",)), "a.c: --argument: rescale has no argument 'to': it has "),
-    (Asked("c", "a.c", op="gelu_"), "--op gelu_: no such op: see kernelfuzz list ops, or name a function, "),
+    (InitRequest("shared", "a.c", op="none.py:f"), "--from a.c: say how C declares its function: --prototype "),
+    (InitRequest("c", "b.c"), "--from b.c: there is no such file"),
+    (InitRequest("c", "a.c"), "a.c: rescale: its name says no op that there is: name one with --op"),
     (
-        Asked("c", "a.c", op="rms_norm", arguments=("by=1",)),
+        InitRequest("c", "a.c", op="softmax"),
+        "a.c: argument 'by' of rescale is unclear: say what it is: --argument by=1",
+    ),
+    (
+        InitRequest("c", "a.c", op="softmax", arguments=("by",)),
+        "--argument by: write an argument and what it is, such ",
+    ),
+    (
+        InitRequest("c", "a.c", op="softmax", arguments=("to=1",)),
+        "a.c: --argument: rescale has no argument 'to': it has ",
+    ),
+    (InitRequest("c", "a.c", op="gelu_"), "--op gelu_: no such op: see kernelfuzz list ops, or name a function, "),
+    (
+        InitRequest("c", "a.c", op="rms_norm", arguments=("by=1",)),
         "a.c: no argument of rescale is eps, which rms_norm has; where that is a number in it, name a function of "
         "torch that has the same: --op FILE.py:FUNCTION",
     ),
     (
-        Asked("c", "many.c"),
+        InitRequest("c", "many.c"),
         "many.c: arguments 'B' and 'T' of layer_norm are unclear: say what they are: --argument B=1 --argument T=1, "
         "or in place of 1 one of rows, x.stride, x.size, x.bytes",
     ),
-    (Asked("c", "many.c:gelu"), "many.c: it has no function 'gelu': it has layer_norm"),
-    (Asked("c++", "a.c", op="softmax"), 'a.c: none of its functions is extern "C"'),
+    (InitRequest("c", "many.c:gelu"), "many.c: it has no function 'gelu': it has layer_norm"),
+    (InitRequest("c++", "a.c", op="softmax"), 'a.c: none of its functions is extern "C"'),
     (
-        Asked("numpy", "a.py"),
+        InitRequest("numpy", "a.py"),
         "a.py: no function of it has the name of an op: rescale, other: name one and its op: --from a.py:rescale --op ",
     ),
     (
-        Asked("numpy", "a.py:rescale", op="softmax"),
+        InitRequest("numpy", "a.py:rescale", op="softmax"),
         "a.py: argument 'by' of rescale is unclear: say what it is: --argument by=y, or in place of y one of 1, axis",
     ),
     (
-        Asked("numpy", "a.py:rescale", op="layer_norm", arguments=("by=weight",)),
+        InitRequest("numpy", "a.py:rescale", op="layer_norm", arguments=("by=weight",)),
         "a.py: no parameter of rescale is eps",
     ),
     (
-        Asked("numpy", "a.py:rescale", op="softmax", arguments=("by=z",)),
+        InitRequest("numpy", "a.py:rescale", op="softmax", arguments=("by=z",)),
         "a.py: --argument by: 'z' is not one of x, y",
     ),
-    (Asked("torch", prototype="void f(int n)"), "--prototype: a kernel of torch has none"),
-    (Asked("torch", op="gelu"), "--op gelu: name a kernel of it with --from"),
-    (Asked("torch", shapes="x=n"), "--shapes: they are of a function that says what it is: --op FILE.py:FUNCTION"),
+    (InitRequest("torch", prototype="void f(int n)"), "--prototype: a kernel of torch has none"),
+    (InitRequest("torch", op="gelu"), "--op gelu: name a kernel of it with --from"),
+    (
+        InitRequest("torch", shapes="x=n"),
+        "--shapes: they are of a function that says what it is: --op FILE.py:FUNCTION",
+    ),
 )
 
 
 @pytest.mark.parametrize(("asked", "why"), _REFUSED, ids=[why[:40] for _, why in _REFUSED])
 def test_what_cannot_be_begun_with_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: Asked, why: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: InitRequest, why: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a.c").write_text("void rescale(const float *x, float *y, int n, float by) { y[0] = x[n] * by; }\n")
@@ -246,19 +258,19 @@ def test_what_cannot_be_begun_with_is_one_line(
 def test_a_file_is_of_the_kind_of_all_that_it_imports(tmp_path: Path, line: str, kind: str) -> None:
     source = tmp_path / "mine.py"
     source.write_text(f"{line}\n\n\ndef softmax(x):\n    return x\n")
-    begin(tmp_path / "pack", Asked(given=str(source)))
+    begin(tmp_path / "pack", InitRequest(given=str(source)))
     assert f'framework="{kind}"' in (tmp_path / "pack" / "pack.py").read_text()
 
 
 def test_other_names_are_understood_or_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("many.c").write_text(_MANY)
-    given = begin(Path("c"), Asked("c", "many.c", arguments=("B=rows", "T=1")))
+    given = begin(Path("c"), InitRequest("c", "many.c", arguments=("B=rows", "T=1")))
     assert given.taken == {"out": "y", "inp": "x", "B": "rows", "T": "1", "C": "n"}
     Path("a.py").write_text(
         "import numpy\n\n\ndef layernorm(hidden_states, gamma, beta, epsilon=1e-5, mode=0):\n    ...\n"
     )
-    begun = begin(Path("python"), Asked(given="a.py", arguments=("mode=3",)))
+    begun = begin(Path("python"), InitRequest(given="a.py", arguments=("mode=3",)))
     assert begun.taken == {"hidden_states": "x", "gamma": "weight", "beta": "bias", "epsilon": "eps"}
     [kernel] = load(Path("python")).kernels
     assert kernel.able.needs == ("weight", "bias")
@@ -315,13 +327,13 @@ def test_a_reference_becomes_the_op_of_a_pack(tmp_path: Path, monkeypatch: pytes
     Path("ref.py").write_text(_REFERENCE)
     name, text, _ = _OF_REFERENCE["torch"]
     Path(name).write_text(text)
-    begun = begin(Path("pack"), Asked(given=name, op="ref.py:gate", shapes="x=... n, w=n"))
+    begun = begin(Path("pack"), InitRequest(given=name, op="ref.py:gate", shapes="x=... n, w=n"))
     assert begun.taken == {"inp": "x", "gamma": "w", "dst": "y"}
     [kernel] = load(Path("pack")).kernels
     assert (kernel.op, kernel.able.needs) == ("gate", ())
     assert kernel.options == (("epsilon", 1e-6),)  # type: ignore[attr-defined]
     with pytest.raises(UsageError, match=r"^reference gate cannot be read: .*: --shapes 'x=b n, w=b n', with a word"):
-        begin(Path("other"), Asked(given=name, op="ref.py:gate"))
+        begin(Path("other"), InitRequest(given=name, op="ref.py:gate"))
 
 
 _SCALED = """
@@ -335,7 +347,7 @@ def test_an_argument_may_be_an_extent_that_others_follow_from(tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     Path("ref.py").write_text(_SCALED)
     Path("scaled.c").write_text("void scaled(const float *q, const float *scale, float *y, int b, int g) {}\n")
-    asked = Asked(given="scaled.c", op="ref.py:scaled", shapes="q=b 32g, scale=b g")
+    asked = InitRequest(given="scaled.c", op="ref.py:scaled", shapes="q=b 32g, scale=b g")
     assert begin(Path("extents"), asked).taken == {}
     assert "(int)(extent(&call->scale, 1))" in Path("extents/caller.c").read_text()
     Path("scaled.c").write_text("void scaled(const int8_t *q, const float *scale, float *y, int b, int g) {}\n")
@@ -373,9 +385,9 @@ def test_what_a_file_is_and_needs_is_read_off_it(tmp_path: Path) -> None:
         "/* _mm256_loadu_ps */\n"
         "void rms_norm(const float *x, const float *weight, float *y, int n, float eps) { y[0] = x[0] * weight[0]; }\n"
     )
-    begin(tmp_path / "mine", Asked(given=str(source)))
+    begin(tmp_path / "mine", InitRequest(given=str(source)))
     [kernel] = load(tmp_path / "mine").kernels
     assert (kernel.kind, kernel.able.needs) == ("c", ("weight",))
     assert 'isa="avx2"' in (tmp_path / "mine" / "pack.py").read_text()
     with pytest.raises(UsageError, match=r"^--kind: it is one of c, "):
-        begin(tmp_path / "other", Asked())
+        begin(tmp_path / "other", InitRequest())

@@ -107,5 +107,5 @@ def test_doctor_says_what_the_interpreter_gets_wrong(
     assert _main(monkeypatch, "doctor", "--pack", pack) == Exit.OK
     said = " ".join(capsys.readouterr().out.split())
     assert "triton-plain@interpret interpreted on the CPU, torch" in said
-    assert "on 1 targets no case with bf16: Triton's interpreter gets" in said
+    assert "on 1 target no case with bf16: Triton's interpreter gets" in said
     assert said.endswith(f"next: kernelfuzz run --pack {pack} --max-time 1m")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fuzz.findings.casefile import Found, save
+from fuzz.findings.casefile import FoundRecord, save
 from fuzz.findings.codec import decoded
 from fuzz.tests.common.hunting import given_case
 from fuzz.tests.common.told import NOTHING
@@ -43,7 +43,7 @@ def test_the_first_lines_name_it_and_it_says_the_rest(cli_here: Cli, planted: Pl
 
 
 def test_a_file_without_explanation_is_one_line(cli_here: Cli, tmp_path: Path) -> None:
-    save(tmp_path / "case.json", given_case((1, 3), 1), Found("c-generic@native:gcc-O2", "FAIL_NUMERIC", 1, "0"))
+    save(tmp_path / "case.json", given_case((1, 3), 1), FoundRecord("c-generic@native:gcc-O2", "FAIL_NUMERIC", 1, "0"))
     done = cli_here("show", "case.json")
     assert done.returncode == 4
     assert done.stderr == "kernelfuzz: case.json: holds no explanation; kernelfuzz repro case.json runs it\n"
@@ -52,7 +52,7 @@ def test_a_file_without_explanation_is_one_line(cli_here: Cli, tmp_path: Path) -
 def test_a_snippet_says_all_by_itself(cli_here: Cli, tmp_path: Path) -> None:
     """Its lines of Python make the inputs bit for bit, with NumPy alone."""
     case, told = given_case((1, 3), 1), replace(NOTHING, kernel="planted", op="rms_norm")
-    save(tmp_path / "case.json", case, Found("c-planted@native:gcc-O2", "FAIL_NUMERIC", 1, "0", explanation=told))
+    save(tmp_path / "case.json", case, FoundRecord("c-planted@native:gcc-O2", "FAIL_NUMERIC", 1, "0", explanation=told))
     done = cli_here("show", "case.json", "--snippet")
     assert done.returncode == 0, done.stderr
     title, *lines = done.stdout.splitlines()

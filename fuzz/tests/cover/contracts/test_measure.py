@@ -13,7 +13,7 @@ import torch
 
 import fuzz
 from fuzz.contracts.measuring import Seen, measured, tightened
-from fuzz.contracts.orders import Meeting, Tree, UnreadableError, known, read_tree
+from fuzz.contracts.orders import Meeting, Tree, UnreadableSumError, known, read_tree
 from fuzz.core.adapters.registry import expand
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.transport.python import attest
@@ -73,9 +73,9 @@ def test_weights_that_are_always_large_do_not_keep_a_wrong_kernel_from_being_loo
 
 def test_what_is_no_tree_is_not_read() -> None:
     random = np.random.default_rng(0)
-    with pytest.raises(UnreadableError):
+    with pytest.raises(UnreadableSumError):
         read_tree(37, lambda asked: [int(random.integers(2, 38)) for _ in asked], 10_000)
-    with pytest.raises(UnreadableError, match="too many questions"):
+    with pytest.raises(UnreadableSumError, match="too many questions"):
         read_tree(37, _answers(known(37)[0]), 40)
 
 

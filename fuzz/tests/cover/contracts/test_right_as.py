@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fuzz.contracts.runs import Run
+from fuzz.contracts.runs import TargetRun
 from fuzz.contracts.second_look import right_as
 from fuzz.core.base.outcome import Outcome, Status
 from fuzz.tests.common.handmade import a_case, dense
@@ -51,5 +51,5 @@ def test_it_is_right_as_what_it_errs_like(rounded: Rounding, off: float, said: s
     for scale in (0.5, 1.0, 1.5, 2.0):
         case = a_case("gelu_tanh", grid=(2, 8), layout=dense, scale=scale)
         x = np.frombuffer(case.inputs["x"].bits, np.float32)
-        runs.append(Run(case, Outcome("", Status.RAN, {"y": _gelu(x, rounded, off).tobytes()})))
+        runs.append(TargetRun(case, Outcome("", Status.RAN, {"y": _gelu(x, rounded, off).tobytes()})))
     assert right_as(runs, Contract()) == said

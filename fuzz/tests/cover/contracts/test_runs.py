@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from fuzz.contracts.runs import Run, times_as_wide
+from fuzz.contracts.runs import TargetRun, times_as_wide
 from fuzz.core.base.outcome import Outcome, Status
 from fuzz.tests.common.handmade import a_case, dense
 from oracles.formula.contract import Contract
@@ -41,7 +41,7 @@ class _Run:
 def test_it_is_a_mean_over_runs_where_that_is_a_number_and_else_over_those_that_can_tell(
     shares: list[float], expected: float
 ) -> None:
-    runs = [cast(Run, _Run(share)) for share in shares]
+    runs = [cast(TargetRun, _Run(share)) for share in shares]
     assert times_as_wide(runs, ONE, OTHER) == pytest.approx(expected)
 
 
@@ -49,7 +49,9 @@ def test_what_judges_nothing_of_a_row_allows_anything_there_whatever_the_row_com
     """The formula makes NaN of a row that has an infinity: a kernel that leaves such rows open may make anything of it,
     and with another maximum, 0, it is the infinity and nothing else."""
     case = a_case("logsumexp", grid=(1, 2), layout=dense, scale=math.inf)
-    run = Run(case, Outcome("", Status.RAN, {"y": np.array([math.inf], np.float32).tobytes()}), np.array([True]), "y")
+    run = TargetRun(
+        case, Outcome("", Status.RAN, {"y": np.array([math.inf], np.float32).tobytes()}), np.array([True]), "y"
+    )
     loose, finite = Contract(nonfinite="unspecified"), Contract(algorithm={"most": "finite"})
     assert run.ratio(Contract()) is None
     assert times_as_wide([run], loose, Contract()) == math.inf
@@ -62,7 +64,7 @@ def test_an_element_strays_by_half_of_what_is_allowed_where_another_contract_all
     x = np.frombuffer(case.inputs["x"].bits, np.float32).astype(np.float64)
     y = (x * (1 + np.array([math.erf(each / math.sqrt(2)) for each in x])) / 2).astype(np.float32)
     y[x > 0.5] *= np.float32(1 + 2e-6)
-    run = Run(case, Outcome("", Status.RAN, {"y": y.tobytes()}))
+    run = TargetRun(case, Outcome("", Status.RAN, {"y": y.tobytes()}))
     values, strays = run.strays(loose, declared, 1.5).T
     assert len(values) > 50
     assert strays[values > 0.35].all()

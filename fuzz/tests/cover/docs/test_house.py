@@ -82,3 +82,13 @@ def test_no_folder_has_more_lines_than_its_budget() -> None:
     assert counted.keys() == budgets.keys()
     over = {folder: lines for folder, lines in counted.items() if lines > budgets[folder]}
     assert not over, f"more lines than .ci/lines.txt allows: {over}"
+
+
+def test_a_class_has_a_name_of_its_own() -> None:
+    files = [path for package in ("fuzz", "oracles") for path in (CHECKOUT / package).rglob("*.py")]
+    named: dict[str, list[str]] = {}
+    for path in files:
+        if "tests" not in path.relative_to(CHECKOUT).parts:
+            for name in re.findall(r"^ *class (\w+)", path.read_text(), re.MULTILINE):
+                named.setdefault(name, []).append(str(path.relative_to(CHECKOUT)))
+    assert {name: where for name, where in named.items() if len(where) > 1} == {}

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzz.core.base.case import Case, CaseError, contiguous
-from fuzz.findings.casefile import Found, from_json, load, save, to_json
+from fuzz.findings.casefile import FoundRecord, from_json, load, save, to_json
 from fuzz.tests.common.examples import any_case, plain
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.own_op import cases as own_cases
@@ -21,7 +21,7 @@ from fuzz.tests.common.own_op import registered
 from oracles.ops import OPS
 
 CASES = st.sampled_from(sorted(OPS)).flatmap(any_case)
-FOUND = Found("c-sve@qemu:vl=256,gcc-O0", "FAIL_NUMERIC", 7, "0.1.0")
+FOUND = FoundRecord("c-sve@qemu:vl=256,gcc-O0", "FAIL_NUMERIC", 7, "0.1.0")
 
 
 @given(CASES)

@@ -15,7 +15,7 @@ import pytest
 
 from fuzz.core.base.case import CaseError
 from fuzz.findings import casefile, document
-from fuzz.findings.casefile import Found, load, to_json
+from fuzz.findings.casefile import FoundRecord, load, to_json
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.strangers import resealed
 from fuzz.tests.conftest import Cli
@@ -106,7 +106,7 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
 
 
 def hostile(change: Callable[[dict[str, Any]], Any]) -> str:
-    record = to_json(plain(5, eps=0.25), Found("c-k@native", "FAIL_NUMERIC", 1, "0"))
+    record = to_json(plain(5, eps=0.25), FoundRecord("c-k@native", "FAIL_NUMERIC", 1, "0"))
     change(record)
     resealed(record)
     written = json.dumps(record).replace(LONG, "9" * 5000)
@@ -186,7 +186,7 @@ def test_a_history_within_histories_ends(tmp_path: Path) -> None:
 
 def test_all_calls_of_a_history_together_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each would be allowed by itself; compressed, a few bytes of the file are many in memory."""
-    record = to_json(plain(5, eps=0.25), Found("t", "CRASH", 1, "0"))
+    record = to_json(plain(5, eps=0.25), FoundRecord("t", "CRASH", 1, "0"))
     record["found"]["history"] = {"seal": "0" * 64, "calls": [to_json(plain(50, eps=0.25))] * 3}
     (tmp_path / "case.json").write_text(json.dumps(record))
     monkeypatch.setattr(casefile, "_MOST_HELD", 1 << 10)

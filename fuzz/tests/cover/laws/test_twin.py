@@ -20,7 +20,7 @@ from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.laws.law import LawCheck
 from fuzz.core.laws.registry import LAWS, Entry, twin_of
-from fuzz.findings.casefile import Found, from_json, to_json
+from fuzz.findings.casefile import FoundRecord, from_json, to_json
 from fuzz.tests.cover.laws.conftest import honest, nudged
 
 X = np.array([[1.5, -2.0, 0.25], [3.0, 1.0, -1.0]], "<f4")
@@ -76,7 +76,7 @@ def test_what_the_oracle_rejects_needs_no_law() -> None:
 
 
 def _record() -> dict[str, Any]:
-    found = Found("c-generic@native:gcc-O2", "FAIL_LAW", 7, "0.1.0", CHECK)
+    found = FoundRecord("c-generic@native:gcc-O2", "FAIL_LAW", 7, "0.1.0", CHECK)
     record: dict[str, Any] = json.loads(json.dumps(to_json(CASE, found)))
     return record
 

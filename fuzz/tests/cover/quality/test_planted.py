@@ -17,7 +17,7 @@ from fuzz.core.base.outcome import Outcome, Status, Unwritten
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judge
 from fuzz.quality.planted.bugs import BUGS, CONDITIONS, PAIRS
-from fuzz.quality.planted.call import Array, Call
+from fuzz.quality.planted.call import Array, PlantedCall
 from fuzz.quality.planted.kernels import FORMULAS, planted
 from fuzz.tests.common.planted_calls import call_of, fails
 from fuzz.tests.conftest import CHECKOUT
@@ -199,9 +199,9 @@ def _outcome(case: Case, bug: str) -> Outcome:
     return Outcome(bug, Status.RAN, {name: array.tobytes() for name, array in outputs.items()}, unwritten=unwritten)
 
 
-def _seen(case: Case) -> Call:
+def _seen(case: Case) -> PlantedCall:
     """What the kernel finds that it is given."""
-    return Call.of(case.op, _arrays(case), {**OPS[case.op].neutral, **_numbers(case)}, int(case.params[AXIS]))
+    return PlantedCall.of(case.op, _arrays(case), {**OPS[case.op].neutral, **_numbers(case)}, int(case.params[AXIS]))
 
 
 def _numbers(case: Case) -> dict[str, float]:

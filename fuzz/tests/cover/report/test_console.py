@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from rich.console import Console
 from rich.table import Table
 
+from fuzz.core.base.text import counted
 from fuzz.report import console
 from fuzz.report.totals import not_run_lines
+from fuzz.tests.conftest import CHECKOUT
 
+NEVER_ONE = ("kernels fail", "FULL:,", "repro {path} runs it")
+"""Lines with a plural noun after a number that is never 1, or after no number."""
 REMEDY = "pip install 'kernelfuzz[torch]'"
 
 
@@ -48,3 +53,23 @@ def test_the_first_line_of_a_failure_is_red_where_a_terminal_has_colours(monkeyp
 def test_targets_that_did_not_run_are_counted_by_their_reason() -> None:
     reasons = {"a": "no gcc", "b": "no qemu", "c": "no gcc", "d": "no gcc"}
     assert not_run_lines(reasons) == ["NOT_RUN a and 2 more: no gcc", "NOT_RUN b: no qemu"]
+
+
+@pytest.mark.parametrize(
+    ("number", "one", "said"),
+    [(0, "op", "0 ops"), (1, "op", "1 op"), (1, "kind of failure", "1 kind of failure"), (2000, "case", "2,000 cases")],
+)
+def test_a_count_agrees_with_its_noun(number: int, one: str, said: str) -> None:
+    assert counted(number, one) == said
+
+
+def test_a_count_agrees_with_a_verb() -> None:
+    assert [counted(number, "case passes", "cases pass") for number in (1, 2)] == ["1 case passes", "2 cases pass"]
+
+
+def test_no_count_is_printed_before_a_fixed_plural() -> None:
+    """Where a count may be 1, `counted` writes its noun; `NEVER_ONE` has the others."""
+    files = [*(CHECKOUT / "fuzz" / "report").glob("*.py"), *(CHECKOUT / "fuzz" / "cli").glob("*.py")]
+    plural = re.compile(r"\{[^{}]*\} (?:cases|elements|runs|judged runs|kernels|ops|kinds|findings|bugs|mutants)\b")
+    found = [line.strip() for path in files for line in path.read_text().splitlines() if plural.search(line)]
+    assert [line for line in found if not any(each in line for each in NEVER_ONE)] == []

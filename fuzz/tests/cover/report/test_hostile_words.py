@@ -22,7 +22,7 @@ from fuzz.core.base.text import printable
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judgement
 from fuzz.explain.explanation import Counterfactual, Explanation
-from fuzz.findings.casefile import Found, load
+from fuzz.findings.casefile import FoundRecord, load
 from fuzz.findings.codec import decoded, encoded
 from fuzz.report import console
 from fuzz.report.formats import FORMATS
@@ -77,7 +77,7 @@ def with_notes(words: Sequence[str]) -> Explanation:
 def with_words(folder: Path, name: str, target: Target, *words: str) -> Path:
     """The program of a case whose judgement and explanation have these words."""
     judgement = Judgement(target.id, CASE.digest, Verdict.FAIL_NUMERIC, reason=words[0])
-    found = Found(target.id, "FAIL_NUMERIC", 1, "0", explanation=with_notes(words))
+    found = FoundRecord(target.id, "FAIL_NUMERIC", 1, "0", explanation=with_notes(words))
     write_script(folder / name, ChosenCase(CASE, found), judgement, target)
     return folder / name
 

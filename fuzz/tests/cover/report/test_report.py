@@ -55,7 +55,7 @@ from oracles.truth import Truth
 @pytest.mark.parametrize(
     ("op", "label", "line"),
     [
-        ("rms_norm", ("y", "over", "x"), r"y +T\(.*\), .* page, 1 elements after x, in its memory"),
+        ("rms_norm", ("y", "over", "x"), r"y +T\(.*\), .* page, 1 element after x, in its memory"),
         ("fused_add_rms_norm", ("residual", "is", "x"), r"residual +T\(.* page, one buffer with x"),
     ],
 )

@@ -16,7 +16,7 @@ from fuzz.explain.shrink.shrink import shrink
 from fuzz.explain.stages.counterfactuals import counterfactuals, edited
 from fuzz.explain.trial.family import Family
 from fuzz.explain.trial.trial import Trials
-from fuzz.findings.casefile import Found, save
+from fuzz.findings.casefile import FoundRecord, save
 from fuzz.report.words import counterfactual_words, nearest_words
 from fuzz.tests.common.hunting import failing, given_case, target_of, with_edits
 from fuzz.tests.conftest import Cli
@@ -121,7 +121,7 @@ def test_what_cannot_be_changed_is_one_line(change: tuple[str, str], words: str)
 
 def test_a_case_file_is_replayed_with_one_thing_changed(tmp_path: Path, cli_here: Cli) -> None:
     case = edited(given_case((1, 23), 1, "contiguous"), "values", "ones")
-    save(tmp_path / "case.json", case, Found("c-generic@native:gcc-O2", "FAIL_NUMERIC", 1, "0.1.0"))
+    save(tmp_path / "case.json", case, FoundRecord("c-generic@native:gcc-O2", "FAIL_NUMERIC", 1, "0.1.0"))
     words = ("repro", "case.json", "--target", "c-generic@native:gcc-O2")
     done = cli_here(*words, "--set", "n=4", "--set", "eps=0.5")
     assert done.returncode == 0, done.stderr

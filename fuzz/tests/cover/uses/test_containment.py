@@ -125,7 +125,7 @@ def test_replaying_cases_goes_on_without_it(cli_here: Cli, kernels: Kernels, tmp
     (tmp_path / "corpora" / case.name).write_bytes(case.read_bytes())
     verified = cli_here("corpus", "verify", "--run", "--pack", "pack", "--corpora", "corpora", *NATIVE)
     assert verified.returncode == 1
-    assert "1 judged runs, 0 failed" in verified.stdout
+    assert "1 judged run, 0 failed" in verified.stdout
     assert "CRASH  bad  c-bad@native:gcc-O2" in verified.stdout
     replayed = cli_here("repro", str(case), "--pack", "pack", *NATIVE)
     assert replayed.returncode == 0, replayed.stderr
@@ -207,7 +207,7 @@ def test_a_contract_that_cannot_hold_a_row_length_says_so_of_these_cases(cli_her
     done = cli_here("corpus", "verify", "--run", "--pack", "pack", "--corpora", str(case.parent))
     assert done.returncode in (0, 1), done.stderr
     assert "torch-half@cpu: what its kernel declares contradicts the case: compute: f16 cannot hold" in done.stdout
-    assert "1 judged runs, " in done.stdout
+    assert "1 judged run, " in done.stdout
 
 
 def _long_case(folder: Path) -> Path:

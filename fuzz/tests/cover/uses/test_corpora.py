@@ -15,7 +15,7 @@ from fuzz.campaign.corpus.contents import checked, contents
 from fuzz.campaign.corpus.folder import Kept, built_in, entries_of, file_name, in_batches, keep, kept_cases, subsumed
 from fuzz.campaign.corpus.suites import SuiteError, expand, load_suite, suites
 from fuzz.core.base.case import CaseError, contiguous
-from fuzz.findings.casefile import Found
+from fuzz.findings.casefile import FoundRecord
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.conftest import edited
 from oracles.tests.common.dims import PRODUCT
@@ -95,7 +95,7 @@ def test_a_case_and_its_twin_stay_in_one_batch() -> None:
 
 def _found(n: int, target: str = "c-mine@native:gcc-O2") -> Kept:
     case = replace(a_case(contiguous((1, n))), params={"eps": 2.0**-17, "axis": 1})
-    return Kept(Path(), case, Found(target, "FAIL_NUMERIC", 1, "0.1.0"))
+    return Kept(Path(), case, FoundRecord(target, "FAIL_NUMERIC", 1, "0.1.0"))
 
 
 def test_only_the_smallest_of_the_same_failure_on_the_same_kind_of_input_stays(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from fuzz.campaign.search.groups import slow_targets_of
-from fuzz.campaign.search.turn_runner import Report, Task, Terms
+from fuzz.campaign.search.turn_runner import Terms, TurnJob, TurnReport
 from fuzz.campaign.search.wire import packed, taken
 from fuzz.campaign.starting import select_targets
 from fuzz.core.adapters.pack import built_in, load
@@ -69,8 +69,8 @@ class _Ended:
 def test_turns_that_were_taken_twice_count_once_and_under_an_old_token_never() -> None:
     campaign = Campaign("", False, "", (("c-k@native:gcc-O2",),), False, False, None, None)
     executor = DaskExecutor("dask://somewhere:8786", campaign, [frozenset()], Terms(()))
-    task = Task(0, "rms_norm", 5, 3)
-    report = b64encode(packed(taken(Report(task, Tally(cases=7)), 0, {}))).decode()
+    task = TurnJob(0, "rms_norm", 5, 3)
+    report = b64encode(packed(taken(TurnReport(task, Tally(cases=7)), 0, {}))).decode()
     for token, under in (("new", "new"), ("again", "old")):
         said: dict[str, object] = {"token": under, "taken": [report], "worker": "w"}
         executor._orders[token] = _Order(0, (task,), token), cast(Any, _Ended(said))

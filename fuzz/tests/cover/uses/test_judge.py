@@ -20,9 +20,9 @@ from fuzz.tasks.judge.replaying import _unless_changed
 from fuzz.tasks.judge.ruling import Asked, SolutionRuling, schema
 from fuzz.tasks.judge.written import derived, write_pack, write_solutions
 from fuzz.tasks.readers.formats import problems_of
-from fuzz.tasks.readers.problem import Problem
+from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import solution_of
-from fuzz.tasks.readers.source import ProblemError, executed
+from fuzz.tasks.readers.source import TaskError, executed
 from fuzz.tests.common.solutions import CHEATS, HONEST, judged
 from fuzz.tests.conftest import CHECKOUT, Cli
 
@@ -121,9 +121,9 @@ def test_a_task_without_shapes_or_with_large_ones_is_told_from_others(tmp_path: 
     plain, large = tmp_path / "plain.py", tmp_path / "large.py"
     plain.write_text("def ref(x):\n    return x\n")
     large.write_text(_MODEL.replace("64, 96, 160", "1 << 20, 96, 160"))  # which is no number to be made smaller
-    with pytest.raises(ProblemError, match="no shapes come with it"):
+    with pytest.raises(TaskError, match="no shapes come with it"):
         own_problem(str(plain))
-    with pytest.raises(ProblemError, match="a tensor is 1048576x160, and one of more than 4,194,304"):
+    with pytest.raises(TaskError, match="a tensor is 1048576x160, and one of more than 4,194,304"):
         own_problem(str(large))
 
 
@@ -175,7 +175,7 @@ def test_a_batch_is_smaller_where_tensors_would_be_too_large_and_no_larger_than_
 def test_who_fails_with_a_smaller_batch_alone_is_undecided() -> None:
     """The batch of the task itself was not tried."""
     wrong = SolutionRuling("mine.py", "wrong", 4, 4, {}, (), "")
-    problem = Problem("it", lambda x: x)
+    problem = Statement("it", lambda x: x)
     assert _unless_changed(wrong, problem) == wrong
     found = _unless_changed(wrong, replace(problem, changed="batch_size = 2"))
     assert (found.verdict, found.reason) == ("undecided", "it fails, but at none of the task's shapes: batch_size = 2")
@@ -326,7 +326,7 @@ def test_a_parameter_that_nothing_says_is_refused(tmp_path: Path) -> None:
     said = (
         "mine.py: kernel needs alpha: no argument of the reference, which has x, y, margin, is called so, and it does "
     )
-    with pytest.raises(ProblemError, match=f"^{said}not write out$"):
+    with pytest.raises(TaskError, match=f"^{said}not write out$"):
         solution_of(str(tmp_path / "mine.py"), problem).written(problem, ["x", "y"], ["out"])
 
 

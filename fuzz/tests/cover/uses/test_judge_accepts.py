@@ -12,7 +12,7 @@ import pytest
 from fuzz.contracts.accepts import Accepts, _is_few, own_refusal
 from fuzz.core.base.outcome import Outcome, Status
 from fuzz.tasks.judge.judging import _refused
-from fuzz.tasks.readers.problem import Problem
+from fuzz.tasks.readers.problem import Statement
 from fuzz.tests.conftest import Cli
 from oracles.op import Op
 from oracles.operand import Operand
@@ -64,10 +64,10 @@ def test_what_it_refuses_by_itself_is_one_line_and_no_crash(cli_here: Cli, tmp_p
 
 def test_what_comes_with_a_problem_must_be_taken() -> None:
     takes = Accepts("", "x", ("f32",), multiple_of={"n": 8}, max={"n": 64}, refused=("asserted in mine.py line 2",))
-    problem = Problem("p", lambda x: x, examples=({"n": 16}, {"n": 20}))
+    problem = Statement("p", lambda x: x, examples=({"n": 16}, {"n": 20}))
     assert _refused(takes, problem) == "it refuses n = 20, which comes with the problem: asserted in mine.py line 2"
-    assert _refused(takes, Problem("p", lambda x: x, examples=({"n": 16, "m": 3},))) == ""
-    assert _refused(takes, Problem("p", lambda x: x, examples=({"n": 128},))).startswith("it refuses n = 128")
+    assert _refused(takes, Statement("p", lambda x: x, examples=({"n": 16, "m": 3},))) == ""
+    assert _refused(takes, Statement("p", lambda x: x, examples=({"n": 128},))).startswith("it refuses n = 128")
 
 
 def test_what_is_right_once_and_never_again_has_a_line_too() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.tasks.judge.full import Limits, at_full_size
+from fuzz.tasks.judge.full import SizeLimits, at_full_size
 from fuzz.tasks.judge.own import own_problem
 from fuzz.tasks.judge.ruling import Asked, FullSize, OwnShapes, SolutionRuling, _at_full_size
 from fuzz.tasks.readers.solution import solutions_of
@@ -28,12 +28,12 @@ def get_inputs():
     return [torch.rand(batch_size, 16)]
 """
 _ROWS = "x / x.sum(-1, keepdim=True)"
-_LIMITS = Limits(elements=1 << 18, compared=1 << 10)
+_LIMITS = SizeLimits(elements=1 << 18, compared=1 << 10)
 _SMALLER = OwnShapes({}, "batch_size = 2", "right", 1, 0, (), "")
 _RIGHT = SolutionRuling("mine.py", "right", 4, 0, {}, (), "", own_shapes=_SMALLER)
 
 
-def _full(folder: Path, reference: str, *ends: str, limits: Limits = _LIMITS, task: str = _TASK) -> list[FullSize]:
+def _full(folder: Path, reference: str, *ends: str, limits: SizeLimits = _LIMITS, task: str = _TASK) -> list[FullSize]:
     """What is said at full size of solutions that are right but for what they do at the end."""
     (folder / "task.py").write_text(task.format(reference))
     names = [f"mine{at}.py" for at, _ in enumerate(ends)]
@@ -79,7 +79,7 @@ def test_first_rows_are_compared_where_a_row_knows_its_place(tmp_path: Path, ref
 def test_a_triangle_of_a_product_is_judged_by_the_first_rows_of_the_first_matrix(tmp_path: Path) -> None:
     task = _TASK.replace("batch_size = 6000\n", "").replace("batch_size, 16)", "48, 48), torch.rand(48, 48)")
     task = task.replace("self, x", "self, x, w")
-    right, wrong = _full(tmp_path, "torch.triu(x @ w)", "", "y[3, 4] += 1", task=task, limits=Limits(compared=480))
+    right, wrong = _full(tmp_path, "torch.triu(x @ w)", "", "y[3, 4] += 1", task=task, limits=SizeLimits(compared=480))
     assert (right.verdict, right.judged, right.elements) == ("right", 480, 2304)
     assert (wrong.verdict, "y[3, 4]" in wrong.failure) == ("wrong", True)
 
@@ -88,7 +88,7 @@ def test_a_triangle_of_a_product_is_judged_by_the_first_rows_of_the_first_matrix
 def test_a_batch_without_a_name_is_the_first_dimension_and_a_matrix_as_long_is_not_cut(tmp_path: Path) -> None:
     task = _TASK.replace("batch_size = 6000\n", "").replace("batch_size, 16)", "48, 48), torch.rand(48, 48)")
     task = task.replace("self, x", "self, x, w")
-    right, wrong = _full(tmp_path, "x @ w", "", "y[-1, -1] += 1", task=task, limits=Limits(compared=480))
+    right, wrong = _full(tmp_path, "x @ w", "", "y[-1, -1] += 1", task=task, limits=SizeLimits(compared=480))
     assert (right.verdict, right.judged, right.elements) == ("right", 480, 2304)
     assert (wrong.verdict, "y[47, 47]" in wrong.failure) == ("wrong", True)
 
@@ -96,18 +96,18 @@ def test_a_batch_without_a_name_is_the_first_dimension_and_a_matrix_as_long_is_n
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        (Limits(elements=96001), "its tensors have 192,000 elements, and more than 96,001 take too long"),
-        (Limits(row=15), "one of its rows has 16 elements, and more than 15 take too long"),
+        (SizeLimits(elements=96001), "its tensors have 192,000 elements, and more than 96,001 take too long"),
+        (SizeLimits(row=15), "one of its rows has 16 elements, and more than 15 take too long"),
     ],
 )
-def test_what_does_not_fit_says_why(tmp_path: Path, limits: Limits, words: str) -> None:
+def test_what_does_not_fit_says_why(tmp_path: Path, limits: SizeLimits, words: str) -> None:
     [full] = _full(tmp_path, _ROWS, "", limits=limits)
     assert _at_full_size(full) == [f"  not judged at full size: {words}"]
 
 
 @pytest.mark.whole
 def test_of_large_rows_the_last_one_alone_is_compared(tmp_path: Path) -> None:
-    right, wrong = _full(tmp_path, _ROWS, "", "y[-1] += x.shape[0] > 4096", limits=Limits(compared=15))
+    right, wrong = _full(tmp_path, _ROWS, "", "y[-1] += x.shape[0] > 4096", limits=SizeLimits(compared=15))
     assert (right.verdict, right.judged, wrong.verdict) == ("right", 16, "wrong")
     assert "y[5999, " in wrong.failure
 

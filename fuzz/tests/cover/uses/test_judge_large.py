@@ -16,7 +16,7 @@ from fuzz.references.rerun import FINE, RUNS
 from fuzz.tasks.judge import judging, own
 from fuzz.tasks.judge.judging import read_problem
 from fuzz.tasks.judge.own import affordable, own_problem
-from fuzz.tasks.judge.replay import Replay, menus_of
+from fuzz.tasks.judge.replay import ReplayPlan, menus_of
 from fuzz.tasks.judge.ruling import Asked
 from fuzz.tasks.readers.formats import problems_of
 from fuzz.tasks.readers.problem import UnreadProblemError
@@ -91,7 +91,7 @@ def test_cases_are_counted_by_what_a_replay_that_rounds_takes(tmp_path: Path, mo
 def test_no_case_is_begun_after_the_time_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     meant = meant_of(lambda x: x * 2, "x=b n", None, {}, "finite", ("f32",))
     op = op_of(meant, meant.outputs(next(meant.cases(1))), "replayed_it")
-    replay, seconds = Replay(_asked(tmp_path), meant, op, {}, tmp_path, ()), count()
+    replay, seconds = ReplayPlan(_asked(tmp_path), meant, op, {}, tmp_path, ()), count()
     assert replay.run(20, 1, (), Console(quiet=True)).cases == 20
     monkeypatch.setattr("fuzz.tasks.judge.replay.time.process_time", lambda: float(next(seconds)))
     assert replay.run(20, 1, (), Console(quiet=True), 1.5).cases == 8, "one batch of cases"

@@ -16,7 +16,7 @@ from fuzz.tasks.check.plan import GIVEN, Options
 from fuzz.tasks.judge.own import in_other_mode, own_shapes, with_causes, with_mode
 from fuzz.tasks.judge.ruling import Asked, SolutionRuling, _causes
 from fuzz.tasks.readers.formats import problems_of
-from fuzz.tasks.readers.problem import Mode, Problem, modes_of
+from fuzz.tasks.readers.problem import Mode, Statement, modes_of
 from fuzz.tasks.readers.solution import Solution, solutions_of
 from fuzz.tests.conftest import Cli
 
@@ -47,7 +47,7 @@ _KEPT = (
 _RIGHT = SolutionRuling("mine.py", "right", 4, 0, {}, (), "")
 
 
-def _problem(folder: Path, made: str, found: str, name: str = "task.py") -> Problem:
+def _problem(folder: Path, made: str, found: str, name: str = "task.py") -> Statement:
     (folder / name).write_text(_TASK.format(made=made, found=found))
     return next(iter(problems_of(str(folder / name))))
 
@@ -94,7 +94,7 @@ def test_who_is_right_in_evaluation_mode_alone_is_undecided_if_the_reference_is_
     assert found.reason.startswith("right in eval(); in training mode, as constructed, Model draws random numbers")
 
 
-def _judged(problem: Problem, made: str, found: str) -> Any:
+def _judged(problem: Statement, made: str, found: str) -> Any:
     text = _TASK.format(made=made, found=found).replace("class Model(", "class ModelNew(")
     known: dict[str, Any] = {}
     assert problem.shapes is not None
@@ -137,7 +137,7 @@ def test_a_mode_that_the_inputs_that_come_with_a_module_do_not_allow_is_not_judg
     assert (mode, other) == (Mode(), None), "in training mode it refuses a single row"
 
 
-def _with_causes(folder: Path, problem: Problem, *texts: tuple[str, str]) -> list[SolutionRuling]:
+def _with_causes(folder: Path, problem: Statement, *texts: tuple[str, str]) -> list[SolutionRuling]:
     """What is said of solutions that are wrong and return this, where they are made so."""
     files = list[str]()
     for at, (made, found) in enumerate(texts):

@@ -11,16 +11,16 @@ import torch
 from fuzz.tasks.judge.judging import read_problem
 from fuzz.tasks.judge.ruling import Asked
 from fuzz.tasks.readers.formats import problems_of
-from fuzz.tasks.readers.problem import Mode, Module, Problem, UnreadProblemError
+from fuzz.tasks.readers.problem import Mode, Module, Statement, UnreadProblemError
 from fuzz.tasks.readers.solution import Solution, solution_of
-from fuzz.tasks.readers.source import ProblemError
+from fuzz.tasks.readers.source import TaskError
 
 
 def test_a_module_of_several_outputs_returns_them_by_their_names() -> None:
     text = (
         "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x + 1, x.sum(-1)\n"
     )
-    problem = Problem("two", len, module=Module((), ("x",), {}, {}))
+    problem = Statement("two", len, module=Module((), ("x",), {}, {}))
     [made] = Solution("two", {"two.py": text}, "two.py", "ModelNew", "torch", ()).written(problem, "x", "yz").values()
     known: dict[str, Any] = {}
     exec(made, known)
@@ -42,7 +42,7 @@ class ModelNew(torch.nn.Module):
         return self.lin(x) + self.shift
 """
     module = Module((), ("x",), {"w": "lin.weight", "b": "lin.bias"}, {})
-    problem = Problem("lin", len, dtypes={"x": "float32"}, module=module)
+    problem = Statement("lin", len, dtypes={"x": "float32"}, module=module)
     solution = Solution("lin", {"lin.py": text}, "lin.py", "ModelNew", "torch", ())
     known: dict[str, Any] = {}
     exec(solution.written(problem, "xwb", "y")["lin.py"], known)
@@ -94,7 +94,7 @@ class ModelNew(torch.nn.Module):
         self.lin, self.seen, self.folded = torch.nn.Linear(3, 2, bias=False), -1, None
 {kept}"""
     module = Module((), ("x",), {"w": "lin.weight"}, {})
-    problem = Problem("lin", len, dtypes={"x": "float32"}, module=module)
+    problem = Statement("lin", len, dtypes={"x": "float32"}, module=module)
     known: dict[str, Any] = {}
     exec(
         Solution("lin", {"lin.py": text}, "lin.py", "ModelNew", "torch", ()).written(problem, "xw", "y")["lin.py"],
@@ -124,7 +124,7 @@ def get_init_inputs():
 """
 
 
-def _solution(folder: Path, text: str, task: str = _TASK) -> tuple[Problem, Any]:
+def _solution(folder: Path, text: str, task: str = _TASK) -> tuple[Statement, Any]:
     (folder / "task.py").write_text(task)
     (folder / "mine.py").write_text(text)
     problem = next(iter(problems_of(str(folder / "task.py"))))
@@ -159,7 +159,7 @@ def test_a_function_is_given_what_a_module_is_made_of(tmp_path: Path, parameters
 def test_a_function_that_is_not_given_all_is_refused_with_what_to_write(
     tmp_path: Path, parameters: str, words: str
 ) -> None:
-    with pytest.raises(ProblemError) as refused:
+    with pytest.raises(TaskError) as refused:
         _solution(tmp_path, f"def kernel_function({parameters}):\n    return x\n")
     assert words in str(refused.value)
     assert str(refused.value).endswith("Write a class ModelNew whose forward(x) calls it")
@@ -219,7 +219,7 @@ class ModelNew(torch.nn.Module):
         return self.norm(x)
 """
     module = Module((), ("x",), {}, {}, mode=Mode(training=True, changed=("norm.running_mean",)))
-    problem = Problem("norm", len, dtypes={"x": "float32"}, module=module)
+    problem = Statement("norm", len, dtypes={"x": "float32"}, module=module)
     known: dict[str, Any] = {}
     exec(Solution("norm", {"n.py": text}, "n.py", "ModelNew", "torch", ()).written(problem, "x", "y")["n.py"], known)
     x = torch.rand(4, 3)

@@ -11,7 +11,7 @@ from fuzz.tasks.judge.judging import read_problem
 from fuzz.tasks.judge.ruling import Asked
 from fuzz.tasks.judge.written import derived
 from fuzz.tasks.readers.formats import problems_of
-from fuzz.tasks.readers.source import ProblemError
+from fuzz.tasks.readers.source import TaskError
 
 SQUARE = """
 import torch
@@ -61,7 +61,7 @@ def _said(tmp_path: Path, text: str) -> str:
     for each in problems_of(str(tmp_path / "problem.py")):
         try:
             return derived(each, "finite").said
-        except ProblemError:
+        except TaskError:
             continue
     raise AssertionError("none can be read")
 
@@ -153,7 +153,7 @@ def test_what_no_numbers_make_readable_is_refused_where_the_first_input_has_no_d
     decides = SQUARE.replace("a @ b", "a if b.sum() > 0 else -a").replace("torch.rand(N, N), torch.rand(N, N)", inputs)
     (tmp_path / "problem.py").write_text(decides)
     asked = Asked((), str(tmp_path / "problem.py"), None, "finite", 1, 1, 1, tmp_path, False, (), None, None)
-    with pytest.raises(ProblemError, match="a value decides what it does"):
+    with pytest.raises(TaskError, match="a value decides what it does"):
         read_problem(asked)
 
 

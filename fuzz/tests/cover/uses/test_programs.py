@@ -17,8 +17,8 @@ from fuzz.campaign.search.guide import NO_LESSONS
 from fuzz.campaign.search.process_executor import ProcessExecutor
 from fuzz.campaign.search.runner import Runner, _Pace
 from fuzz.campaign.search.schedule import Schedule
-from fuzz.campaign.search.stopping import Limits
-from fuzz.campaign.search.turn_runner import MATES, PIECES, Report, Task, Terms, TurnRunner, mates_at
+from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.turn_runner import MATES, PIECES, Terms, TurnJob, TurnReport, TurnRunner, mates_at
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
 from fuzz.core.adapters.toolchain import this_host
@@ -101,12 +101,12 @@ def _targets(*ops: str) -> list[Target]:
 
 def test_a_turn_in_pieces_has_the_cases_of_a_whole_one_and_teaches_as_much() -> None:
     """A twin is in the piece of its case; only the last piece is the end of the turn."""
-    targets, found = _targets("softmax"), list[list[Report]]()
+    targets, found = _targets("softmax"), list[list[TurnReport]]()
     with WorkerPool(targets, jobs=1) as pool:
         for pieces in (1, PIECES):
             runner = TurnRunner(pool, targets, Terms(KERNELS, ("rerun",), ([targets[0].id],), twin_one_in=2))
             runner.searched("softmax", 1)
-            runner.begin(Task(1, "softmax", 1, Turn(0, 0), pieces=pieces))
+            runner.begin(TurnJob(1, "softmax", 1, Turn(0, 0), pieces=pieces))
             found.append([report for _ in range(pieces) for report in runner.end()])
     [whole], parts = found
     assert [each.rest for each in parts] == list(reversed(range(PIECES)))
@@ -121,7 +121,7 @@ def test_pieces_that_a_process_reported_before_it_ended_are_not_run_again() -> N
     with WorkerPool(targets, jobs=1) as pool:
         runner = TurnRunner(pool, targets, Terms(KERNELS, (), ([targets[0].id],)))
         runner.searched("softmax", 1)
-        runner.begin(Task(0, "softmax", 1, Turn(0, 0), pieces=PIECES, skip=PIECES - 2))
+        runner.begin(TurnJob(0, "softmax", 1, Turn(0, 0), pieces=PIECES, skip=PIECES - 2))
         assert runner.on_their_way == 2
         assert [report.rest for _ in range(2) for report in runner.end()] == [1, 0]
 
@@ -130,7 +130,7 @@ def test_all_ops_that_are_searched_beside_one_another_are_judged(tmp_path: Path)
     """However long the turns of one take: each has as much time."""
     targets = _targets("softmax", "gelu", "row_sum")
     with WorkerPool(targets, jobs=1) as pool:
-        runner = Runner(pool, targets, Limits(max_time=60.0), book_in(tmp_path, 1))
+        runner = Runner(pool, targets, RunLimits(max_time=60.0), book_in(tmp_path, 1))
         runner.over = lambda: all(runner.tally.targets[each.id].judged >= 20 for each in targets)
         search_ops(runner, 1)
         judged = {each.kernel.op: runner.tally.targets[each.id].judged for each in targets}
@@ -150,7 +150,7 @@ def test_a_cheap_op_gets_more_turns_than_a_dear_one() -> None:
 def test_no_piece_is_lost_or_counted_twice_where_a_process_is_killed() -> None:
     targets, terms = _targets("softmax"), Terms(KERNELS)
     terms = replace(terms, groups=([each.id for each in targets],))
-    tasks = [Task(place, "softmax", 1, Turn(place, 0), pieces=PIECES) for place in range(4)]
+    tasks = [TurnJob(place, "softmax", 1, Turn(place, 0), pieces=PIECES) for place in range(4)]
     seen, killed = Counter[tuple[int, int]](), False
     with ProcessExecutor(targets, terms, (2,), lambda mine: WorkerPool(mine, jobs=1, at_once=False)) as executor:
         while not executor.ready(0.25):

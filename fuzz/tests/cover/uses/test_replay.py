@@ -11,12 +11,12 @@ from fuzz.core.adapters.pack import built_in, load
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judgement
-from fuzz.findings.casefile import Found, formula_of, from_json, to_json
+from fuzz.findings.casefile import FoundRecord, formula_of, from_json, to_json
 from fuzz.tests.common.hunting import GENERIC, given_case, target_of
 
 
 def _absent(target: str, strides: str = "contiguous") -> str:
-    found = Found(target, "FAIL_NUMERIC", 1, "1.0")
+    found = FoundRecord(target, "FAIL_NUMERIC", 1, "1.0")
     *_, last = found_lines(found, given_case((2, 5), 1, strides), {}, load(built_in()))
     return last
 
@@ -65,8 +65,8 @@ def test_a_replay_tells_of_the_target_that_show_names() -> None:
     targets = {each.id: each for each in (target_of(GENERIC, "O0"), target_of(GENERIC, "O2"))}
     first, second = (Judgement(name, "", Verdict.FAIL_NUMERIC) for name in targets)
     assert worth_explaining([first, second], targets, None) == [first]
-    assert worth_explaining([first, second], targets, Found(second.target, "FAIL_NUMERIC", 1, "1.0")) == [second]
-    other = Found(second.target, "CRASH", 1, "1.0")
+    assert worth_explaining([first, second], targets, FoundRecord(second.target, "FAIL_NUMERIC", 1, "1.0")) == [second]
+    other = FoundRecord(second.target, "CRASH", 1, "1.0")
     assert worth_explaining([first, second], targets, other) == [second], "it fails, though in another way"
     passes = Judgement(second.target, "", Verdict.PASS)
     assert worth_explaining([first, passes], targets, other) == [first]
@@ -75,7 +75,7 @@ def test_a_replay_tells_of_the_target_that_show_names() -> None:
 def test_a_replay_says_that_what_is_to_be_computed_has_changed() -> None:
     case, said = given_case((2, 5), 1), "something else now: rms_norm, or its reference, was changed since then"
     for formula, is_said in (("", False), (formula_of("rms_norm"), False), (formula_of("softmax"), True)):
-        found = Found("c-mine@native:gcc-O2", "FAIL_NUMERIC", 1, "1.0", formula=formula)
+        found = FoundRecord("c-mine@native:gcc-O2", "FAIL_NUMERIC", 1, "1.0", formula=formula)
         _, again = from_json(to_json(case, found))
         assert again == found, "the file has it"
         assert any(said in line for line in found_lines(again, case, {}, load(built_in()))) == is_said

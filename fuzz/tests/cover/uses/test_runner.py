@@ -16,8 +16,8 @@ from fuzz.campaign.corpus import folder as corpus
 from fuzz.campaign.search.executor import Watch, silent
 from fuzz.campaign.search.groups import _note_late, search_ops
 from fuzz.campaign.search.runner import Runner
-from fuzz.campaign.search.stopping import Limits
-from fuzz.campaign.search.turn_runner import FindingId, Report, Task, Terms
+from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.turn_runner import FindingId, Terms, TurnJob, TurnReport
 from fuzz.core.adapters.pack import built_in, load
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
@@ -33,7 +33,7 @@ from fuzz.findings.tally import Tally, TargetTally
 from oracles.truth import OracleDisagreement, Truth
 
 
-def _runner(pool: WorkerPool, folder: Path, limits: Limits) -> Runner:
+def _runner(pool: WorkerPool, folder: Path, limits: RunLimits) -> Runner:
     return Runner(pool, _targets(), limits, book_in(folder, 1))
 
 
@@ -44,7 +44,7 @@ def _targets() -> tuple[Target, ...]:
 def test_a_run_judges_exactly_the_cases_it_was_allowed(tmp_path: Path) -> None:
     on_their_way = list[tuple[int, bool]]()
     with WorkerPool(_targets()) as pool:
-        runner = _runner(pool, tmp_path, Limits(max_cases=50))
+        runner = _runner(pool, tmp_path, RunLimits(max_cases=50))
         runner.begun = lambda: on_their_way.append((runner.tally.cases, runner.in_flight > 0))
         runner.replay([[Entry(load_case(_kept())[0])]])
         tally = runner.run("rms_norm", 3)
@@ -58,7 +58,7 @@ def test_a_run_that_is_over_counts_nothing_more_and_runs_no_given_case(tmp_path:
     counts = []
     for _ in range(2):
         with WorkerPool(_targets()) as pool:
-            runner = _runner(pool, tmp_path, Limits(max_cases=400))
+            runner = _runner(pool, tmp_path, RunLimits(max_cases=400))
             tally = runner.tally
             runner.over = lambda tally=tally: tally.judged >= 20  # type: ignore[misc]
             runner.run("rms_norm", 3)
@@ -71,7 +71,7 @@ def test_a_run_that_is_over_counts_nothing_more_and_runs_no_given_case(tmp_path:
 def test_a_runner_of_one_target_leaves_the_others_of_its_pool_alone(tmp_path: Path) -> None:
     targets = _targets()
     with WorkerPool(targets) as pool:
-        tally = Runner(pool, targets[:1], Limits(), book_in(tmp_path, 1)).replay([[Entry(load_case(_kept())[0])]])
+        tally = Runner(pool, targets[:1], RunLimits(), book_in(tmp_path, 1)).replay([[Entry(load_case(_kept())[0])]])
     assert len(targets) > 1
     assert {name for name, each in tally.targets.items() if each.judged} == {targets[0].id}
 
@@ -93,7 +93,7 @@ def test_the_time_of_a_search_begins_when_its_workers_are_started(tmp_path: Path
             given.append((self.limits.max_time or 0.0) * share)
             self.now += given[-1]
 
-        limits = Limits(max_time=10.0)
+        limits = RunLimits(max_time=10.0)
         tally = Tally()
         over = staticmethod(never)
         pool = SimpleNamespace(statuses={})
@@ -113,7 +113,7 @@ def test_an_op_has_a_share_of_the_cases_for_each_way_in_which_its_kernels_differ
     class Counting:
         """A runner that does what it is asked for, and no more."""
 
-        limits = Limits(max_cases=48)
+        limits = RunLimits(max_cases=48)
         tally = Tally()
         over = staticmethod(never)
         wait_for_workers = staticmethod(lambda: None)
@@ -138,7 +138,7 @@ def test_a_slow_target_without_a_turn_is_no_target_that_no_case_fits() -> None:
 
 def test_a_time_limit_ends_the_run(tmp_path: Path) -> None:
     with WorkerPool(_targets()) as pool:
-        runner = _runner(pool, tmp_path, Limits(max_time=25.0))
+        runner = _runner(pool, tmp_path, RunLimits(max_time=25.0))
         ticks = iter(range(1000))
         runner.clock = lambda: float(next(ticks))
         tally = runner.run("rms_norm", 3)
@@ -157,7 +157,7 @@ class _Slow:
     def __init__(self) -> None:
         self.watch: Watch = silent
         self.now, self.most, self.ended = 0.0, 0, 0
-        self.tasks: list[Task] = []
+        self.tasks: list[TurnJob] = []
 
     def ready(self, seconds: float) -> bool:
         return True
@@ -165,14 +165,14 @@ class _Slow:
     def room(self, group: int) -> int:
         return 24 - len(self.tasks)
 
-    def give(self, task: Task, lessons: Sequence[bytes]) -> None:
+    def give(self, task: TurnJob, lessons: Sequence[bytes]) -> None:
         self.tasks.append(task)
         self.most = max(self.most, len(self.tasks))
 
-    def take(self, seconds: float) -> Report | None:
+    def take(self, seconds: float) -> TurnReport | None:
         self.now += 5.0
         self.ended += 1
-        return Report(self.tasks.pop(0)) if self.tasks else None
+        return TurnReport(self.tasks.pop(0)) if self.tasks else None
 
     def cut(self) -> None: ...
 
@@ -189,7 +189,9 @@ def test_no_more_is_begun_than_ends_in_time(tmp_path: Path) -> None:
     """The slices of a night wait for what is on its way: a slow op took the time of those after it."""
     slow, pool = _Slow(), cast(Pool, SimpleNamespace(statuses={}, watch=patient, threads=1))
     groups = Terms(tuple(target.kernel for target in _targets()), groups=([target.id for target in _targets()],))
-    runner = Runner(pool, _targets(), Limits(max_time=20.0), book_in(tmp_path, 1), groups, executor=slow, patient=True)
+    runner = Runner(
+        pool, _targets(), RunLimits(max_time=20.0), book_in(tmp_path, 1), groups, executor=slow, patient=True
+    )
     runner.clock = lambda: slow.now
     runner.run("rms_norm", 3)
     assert slow.most <= 4
@@ -205,7 +207,7 @@ def test_an_oracle_that_contradicts_itself_is_said_at_the_end_with_the_case(
 
     monkeypatch.setattr(Truth, "check", contradict)
     with WorkerPool(_targets()) as pool:
-        runner = _runner(pool, tmp_path, Limits(max_cases=50))
+        runner = _runner(pool, tmp_path, RunLimits(max_cases=50))
         tally = runner.run("rms_norm", 3)
     assert tally.cases == 50
     assert tally.gave_up > 0
@@ -227,7 +229,7 @@ def test_an_error_of_ours_over_one_kernel_loses_nothing_of_the_others(
 
     monkeypatch.setattr(EntryJudge, "judge", weak)
     with WorkerPool(_targets()) as pool:
-        runner = _runner(pool, tmp_path, Limits(max_cases=20))
+        runner = _runner(pool, tmp_path, RunLimits(max_cases=20))
         tally = runner.run("rms_norm", 3)
     assert all(tally.targets[target.id].gave_up == 0 for target in others)
     assert all(tally.targets[target.id].judged > 0 for target in others)

@@ -7,7 +7,7 @@ import weakref
 from multiprocessing import Pipe
 
 from fuzz.campaign.search.search_process import SearchProcess
-from fuzz.campaign.search.turn_runner import Report, Terms, TurnRunner
+from fuzz.campaign.search.turn_runner import Terms, TurnReport, TurnRunner
 from fuzz.campaign.search.wire import Waiting, answer
 from fuzz.core.execute.pool import WorkerPool
 from oracles.escalation import PreciseProgress
@@ -27,7 +27,7 @@ class _Tying(TurnRunner):
         super().__init__(pool, [], Terms([]))
         self.left: list[weakref.ref[_Knot]] = []
 
-    def end(self) -> list[Report]:
+    def end(self) -> list[TurnReport]:
         self.left.append(weakref.ref(_Knot()))
         return []
 

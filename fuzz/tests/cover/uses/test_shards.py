@@ -17,8 +17,8 @@ import pytest
 from fuzz.campaign.search.process_executor import ProcessExecutor
 from fuzz.campaign.search.runner import Runner
 from fuzz.campaign.search.schedule import Schedule, in_order, known_at, recorded, write_record
-from fuzz.campaign.search.stopping import Limits
-from fuzz.campaign.search.turn_runner import Report, Task, Terms
+from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.turn_runner import Terms, TurnJob, TurnReport
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.errors import UsageError
 from fuzz.core.execute.lane import Wait
@@ -58,7 +58,7 @@ def _searched(
         executor = stack.enter_context(_executor(targets, processes))
         pool = stack.enter_context(WorkerPool(targets))
         runner = Runner(
-            pool, targets, Limits(max_cases=cases), book, executor.terms, observers, executor=executor, records=keep,
+            pool, targets, RunLimits(max_cases=cases), book, executor.terms, observers, executor=executor, records=keep,
             ended=lambda schedule: write_record(folder / "record", schedule),
         )  # fmt: skip
         tally = runner.run("rms_norm", 3)
@@ -160,12 +160,12 @@ def test_a_process_that_is_killed_is_replaced_and_nothing_is_lost_or_counted_twi
 
 def test_no_report_is_lost_that_comes_while_workers_are_waited_for() -> None:
     """As those of slow targets, from the op before."""
-    reports: list[Report] = []
+    reports: list[TurnReport] = []
     with _executor([target_of(GENERIC, "O2")], 2) as executor:
         while not executor.ready(1.0):
             pass
         for place in range(4):
-            executor.give(Task(place, "rms_norm", 1, Turn(place, 0)), [])
+            executor.give(TurnJob(place, "rms_norm", 1, Turn(place, 0)), [])
         os.kill(executor.pids[0], signal.SIGKILL)
         while not executor.deaths:
             reports += [each for each in (executor.take(0.0),) if each is not None]
@@ -184,7 +184,7 @@ def test_a_hung_kernel_does_not_outlive_a_process_that_is_killed(tmp_path: Path)
     terms = Terms([GENERIC], (), ([stuck.id],))
     with ProcessExecutor([stuck], terms, (1,), lambda mine: WorkerPool(mine, jobs=1, limit=3600)) as executor:
         search = Search("rms_norm", 3, [GENERIC])
-        executor.give(Task(0, "rms_norm", 3, next(search.turns())), [])
+        executor.give(TurnJob(0, "rms_norm", 3, next(search.turns())), [])
         waits: list[Wait] = []
         executor.watch = waits.extend
         _until(lambda: executor.take(0.2) is None and bool(waits))
@@ -246,7 +246,7 @@ def test_reports_count_in_the_order_of_the_search_and_the_last_one_is_cut() -> N
     assert schedule.next_task() is None  # no more are needed
 
     def ended(place: int, cases: int) -> list[int]:
-        return [report.task.place for report in schedule.joined(Report(tasks[place], Tally(cases=cases)))]
+        return [report.task.place for report in schedule.joined(TurnReport(tasks[place], Tally(cases=cases)))]
 
     assert ended(1, BATCH + 1) == []
     assert ended(0, BATCH) == [0, 1]
@@ -254,7 +254,7 @@ def test_reports_count_in_the_order_of_the_search_and_the_last_one_is_cut() -> N
     again = schedule.next_task()
     assert again is not None
     assert again == replace(tasks[2], most=7)
-    assert [report.task.place for report in schedule.joined(Report(again, Tally(cases=7)))] == [2]
+    assert [report.task.place for report in schedule.joined(TurnReport(again, Tally(cases=7)))] == [2]
     assert schedule.done
     assert schedule.entries == 2 * BATCH + 8
 
@@ -263,7 +263,7 @@ def test_a_search_without_a_count_waits_for_no_big_case() -> None:
     """Each takes the oracle seconds, in which processors would be idle."""
     search = Search("rms_norm", 1, [GENERIC])
     schedule = Schedule(search, "rms_norm", 1, search.capabilities)
-    big, turns = list[Task](), list[Task]()
+    big, turns = list[TurnJob](), list[TurnJob]()
     while not big or len(turns) < 100:
         task = schedule.next_task()
         assert task is not None
@@ -271,6 +271,6 @@ def test_a_search_without_a_count_waits_for_no_big_case() -> None:
             big.append(task)
             continue
         turns.append(task)
-        assert [report.task for report in schedule.joined(Report(task))] == [task]
-    assert [report.task for report in schedule.joined(Report(big[0], Tally(cases=1)))] == [big[0]]
+        assert [report.task for report in schedule.joined(TurnReport(task))] == [task]
+    assert [report.task for report in schedule.joined(TurnReport(big[0], Tally(cases=1)))] == [big[0]]
     assert [task.place for task in turns] == list(range(len(turns)))

@@ -8,8 +8,8 @@ from math import inf
 import numpy as np
 
 from fuzz.campaign.search.guide import ClimbStep, Elite, Lesson, lessons_from, packed_lessons
-from fuzz.campaign.search.turn_runner import Report, Task
-from fuzz.campaign.search.wire import CallsRequest, Taken, answer, order, packed, taken
+from fuzz.campaign.search.turn_runner import TurnJob, TurnReport
+from fuzz.campaign.search.wire import CallsRequest, TurnTaken, answer, order, packed, taken
 from fuzz.core.base.feature import Feature
 from fuzz.core.base.outcome import Change, Damage, Outcome, Status, Unwritten
 from fuzz.core.base.verdict import Verdict
@@ -25,7 +25,7 @@ from fuzz.tests.common.examples import plain
 from oracles.truth import OutputCheck
 
 
-def _report(search: Search) -> Report:
+def _report(search: Search) -> TurnReport:
     case, mask = plain(5), np.arange(10).reshape(2, 5) % 3 == 0
     outcome = Outcome(
         "one", Status.RAN, {"y": bytes(40)}, None, (Damage("x", "gap", None, -4, "before", 4),),
@@ -45,8 +45,8 @@ def _report(search: Search) -> Report:
         ClimbStep("k", ("1", "f32"), "n", True),
         Elite("k", ("1", "f32"), 0.25, draw, 0),
     ]
-    return Report(
-        Task(3, "rms_norm", 1, Turn(0, 7)), tally, b"\0\xff",
+    return TurnReport(
+        TurnJob(3, "rms_norm", 1, Turn(0, 7)), tally, b"\0\xff",
         [Sighting(case, [wrong, broken], {"one": "FAIL_NUMERIC"})], packed_lessons(lessons), [("error", case)], ["{}"],
     )  # fmt: skip
 
@@ -54,7 +54,7 @@ def _report(search: Search) -> Report:
 def test_a_report_is_the_same_after_it_was_a_message() -> None:
     told = _report(Search("rms_norm", 1))
     message = answer(packed(taken(told, 7, {"one": 2})))
-    assert isinstance(message, Taken)
+    assert isinstance(message, TurnTaken)
     assert (message.resident, message.restarts) == (7, {"one": 2})
     heard = message.report
     assert [type(each) for each in lessons_from(heard.lessons)] == [ClimbStep, Elite]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuzz.contracts.bench import Bench, UnmeasurableError, template
+from fuzz.contracts.bench import SumBench, UnmeasurableError, template
 from fuzz.contracts.measuring import measured, orders_at
 from fuzz.contracts.sums import SUMS
 from fuzz.core.adapters.pack import built_in, load
@@ -40,7 +40,7 @@ def test_an_order_that_is_declared_is_among_those_that_are_measured(kernel: Kern
     target = here[-1]
     with WorkerPool([target]) as pool:
         try:
-            bench = Bench(pool, target, template(target, "f32").sized("n", 1031))
+            bench = SumBench(pool, target, template(target, "f32").sized("n", 1031))
         except UnmeasurableError as error:
             pytest.skip(f"without a GPU {error}")
         orders, unread = orders_at(bench, "n")
