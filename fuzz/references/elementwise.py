@@ -345,10 +345,8 @@ def _is_moved(reader: Reader, expression: ast.expr) -> bool:
     if isinstance(expression, ast.Name):
         line = reader.lines.line(expression)
         return line is None or _is_moved(reader, line.expression)
-    moves = (
-        {"take": slice(1), "where": slice(1, 3)}.get(called(expression)) if isinstance(expression, ast.Call) else None
-    )
-    if moves is not None:
+    moves = {"take": slice(1), "where": slice(1, 3)}.get(called(expression))
+    if isinstance(expression, ast.Call) and moves is not None:
         return all(_is_moved(reader, each) for each in expression.args[moves])
     return is_number(expression)
 

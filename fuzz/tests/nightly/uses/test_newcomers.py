@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 
 import fuzz
 from fuzz import Capabilities
+from fuzz.tasks.check.plan import GIVEN
 from fuzz.tests.common.newcomers import modules
 from fuzz.tests.conftest import Cli
 
@@ -160,7 +162,9 @@ _ROWS = [
 
 @pytest.mark.usefixtures("quick_checks")
 @pytest.mark.parametrize(("file", "reference", "shapes", "kernel"), _ROWS, ids=["-".join(each[1::2]) for each in _ROWS])
-def test_a_right_kernel_passes(cli_here: Cli, file: str, reference: str, shapes: str, kernel: str) -> None:
+def test_a_right_kernel_passes(
+    cli_here: Cli, monkeypatch: pytest.MonkeyPatch, file: str, reference: str, shapes: str, kernel: str
+) -> None:
     place = f"{_HERE / file}.py:{reference}"
     if kernel == "triton":
         solution = f"{_HERE / 'tritons.py'}:{reference}"
@@ -174,9 +178,11 @@ def test_a_right_kernel_passes(cli_here: Cli, file: str, reference: str, shapes:
         assert (done.returncode, "right only as" in done.stdout) == (int(named), named), done.stdout
     else:
         functions = import_module(f"fuzz.tests.common.newcomers.{file}")
-        name, _, named = kernel.partition("-")
+        name, _, way = kernel.partition("-")
+        if way:
+            monkeypatch.setattr(GIVEN, "options", replace(GIVEN.options, explain_s=10.0))
         given = {"reference": getattr(functions, reference), "shapes": shapes, **_OPTIONS.get(reference, {})}
-        with pytest.raises(fuzz.CheckFailed, match="right only as") if named else nullcontext():
+        with pytest.raises(fuzz.CheckFailed, match="right only as") if way else nullcontext():
             fuzz.check(getattr(functions, name), seed=1, **given)
 
 
