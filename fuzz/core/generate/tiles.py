@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 
@@ -46,9 +45,6 @@ _FEW_BESIDE = (8, 8, 9)
 """The extents of other dimensions beside a cheaper one."""
 _LONG = (512, 1024, 2048, 4096)
 """The extents around which a dimension is long."""
-
-Tiling = Callable[[Sketch, Dice, int], Sketch | None]
-"""The sketch with such extents, whose turn it is by a number; None where its op has none."""
 
 
 def tiled(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:

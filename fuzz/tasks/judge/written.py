@@ -37,7 +37,6 @@ _KERNEL = """    PythonKernel(
         "{name}", "{op}", HERE / "{name}" / "{file}", "{framework}", CONTRACT, CAPABILITIES, entry="{entry}",
         shown="{shown}", laws=PROBES, untrusted={untrusted},
     ),"""
-_CACHES = shutil.ignore_patterns("__pycache__")
 _KERNELS = re.compile(r'^    PythonKernel\(\n        "(\w+)", .*?\n    \),$', re.MULTILINE | re.DOTALL)
 """The kernels in the text of a pack, with their names."""
 
