@@ -18,7 +18,7 @@ from typing import Any
 from oracles.dim import OpDim, counts_of, dims_of, steps_of
 from oracles.dtypes import DTYPES, INDICES, Integer
 from oracles.elementary import FormulaError
-from oracles.formula.made import Counts, Multiples, completed, few, follows, parts_of, square_parts
+from oracles.formula.made import Counts, Multiples, completed, few, follows, grown, parts_of, square_parts
 from oracles.lazy import lazy
 from oracles.operand import (
     AXIS,
@@ -191,6 +191,16 @@ class Op:
             return None
         none = (dim for dim in self.made if found.get(dim) == 0)
         return None if any(all(found[each] for each in follows(self.made, [dim])) for dim in none) else found
+
+    @lazy
+    def too_short(self) -> tuple[str, ...]:
+        """Return the extents that no case has although a kernel may take them, such as "t < 2": a step of the formula
+        would have no terms, as x[:, 1:] has none where t is 1."""
+        ones = dict.fromkeys(self.named, 1) | dict(self.fixed)
+        seen = {dim for each in self.operands for dim in each.axes}
+        steps = [dim for dim, size in completed(self.made, ones, least=0).items() if not size and dim not in seen]
+        least = grown(self.made, ones, self.fixed)
+        return tuple(f"{dim} < {least[dim]}" for dim in sorted(follows(self.made, steps)) if least[dim] > ones[dim])
 
     @lazy
     def tiled(self) -> tuple[str, ...]:

@@ -150,7 +150,7 @@ def _is_few(op: Op, sizes: Mapping[str, int]) -> bool:
 
 
 def _elements(op: Op, sizes: Mapping[str, int], of: Sequence[Operand]) -> list[int]:
-    """Return the number of elements of tensors, or 0 where there are none of such extents."""
+    """Return the number of elements of tensors, or [0] if the op has no such extents."""
     whole = op.whole({**sizes, **op.fixed})
     return [0] if whole is None else [math.prod(whole.get(axis, _ROWS) for axis in each.axes) for each in of]
 

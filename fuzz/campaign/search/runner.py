@@ -25,6 +25,7 @@ from fuzz.core.judge.judge import Judgement
 from fuzz.core.laws.registry import Entry
 from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Observer, Sighting, Tally, TargetTally
+from oracles.ops import OPS
 
 MOST_HANGS = 3
 """In one run or night a target is given no more cases after so many that hung: each takes twice the limit of a case, in
@@ -96,7 +97,8 @@ class Runner:
         ops = {target.kernel.op for target in self.targets}
         self.tally.reach = {op: reach_of(op, self.targets, self._statuses) for op in ops}
         self.tally.threads = max(self.tally.threads, self.pool.threads)
-        ways = (way for target in self.targets for way in target.kernel.never)
+        ways = [way for target in self.targets for way in target.kernel.never]
+        ways += [way if len(ops) == 1 else f"{way} of {op}" for op in sorted(ops) for way in OPS[op].too_short]
         self.tally.never = tuple(dict.fromkeys([*self.tally.never, *ways]))
         for target in self.targets:
             self.tally.targets.setdefault(target.id, TargetTally(target.id, target.kernel.name))

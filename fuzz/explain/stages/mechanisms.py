@@ -64,8 +64,8 @@ _STEPS, _HALVINGS = 33, 8
 """The magnitudes that are tried between 1 and the largest number, and how often what lies between two of them is cut in
 half: for f32 the limit is known to 1% then."""
 _LONGER, _FAR = 8, 4.0
-"""How many times as long rows are of which values that are so many powers of two within a limit must pass: that of a
-product of 88 numbers is the eighth root of that of 11, and that of a sum of squares a third of it."""
+"""A limit of magnitude is told only if rows that are 8 times as long pass 4 powers of two within it: the limit of a
+product of 88 numbers is the eighth root of that of 11, and the limit of a sum of squares is a third of it."""
 _ALONE = 3
 """The inputs of which each is tried alone, before all of them together. Chosen, not measured."""
 _INSIDE = 64

@@ -219,7 +219,7 @@ def gated(x: Any, g: Any) -> Any:
 
 
 def emphasis(x: Any) -> Any:
-    """Each place takes of the one before, and none of what the loop made."""
+    """Return x less 0.97 times its neighbour: no place depends on what the loop made before."""
     ys = [x[:, 0]]
     for t in range(1, x.shape[1]):
         ys.append(x[:, t] - 0.97 * x[:, t - 1])

@@ -21,6 +21,17 @@ def conv(x: Any, w: Any, b: Any) -> Any:
     return F.conv1d(x, w, b, stride=2, padding=1)
 
 
+def emphasis(x: Any) -> Any:
+    return torch.cat([x[:, :1], x[:, 1:] - 0.97 * x[:, :-1]], 1)
+
+
+def test_extents_that_leave_a_step_without_terms_are_told_as_never_run(capsys: pytest.CaptureFixture[str]) -> None:
+    fuzz.check(emphasis, reference=emphasis, shapes="x=b t", max_cases=4)
+    assert "autograd, t < 2\n" in capsys.readouterr().err
+    fuzz.check(conv, reference=conv, shapes="x=b c n, w=m c k, k=3, b=m", max_cases=4)
+    assert " < " not in capsys.readouterr().err.partition("never ran")[2].partition("\n")[0], "n = 1 is padded, and ran"
+
+
 def _unfolded(
     x: Any, w: Any, b: Any, *, pad: tuple[int, int] = (1, 1), step: int = 2, channels: int | None = None
 ) -> Any:
