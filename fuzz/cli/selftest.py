@@ -71,7 +71,7 @@ def selftest(options: SelftestOptions) -> Exit:
     killed = sum(result.passed for result in results)
     out.print(f"{killed} of {counted(len(results), 'mutant')} killed for the right reason, their bases clean")
     if len(results) < len(mutants):
-        out.print(f"interrupted: {len(mutants) - len(results)} more mutants were not hunted for")
+        out.print(f"interrupted: {counted(len(mutants) - len(results), 'more mutant')} not hunted for")
     for line in explained_lines(results) if options.explain else ():
         out.print(line)
     write_record(options.json, {"mutants": [asdict(result) for result in results]})

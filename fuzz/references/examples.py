@@ -140,7 +140,7 @@ class Beyond:
                 "which counts"
             )
         return (
-            f"{right}; wrong beyond: {self.failing} of {counted(self.judged, 'other case fails', 'other cases fail')}"
+            f"{right}; wrong beyond: {self.failing:,} of {counted(self.judged, 'other case fails', 'other cases fail')}"
         )
 
 

@@ -171,7 +171,7 @@ def _worst_lines(worst: WorstElement, shown: Collection[str]) -> Iterator[str]:
             else "an accuracy failure: outside the statistical budget, inside the worst case"
         )
         yield _line(
-            "failing", f"{worst.failing} of {counted(worst.of, 'element')} of {worst.output} in this case; {against}"
+            "failing", f"{worst.failing:,} of {counted(worst.of, 'element')} of {worst.output} in this case; {against}"
         )
     yield _line("worst", element(worst.output, worst.index))
     yield _line("got", _number(worst.got))

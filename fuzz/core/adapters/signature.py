@@ -142,7 +142,6 @@ def completed(
     )
 
 
-@lru_cache(maxsize=256)
 def pairs(arguments: object) -> tuple[tuple[str, str], ...]:
     """Return the arguments as pairs, which have a hash. Raises DeclarationError."""
     try:
@@ -154,6 +153,7 @@ def pairs(arguments: object) -> tuple[tuple[str, str], ...]:
     return found
 
 
+@lru_cache(maxsize=256)
 def asks_tf32(text: str, function: str) -> bool:
     """Return whether a call asks for TF32 that is in the function of that name, or in what it names in its source; in
     all of it where the source does not define the function by a statement of its own."""

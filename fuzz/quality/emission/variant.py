@@ -22,6 +22,7 @@ from oracles.formula.trace import FormulaError, Kind, Node
 from oracles.lazy import lazy
 from oracles.op import Op
 from oracles.operand import OUTER
+from oracles.summation import AnyOrder
 
 _OPERATORS: Mapping[Kind, str] = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 
@@ -288,12 +289,14 @@ class Variant:
 
     def _called(self, node: Node) -> str:
         """The name of the function that reduces its terms."""
-        words = re.sub(r"[a-z]+=|\W+", " ", repr(self._plan.order(node))).lower().split()
-        order = (
-            [f"{words[0]}{self.of.turn % 3}" if words[0] == "any" else "_".join(words)] if node.kind != "max" else []
-        )
+        order = self._plan.order(node)
+        words = re.sub(r"[a-z]+=|\W+", " ", repr(order)).lower().split()
+        if node.kind == "max":
+            words = []
+        elif isinstance(order, AnyOrder):
+            words = [f"any{self.of.turn % 3}"]
         kind = "sum" if node.kind in CONTRACTIONS else node.kind
-        return "_".join([kind, *order, self._plan.dtype(node), *(["fused"] if node in self._plan.fused else [])])
+        return "_".join([kind, *words, self._plan.dtype(node), *(["fused"] if node in self._plan.fused else [])])
 
 
 def source(of: Emission) -> str:

@@ -356,6 +356,6 @@ def _worst(
     others = f"{value - far:.8g} to {value + far:.8g}" if one.places is None else "another place of as much"
     is_only = one.places.first if one.places is not None else not math.isfinite(value)
     others = "" if is_only else f" (or {others})"
-    wrong = f"{count} of {counted(got.size, 'element is', 'elements are')} wrong"
+    wrong = f"{count:,} of {counted(got.size, 'element is', 'elements are')} wrong"
     words = f"wrong values\n    {place} = {is_got}, must be {value:.8g}{others}; {wrong}"
     return Comparison(words, judged, float(share[at]), (place, is_got, f"{value:.8g}", f"{far:.3g}"))

@@ -93,7 +93,7 @@ class ReplayPlan:
         if said == "undecided":
             undecided = max(each.gave_up for each in lines)
             never = dict.fromkeys(name for each in lines for name in never_decided(each.decided))
-            reason = f"{undecided} of {counted(run.cases, 'case has', 'cases have')} no element that a replay decides"
+            reason = f"{undecided:,} of {counted(run.cases, 'case has', 'cases have')} no element that a replay decides"
             reason = f"no element of {' or '.join(never)} is decided by a replay" if never else reason
         failures = tuple(run.smallest[each.target].record for each in lines if each.target in run.smallest)
         return SolutionRuling(

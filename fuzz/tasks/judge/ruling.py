@@ -275,7 +275,7 @@ def summary(ruling: Ruling, elapsed: float) -> str:
 def _why(each: SolutionRuling, by: str) -> str:
     if each.verdict == "wrong":
         return (
-            f"{each.failing} of {counted(each.judged, 'run')}{by} {'fails' if each.judged == 1 else 'fail'}"
+            f"{each.failing:,} of {counted(each.judged, 'run')}{by} {'fails' if each.judged == 1 else 'fail'}"
             if each.failing
             else each.reason
         )
@@ -312,7 +312,7 @@ def _at_own_shapes(each: SolutionRuling) -> list[str]:
         if each.full_size is not None and each.full_size.judged:  # whose line says more
             return []
         return [f"  not judged at the task's own shapes: {own.reason}"]
-    count = f"{own.failing or own.judged} of {counted(own.judged, 'run')}, by replay"
+    count = f"{own.failing or own.judged:,} of {counted(own.judged, 'run')}, by replay"
     but = f", but for {own.changed}" if own.changed else ""
     lines = [f"  {own.verdict} at the task's own shapes ({shapes_text(own.shapes)}{but}): {count}"]
     if own.verdict == "wrong":

@@ -47,7 +47,7 @@ class _Program:
 
 
 def _launched(kernel: CudaKernel, monkeypatch: pytest.MonkeyPatch, **given: Any) -> list[Any]:
-    monkeypatch.setattr(launch, "Program", _Program)
+    monkeypatch.setattr(launch, "CubinFunction", _Program)
     kernel.check_op()
     module: dict[str, Any] = {}
     exec(launching(kernel, "'a.cubin', 'f'"), module)

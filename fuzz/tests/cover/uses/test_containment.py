@@ -173,8 +173,8 @@ def test_a_signal_ends_a_selftest_with_what_was_killed(kernels: Kernels, tmp_pat
         run.send_signal(signal.SIGTERM)
         said, _ = run.ended()
     assert run.returncode == 2, log.read_text()
-    assert "1 of 1 mutants killed" in said
-    assert "interrupted: 1 more mutants were not hunted for" in said
+    assert "1 of 1 mutant killed" in said
+    assert "interrupted: 1 more mutant not hunted for" in said
 
 
 def test_a_kernel_that_hangs_again_and_again_leaves_the_time_to_others(cli_here: Cli, kernels: Kernels) -> None:

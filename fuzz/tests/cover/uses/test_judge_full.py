@@ -59,8 +59,8 @@ def test_who_is_wrong_only_in_a_large_batch_or_only_in_its_last_row_is_wrong(tmp
     ]
     assert (at_last.verdict, at_many.verdict) == ("wrong", "wrong")
     assert "y[5999, " in at_last.failure, "the place is that of the whole output"
-    assert "16 of 1024 elements are wrong" in at_last.failure
-    assert "1024 of 1024 elements are wrong" in at_many.failure
+    assert "16 of 1,024 elements are wrong" in at_last.failure
+    assert "1,024 of 1,024 elements are wrong" in at_many.failure
 
 
 @pytest.mark.parametrize("reference", ["x / x.sum()", "x - x.mean(0)", "x.sum(0)", "x.sum(-1).flip(0)"])
