@@ -39,8 +39,8 @@ elements, each of which mpmath calculates."""
 _MOST_PLACES = 1 << 12
 """Places of a problem, all dimensions together. A reference that fixes larger extents is left out: 12 problems of 3,840
 places take 6 s already, as mpmath calculates each element."""
-_MOST_WAYS = 36
-"""Combinations of algorithms. Attention has 288: with these a search of 600 cases took 12 GB and over 20 minutes."""
+_MOST_WAYS = 24
+"""Combinations of algorithms, each of which the precise tier calculates. Attention has 288, which took 12 GB."""
 
 
 @dataclass(frozen=True)
