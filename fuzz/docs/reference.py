@@ -29,9 +29,9 @@ from oracles.operand import Operand
 from oracles.ops import OPS
 
 DOCS = Path(__file__).parent
-_DECLARATIONS: Mapping[str, tuple[str, ...]] = {
+DECLARATIONS: Mapping[str, tuple[str, ...]] = {
     "What a kernel promises": ("Contract", "Within"),
-    "Orders of sums": ("Sequential", "Lanes", "VectorLanes", "Pairwise", "Tiles", "Blocks", "Steps", "Any"),
+    "Orders of sums": ("Sequential", "Lanes", "VectorLanes", "Pairwise", "Tiles", "Blocks", "Steps", "AnyOrder"),
     "What a kernel accepts": ("Capabilities",),
     "Kernels": ("PythonKernel", "CKernel", "CudaKernel", "SharedKernel", "CommandKernel", "Mutant"),
     "Ops": ("Op", "Operand", "Parameter", "Flip"),
@@ -140,7 +140,7 @@ def tables() -> str:
 def declarations() -> str:
     """Everything that a pack or a test imports from `fuzz`, with its fields."""
     parts = ["# What a pack and a test may import", "All of these are imported from `fuzz`."]
-    for heading, names in _DECLARATIONS.items():
+    for heading, names in DECLARATIONS.items():
         parts.append(f"## {heading}")
         parts += [_declared(name, getattr(fuzz, name)) for name in names]
     return "\n\n".join(parts)

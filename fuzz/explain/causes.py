@@ -67,7 +67,7 @@ class Cause:
         return rule.holds(traits_for(finding.case, targets[finding.target], law))
 
     def excuses(self, finding: Finding) -> bool:
-        """Whether what came of the failure is as the contract allows that the cause is told by."""
+        """Return whether the contract by which the cause is told allows what the failing run returned."""
         fitting = self.finding.diagnosis.fitting if self.finding.diagnosis is not None else None
         run = TargetRun.failed(finding.case, finding.judgement) if fitting is not None and fitting.telling else None
         return fitting is not None and run is not None and run.conforms(fitting.neighbour.contract)

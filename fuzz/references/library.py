@@ -27,7 +27,8 @@ _MOVED: Mapping[str, Callable[[Any, int], Any]] = {
     "replicate": lambda places, n: places.clamp(0, n - 1),
     "reflect": lambda places, n: n - 1 - (n - 1 - places.abs()).abs(),
 }
-"""Which of n elements lies at places from before the first on, by each mode of padding that repeats elements."""
+"""The element of a dimension of length n that each place repeats, by mode of padding. Places before the first are below
+0; those after the last are n or more."""
 Specs = Mapping[str, tuple[tuple[int, ...], str]]
 """The shape and the dtype of each tensor, as NumPy spells it."""
 
@@ -104,9 +105,9 @@ def recorded(asked: AskedReference, calls: Sequence[Specs]) -> Recording:
 
 
 def _padded(reference: Callable[..., Any], free: Collection[int], /, **tensors: Any) -> Any:
-    """Call a reference whose padding is by places where torch has operations of its own for that; and whose
-    convolutions pad both ends by themselves where padding="same" meets windows of an extent that is free: torch calls
-    other operations for even windows than for odd ones."""
+    """Call a reference with two operations of torch replaced by plainer ones. Padding that repeats elements becomes an
+    index; padding="same" with windows of a free extent pads both ends before the convolution, as torch calls other
+    operations for even windows than for odd ones."""
     import torch
     from torch.overrides import TorchFunctionMode
 

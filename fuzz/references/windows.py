@@ -264,7 +264,7 @@ def _by_places(
 ) -> Value:
     """The first and last elements lie at the ends, or half an element inside. A place is rounded by each kernel in its
     own way, so elements next to it have the share 0 there: it is the same from either side."""
-    side = 3.0 if cubic else 2.0  # so many on either side, which are counted in integers
+    side = 3.0 if cubic else 2.0  # the number of elements on either side, which are counted in integers
     near = reader.sizes.new(Node("constant", value=2.0 * side), "near")
     n, m = (template("f.extent(dim)", {"dim": of_dims(each)}) if each else number(1.0) for each in ((dim,), places))
     end = reader.lines.add(template("n - 1.0", {"n": n}), "last")

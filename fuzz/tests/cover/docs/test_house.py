@@ -7,7 +7,8 @@ import tomllib
 
 import pytest
 
-from fuzz.docs.reference import PAGES
+from fuzz import __all__ as public
+from fuzz.docs.reference import DECLARATIONS, PAGES
 from fuzz.tests.conftest import CHECKOUT
 
 DOCS = CHECKOUT / "fuzz" / "docs"
@@ -92,3 +93,7 @@ def test_a_class_has_a_name_of_its_own() -> None:
             for name in re.findall(r"^ *class (\w+)", path.read_text(), re.MULTILINE):
                 named.setdefault(name, []).append(str(path.relative_to(CHECKOUT)))
     assert {name: where for name, where in named.items() if len(where) > 1} == {}
+
+
+def test_what_the_page_of_declarations_names_is_public() -> None:
+    assert {name for names in DECLARATIONS.values() for name in names} <= {*public}
