@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from fuzz.core.adapters.cuda import no_cuda_device
+from fuzz.core.adapters.cuda import VISIBLE, _driver, no_cuda_device
 from fuzz.core.adapters.python import PythonAdapter, PythonAttestation
 from fuzz.core.adapters.python_kernel import FRAMEWORKS, DevicePlacement, PythonKernel
 from fuzz.core.adapters.registry import expand
@@ -98,7 +98,10 @@ def test_a_kernel_that_needs_cuda_in_each_call_did_not_run_and_one_that_has_retu
         assert [each.status for each in found] == wanted, found
 
 
-def test_an_autotuned_program_did_not_run_in_the_interpreter(tmp_path: Path, cache: Path) -> None:
+def test_an_autotuned_program_did_not_run_in_the_interpreter(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VISIBLE, "")
     sizes = "configs=[triton.Config({'BLOCK': 8}), triton.Config({'BLOCK': 16})], key=['n']"
     tuned = TRITON.replace("@triton.jit", f"@triton.autotune({sizes})\n@triton.jit").replace(", BLOCK=8", "")
     [outcome] = outcomes(python_target(tmp_path, TRITON_HEAD + tuned, "triton", "interpret"), cache, a_case())
@@ -153,6 +156,7 @@ def test_without_a_driver_there_is_no_device(monkeypatch: pytest.MonkeyPatch) ->
     def missing(name: str) -> None:
         raise OSError(name)
 
+    monkeypatch.setattr("fuzz.core.adapters.cuda._driver", _driver.__wrapped__)
     monkeypatch.setattr("ctypes.CDLL", missing)
     assert no_cuda_device.__wrapped__() == "no CUDA device (the driver, libcuda.so.1, is not installed)"
 
