@@ -1,7 +1,6 @@
-"""The C interface of an op, generated from it: what `kernelfuzz.h` tells kernels, and what hands them a case.
-
-A structure's members are the inputs, the outputs, the axis and the parameters, in the op's order.
-"""
+"""The C interface of an op, generated from its declaration: the header `kernelfuzz.h` that kernels include, and the
+code by which the worker hands them a case. A structure's members are the inputs, the outputs, the axis and the
+parameters, in the op's order."""
 
 from __future__ import annotations
 
@@ -29,36 +28,39 @@ _KEYWORDS = {
     "static", "struct", "switch", "template", "this", "throw", "try", "typedef", "typename", "typeof", "union",
     "unix", "unsigned", "using", "virtual", "void", "volatile", "while",
 }  # fmt: skip
-"""Words of C and C++ that no member can be called by, and what compilers define without being asked."""
+"""Words that cannot be the name of a member: keywords of C and C++, and macros that compilers predefine, such as
+`linux`."""
 
 
 def header(ops: Iterable[Op]) -> str:
-    """`kernelfuzz.h` as kernels of these ops see it. Raises BuildError for an op that C has no words for."""
+    """Return `kernelfuzz.h` with the structures of these ops. Raises BuildError if a name in one of them is a word of
+    C."""
     rows = [f"    {f'{constant(name)} = {code},':16}/* {DTYPES[name].spelling} */\n" for name, code in CODES.items()]
     return _fixed(HEADER).replace(_DTYPES, "".join(rows)).replace(_FOLLOW, "\n".join(map(declaration, ops)))
 
 
 def constant(dtype: str) -> str:
-    """What C calls a dtype."""
+    """Return the constant in C that stands for a dtype."""
     return f"KF_{dtype.upper()}"
 
 
 def dtype_flags() -> list[str]:
-    """What tells the parts of the worker of all dtypes, and of their sizes in the same order."""
+    """Return the compiler flags that tell the worker's C code the code and the item size of each dtype, in the same
+    order."""
     values = (f"{constant(name)} = {code}" for name, code in CODES.items())
     return [f"-DKF_DTYPES={','.join(values)}", f"-DKF_ITEMSIZES={','.join(map(str, ITEMSIZE.values()))}"]
 
 
 def named_ops(own: Op, texts: Iterable[str]) -> tuple[Op, ...]:
-    """The ops that a kernel's header has: its own, and others that its texts name. An op that they do not know of does
-    not build it anew."""
+    """Return the ops in a kernel's header: its own, and others that its texts name. Other ops are left out, so that a
+    change to one of those does not rebuild the kernel."""
     words = {word for text in texts for word in re.findall(r"\bkf_(\w+)", text)}
     others = (op for name, op in OPS.items() if op != own and {name, f"{name}_call"} & words)
     return (own, *sorted(others, key=lambda op: op.name))
 
 
 def declaration(op: Op) -> str:
-    """The structure of a call and the prototype of the entry."""
+    """Return the structure of a call and the prototype of the entry, in C."""
     _check_words(op)
     members = [*(_tensor(op, each) for each in op.operands), (f"int {AXIS};", ""), *map(_number, op.parameters)]
     width = max(len(member) for member, _ in members)
@@ -69,7 +71,7 @@ def declaration(op: Op) -> str:
 
 
 def prototype(op: Op) -> str:
-    """The signature of the entry."""
+    """Return the signature of the entry, in C."""
     return f"int kf_{op.name}(const kf_{op.name}_call *call)"
 
 
@@ -79,7 +81,7 @@ def is_known(op: Op, texts: Iterable[str]) -> bool:
 
 
 def entry(op: Op) -> str:
-    """The part of the worker that knows the op."""
+    """Return the worker's C code for one op: it fills the structure and calls the entry."""
     tensors = [
         f'.{each.name} = described(c, "{each.name}", {"OPTIONAL" if each.optional else "REQUIRED"})'
         for each in op.operands
@@ -95,7 +97,7 @@ def entry(op: Op) -> str:
 
 
 def real(value: float) -> str:
-    """As C writes it exactly, whatever is included."""
+    """Return a number as C writes it exactly, without any header."""
     if math.isnan(value):
         return '__builtin_nan("")'
     if math.isinf(value):
@@ -104,7 +106,7 @@ def real(value: float) -> str:
 
 
 def params(op: Op, given: Mapping[str, float | int]) -> dict[str, float | int]:
-    """The members that are numbers, in a call with these."""
+    """Return the numeric members of the structure, by name, in a call with these parameters."""
     return {name: value for name, value in {**op.neutral, **given}.items() if name in op.params}
 
 

@@ -19,13 +19,13 @@ _QUALIFIERS = {
     "const", "volatile", "restrict", "__restrict", "__restrict__", "extern", "static", "inline", "signed", "struct",
     "enum", "int", "register", "__global__",
 }  # fmt: skip
-"""Words that say nothing of the size of a type, besides others."""
+"""Words of a declaration that say nothing of the size of a type."""
 _FLOATS = {"float": "f32", "double": "f64", **dict.fromkeys(("_Float16", "__fp16", "half", "__half"), "f16"),
            **dict.fromkeys(("__bf16", "nv_bfloat16", "__nv_bfloat16"), "bf16")}  # fmt: skip
 _BYTES = {"char": 1, "short": 2, "": 4, "long": 8, "long long": 8, "size_t": 8, "ssize_t": 8, "ptrdiff_t": 8,
           "intptr_t": 8, "uintptr_t": 8, **{f"int{8 * size}_t": size for size in (1, 2, 4, 8)},
           **{f"uint{8 * size}_t": size for size in (1, 2, 4, 8)}}  # fmt: skip
-"""The sizes of C's integers in bytes by what is left of their names, as 64-bit Linux has them."""
+"""The sizes in bytes of C's integers on 64-bit Linux, by the words of their names that `_QUALIFIERS` does not have."""
 _CALL = re.compile(r"\s*(?P<result>[\w\s*]*?[\s*])(?P<name>[A-Za-z_]\w*)\s*\((?P<given>.*)\)\s*;?\s*", re.DOTALL)
 _COMMENT = re.compile(
     r"/\*.*?\*/|//[^\n]*|__attribute__\s*\(\(.*?\)\)|__launch_bounds__\s*\([^()]*\)|extern\s+\"C\"", re.DOTALL
@@ -37,10 +37,10 @@ class Type:
     """A type as C writes it, without what it is pointed at by."""
 
     word: str
-    """The type without qualifiers, such as 'float' or 'unsigned long'; of what is pointed at, for a pointer."""
+    """The type without qualifiers, such as 'float' or 'unsigned long'; for a pointer, the type that it points at."""
     pointer: bool = False
     constant: bool = False
-    """Whether what it points at may not be written."""
+    """Whether what it points at is const."""
 
     @property
     def is_float(self) -> bool:
@@ -65,7 +65,8 @@ class Type:
 
     @property
     def raw(self) -> bool:
-        """Whether it is what C hands floats over as that it has no type of."""
+        """Whether it is an unsigned integer of one or two bytes: C has no 8- or 16-bit floats and passes their bits
+        so."""
         return self.word.startswith(("u", "char")) and (self.size or 0) < 4
 
     def __str__(self) -> str:
@@ -82,7 +83,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Prototype:
-    """A function: its name in the library, what it is given, and what it returns."""
+    """A function: its name in the library, its arguments, and the type that it returns."""
 
     name: str
     result: Type
@@ -95,7 +96,7 @@ class Prototype:
 
 
 def parsed(text: str) -> Prototype:
-    """The prototype that is written there. Raises DeclarationError, which names the argument that is not understood."""
+    """Return the prototype in a text. Raises DeclarationError, which names the argument that is not understood."""
     call = _CALL.fullmatch(_COMMENT.sub(" ", text))
     if call is None:
         raise DeclarationError(f"prototype: {text!r} is not C: write 'void f(const float *x, float *y, int n)'")
@@ -134,20 +135,20 @@ def _typed(text: str) -> Type:
 
 
 STRIDE, SIZE, BYTES = "stride", "size", "bytes"
-"""What may be said of a tensor, behind a dot: the elements from one of its rows to the next, those that it has in all,
-and the bytes from one row to the next."""
+"""What an integer argument may say of a tensor, as in 'x.stride': the elements from one row to the next, the number of
+all elements, and the bytes from one row to the next."""
 OF_TENSORS = (STRIDE, SIZE, BYTES)
 STATUS, NOTHING = "status", "nothing"
-"""What an integer that is returned may mean: that all but 0 refuses the call, or nothing."""
+"""The meaning of a returned integer: a status, where all but 0 refuses the call, or nothing."""
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?|NULL")
 
 
 class UnclearError(DeclarationError):
-    """Arguments of which nobody can say what they are."""
+    """Arguments whose meaning is not clear."""
 
     def __init__(self, function: str, unclear: Mapping[str, Sequence[str]]) -> None:
         self.unclear = unclear
-        """What each of them may be, the first as an example; a number is always possible, or NULL."""
+        """The possible meanings of each unclear argument, the likeliest first; a number is always possible, or NULL."""
         one = len(unclear) == 1
         words = " and ".join(map(repr, unclear))
         self.what = (
@@ -159,7 +160,7 @@ class UnclearError(DeclarationError):
 
     @property
     def instead(self) -> str:
-        """What may stand in the place of the examples."""
+        """The meanings that are possible instead of those in the example, in words."""
         examples = " and ".join(dict.fromkeys(choices[0] for choices in self.unclear.values()))
         others = dict.fromkeys(each for choices in self.unclear.values() for each in choices[1:])
         return f", or in place of {examples} one of {', '.join(others)}" if others else ""
@@ -176,29 +177,29 @@ class LacksError(DeclarationError):
 
 @dataclass(frozen=True)
 class Binding:
-    """The meaning of each argument of a function, in words of the op, and of what it returns."""
+    """The meaning of each argument of a function and of what it returns, in the op's words."""
 
     op: Op
     prototype: Prototype
     meanings: Mapping[str, str]
-    """The meaning by the argument's name: 'x', 'n', 'rows', 'x.stride', 'eps', '1'."""
+    """Each argument's meaning, by its name: 'x', 'n', 'rows', 'x.stride', 'eps', '1'."""
     returned: str
-    """The output that it returns, STATUS or NOTHING."""
+    """The name of the output that it returns, or STATUS or NOTHING."""
 
     @cached_property
     def tensors(self) -> Mapping[str, Argument]:
-        """The argument of each tensor that is handed over."""
+        """The argument that each tensor is passed in, by the tensor's name."""
         meant = {self.meanings[each.name]: each for each in self.prototype.arguments}
         return {each.name: meant[each.name] for each in self.op.operands if each.name in meant}
 
     @property
     def handed(self) -> tuple[str, ...]:
-        """Every tensor that it is given or returns, in the op's order."""
+        """The names of the tensors that it is given or returns, in the op's order."""
         return tuple(each.name for each in self.op.operands if each.name in (*self.tensors, self.returned))
 
     @property
     def takes_all_rows(self) -> bool:
-        """Whether one call does all of a case: it is told how many rows there are, or how large a tensor is."""
+        """Whether one call computes a whole case: some argument is the number of rows or the size of a tensor."""
         told = {*self.meanings.values()}
         return self.op.batch_name in told or any(f"{each.name}.{SIZE}" in told for each in self.op.operands)
 
@@ -211,7 +212,7 @@ class Binding:
 
     @property
     def strides_at_once(self) -> Strides:
-        """The same, where one call does all of a case."""
+        """The most general strides that the arguments can express if one call computes a whole case."""
         rows = [name for name in self.handed if self.op.has_rows(name)]
         told = {*self.meanings.values()}
         pitched = all({f"{name}.{STRIDE}", f"{name}.{BYTES}"} & told for name in rows)
@@ -224,8 +225,8 @@ def own_dims(operand: Operand) -> int:
 
 
 def bound(op: Op, prototype: Prototype, given: Mapping[str, str], returns: str, able: Capabilities) -> Binding:
-    """The meaning of every argument: as `given`, or by its name, or because nothing else is left that it can be. Raises
-    DeclarationError for those that are unclear, and for what is never handed over."""
+    """Return the meaning of every argument: as `given`, or by its name, or because only one meaning is left. Raises
+    DeclarationError for unclear arguments, and for tensors and parameters that no argument passes."""
     names = [each.name for each in prototype.arguments]
     for name, meaning in given.items():
         if name not in names:
@@ -253,7 +254,7 @@ def _is_known(meaning: str, op: Op) -> bool:
 
 
 def extents_in(op: Op) -> tuple[str, ...]:
-    """Return the named dimensions of tensors, those last whose extents follow from others."""
+    """Return the named dimensions of tensors; those whose extents follow from others come last."""
     return (*op.named, *dict.fromkeys(dim for each in op.operands for dim in each.axes if dim in op.made))
 
 
@@ -271,7 +272,7 @@ def _of_tensor(op: Op) -> Sequence[str]:
 
 
 def _choices(argument: Argument, op: Op, taken: Collection[str]) -> Sequence[str]:
-    """What an argument of its type may be besides; the likeliest first."""
+    """Return the meanings that an argument of this type may have, without those that are taken; the likeliest first."""
     if argument.type.pointer:
         found = [*_tensors(argument, op), "NULL"]
     elif argument.type.is_float:
@@ -283,7 +284,8 @@ def _choices(argument: Argument, op: Op, taken: Collection[str]) -> Sequence[str
 
 
 def _by_names(op: Op, prototype: Prototype, given: Mapping[str, str]) -> Mapping[str, str]:
-    """What arguments are by their names, or by what other people call it."""
+    """Return the meanings that follow from arguments' names: the op's own names, or names that are common for the same
+    thing."""
     taken, rest = {*given.values()}, [each for each in prototype.arguments if each.name not in given]
     numbers = [each for each in rest if not each.type.pointer]
     tensors = likely({each.name: {*_tensors(each, op)} - taken for each in rest if each.type.pointer})
@@ -303,14 +305,15 @@ def _by_names(op: Op, prototype: Prototype, given: Mapping[str, str]) -> Mapping
 
 
 def _tensors(argument: Argument, op: Op) -> Iterator[str]:
-    """The tensors that a pointer may be: nobody writes through one to a constant, whatever it is called."""
+    """Return the tensors that a pointer may be. A pointer to const is never an output, whatever it is called."""
     for each in op.operands:
         if each.name == argument.name or not argument.type.constant or op.is_input(each.name):
             yield each.name
 
 
 def _stride(argument: Argument, op: Op, called: Mapping[str, str]) -> str:
-    """The distance between a tensor's rows, by the name of an argument that has that of the tensor in it; or ''."""
+    """Return 'x.stride' if the argument's name contains the name of the argument for x; '' if it is no such
+    distance."""
     for each in op.operands:
         name, lower = called.get(each.name, each.name).lower(), argument.name.lower()
         if lower in (f"{name}_{STRIDE}", f"{STRIDE}_{name}", f"ld{name}", f"ld_{name}", f"{name}_row_{STRIDE}"):
@@ -319,13 +322,13 @@ def _stride(argument: Argument, op: Op, called: Mapping[str, str]) -> str:
 
 
 def _begun(name: str, parameters: Sequence[str]) -> str:
-    """The only parameter that a name begins with; or ''."""
+    """Return the only parameter whose name begins with `name`; '' if there is none or several."""
     found = [each for each in parameters if len(each) > 2 and name.lower().startswith(each)]
     return found[0] if len(found) == 1 else ""
 
 
 def _fill_rest(op: Op, prototype: Prototype, meanings: dict[str, str]) -> None:
-    """Give its meaning to what alone is left of its kind: the input, the output, the extent."""
+    """Add the meaning of arguments for which only one is left: the input, the output, the extent."""
     taken = {*meanings.values()}
     unclear = [each for each in prototype.arguments if not meanings[each.name]]
     pointers = [each for each in unclear if each.type.pointer]
@@ -344,7 +347,7 @@ def _left(operands: Sequence[Operand], taken: set[str]) -> list[str]:
 
 
 def _check(argument: Argument, meaning: str, op: Op) -> None:
-    """Raise DeclarationError for an argument that cannot be what it is said to be."""
+    """Raise DeclarationError for an argument that cannot have its declared meaning."""
     name = argument.name
     is_tensor = any(each.name == meaning for each in op.operands)
     if argument.type.pointer != (is_tensor or meaning == "NULL"):
@@ -374,7 +377,7 @@ def _returned(op: Op, prototype: Prototype, meanings: Mapping[str, str], returns
 
 
 def _check_all(binding: Binding, able: Capabilities) -> None:
-    """Raise DeclarationError for what the function cannot know, as no argument says it."""
+    """Raise DeclarationError for what the function would have to know but no argument passes."""
     op, function, told = binding.op, binding.prototype.name, {*binding.meanings.values()}
     lacking = [each.name for each in op.operands if not each.optional and each.name not in binding.handed]
     lacking += [each.name for each in op.parameters if each.neutral is None and each.name not in told]

@@ -25,18 +25,18 @@ NATIVE = Path(__file__).resolve().parents[1] / "transport" / "native"
 """The folder of the worker's C sources and of `kernelfuzz.h`."""
 
 COPIES = "pack"
-"""The folder, beside what is being built, where a kernel's files are copied to at the paths that they have."""
+"""The folder, below the build folder, to which a kernel's files are copied at their own paths."""
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 
 
 _ERROR = re.compile(r"error:|undefined reference|multiple definition|cannot find ", re.IGNORECASE)
 NOTE = "kernelfuzz: "
-"""So begins a line of ours among those of a compiler."""
+"""The beginning of a line that we add to a compiler's message."""
 _OFFSET = re.compile(r":\(\.\S+?\)")
-"""Where a linker's error is in the code, which depends on flags."""
+"""The offset in a section that a linker's error names; it depends on flags."""
 _OBJECT = re.compile(r"\S*/cc\w{6}\.o\b:? ?")
-"""An object of the compiler's own."""
+"""A temporary object file of the compiler."""
 
 
 _PATIENCE_S = 60.0
@@ -48,13 +48,13 @@ class BuildError(UsageError):
 
     @property
     def reason(self) -> str:
-        """The message in one line: of a compiler's, the first that is an error."""
+        """The message in one line; of a compiler's message, its first error."""
         first, *more = str(self).splitlines()
         wrong = next((line.strip() for line in more if _ERROR.search(line)), "")
         return f"it does not compile: {_OFFSET.sub('', wrong)}" if wrong else first
 
     def noted(self, pattern: str, note: str) -> BuildError:
-        """The same with a line of ours at its end, where an error of the compiler's speaks of what matches."""
+        """Return this error with a note of ours as its last line, if one of the compiler's errors matches `pattern`."""
         speaks = any(_ERROR.search(line) and re.search(pattern, line) for line in str(self).splitlines())
         return BuildError(f"{str(self).rstrip()}\n{NOTE}{note}") if speaks else self
 
@@ -72,17 +72,15 @@ def cache_directory() -> Path:
 
 
 class Builder:
-    """Builds what workers are started from, into `cache`. Safe to use from many threads, and while other processes
-    use the same cache. What is in it is used only while it is what was put there.
-
-    To the file `programs` workers add what is compiled while they run.
-    """
+    """Builds what workers are started from, into `cache`. It can be used from many threads, and while other processes
+    use the same cache. A file of the cache is used only while it is what was put there. Workers add the names of what
+    they compile to the file `programs`."""
 
     def __init__(self, cache: Path | None = None, jobs: int | None = None, programs: str = "") -> None:
         self.cache = cache or cache_directory()
         self.programs = programs
         self.notices: list[str] = []
-        """A line for each file of the cache that was damaged, and was made anew."""
+        """One line for each damaged file of the cache that was built anew."""
         self._compiling = threading.Semaphore(jobs or os.cpu_count() or 1)
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[str]] = set()
@@ -97,7 +95,8 @@ class Builder:
                     os.killpg(compiler.pid, signal.SIGKILL)
 
     def compiled(self, name: str, commands: Callable[[Path], Iterable[Sequence[str]]]) -> Path:
-        """The file of that name that `commands`, given a path to write to, compile; made unless the cache has it."""
+        """Return the file `name`, built by `commands` unless the cache has it. `commands` is given the path to write
+        to."""
 
         path = self.cache / name
         seal = path.with_name(f"{name}.sha256")
@@ -106,7 +105,7 @@ class Builder:
             with self._compiling:
                 for command in commands(output):
                     self._compile(command, output.parent)
-            # The seal first: what is there without one was never finished.
+            # The seal is checked first: a file without one was never finished.
             write_whole(seal, hashlib.sha256(output.read_bytes()).hexdigest())
 
         def is_whole() -> bool:
@@ -115,7 +114,7 @@ class Builder:
         return self._cached(path, make, is_whole)
 
     def text(self, folder: str, name: str, text: str) -> Path:
-        """A file of that text in `folder` of the cache."""
+        """Return a file with that text in `folder` of the cache."""
         path = self.cache / folder / name
         return self._cached(
             path,
@@ -124,8 +123,8 @@ class Builder:
         )
 
     def _compile(self, command: Sequence[str], scratch: Path) -> None:
-        """Run a compiler. It leads a process group, so that a kill reaches what it has started. Where it names copies
-        of files in the folder `scratch`, messages name the files that they are copies of."""
+        """Run a compiler in a process group of its own, so that killing the group also kills its children. In its
+        messages the paths of copies below `scratch` are replaced by those of the originals."""
         with self._lock:
             if self._stopped:
                 raise BuildError("the build was stopped")
@@ -141,11 +140,11 @@ class Builder:
                 self._running.discard(compiler)
         if compiler.returncode != 0:
             text = f"compiler failed with exit code {compiler.returncode}:\n$ {shlex.join(command)}\n{said}"
-            # What has another name every time, and is gone by now, would make two of one error.
+            # Temporary names differ each time: with them, one error would look like two.
             raise BuildError(_OBJECT.sub("", text.replace(str(scratch / COPIES), "")).replace(f"{scratch}/", ""))
 
     def _cached(self, path: Path, make: Callable[[Path], object], is_whole: Callable[[], bool]) -> Path:
-        """The file, made unless it is there. It appears by rename, so that nobody ever sees a half-written one."""
+        """Return the file, made unless it exists. It appears by rename, so nobody ever sees a half-written one."""
         try:
             if path.exists() and _holds(is_whole):
                 return path
@@ -167,10 +166,8 @@ class Builder:
 
     @contextlib.contextmanager
     def _alone(self, path: Path) -> Iterator[None]:
-        """Hold the lock of a file, so that no other thread or process makes it meanwhile.
-
-        It only saves time: equal sources give equal files, whoever makes them, and each appears by rename.
-        """
+        """Hold the lock of a file, so that no other thread or process makes it at the same time. The lock only saves
+        work: equal sources give equal files, and each appears by rename."""
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = path.with_name(f"{path.name}.lock")
         deadline = time.monotonic() + _PATIENCE_S
@@ -181,7 +178,7 @@ class Builder:
                 yield
             finally:
                 lock.unlink(missing_ok=True)
-                fcntl.flock(held, fcntl.LOCK_UN)  # closing it leaves it to a process that was forked meanwhile
+                fcntl.flock(held, fcntl.LOCK_UN)  # to close it is not enough: a process forked meanwhile holds it too
 
 
 def _is_locked(descriptor: int) -> bool:
@@ -201,12 +198,13 @@ def _holds(is_whole: Callable[[], bool]) -> bool:
 
 
 def machine(arch: str) -> str:
-    """The flag by which our C knows the header of its architecture."""
+    """Return the flag that tells our C code which architecture's header to include."""
     return f'-DKF_MACHINE="{arch}.h"'
 
 
 def edited_sources(kernel: Kernel) -> dict[Path, str]:
-    """The texts of the kernel's sources with its edits. Raises BuildError unless each edit fits exactly once."""
+    """Return the texts of the kernel's sources after its edits, by path. Raises BuildError unless each edit matches
+    exactly once."""
     texts = {path: text_of(kernel, path) for path in kernel.written}
     for old, new in kernel.edits:
         found = sum(text.count(old) for text in texts.values())
@@ -218,12 +216,12 @@ def edited_sources(kernel: Kernel) -> dict[Path, str]:
 
 
 def edited_source(kernel: Kernel) -> str:
-    """The text of its `source` alone. Raises BuildError."""
+    """Return the edited text of the file `source` alone. Raises BuildError."""
     return edited_sources(kernel)[kernel.source]
 
 
 def text_of(kernel: Kernel, path: Path) -> str:
-    """The text of a file that the kernel is made of, as it was when it was first read. Raises BuildError."""
+    """Return the text of a file of the kernel as it was when it was first read. Raises BuildError."""
     known = kernel.texts.get(path)
     if known is not None:
         return known
@@ -236,11 +234,9 @@ def text_of(kernel: Kernel, path: Path) -> str:
 
 
 def included_files(kernel: Kernel, source: Path, text: str, folders: Sequence[Path] = ()) -> dict[Path, str]:
-    """The files that a source of that text includes, and what they include; with texts. They are those that it names by
-    quotes in its own folder or the worker's, and those of the `folders`.
-
-    Conditions are ignored: a file too many costs a needless build, a file too few would run stale code.
-    """
+    """Return the files that a source includes, directly and indirectly, with their texts. Files in quotes are looked up
+    in the source's folder and the worker's, others in `folders`. Conditions are ignored: an extra file costs a needless
+    build, a missing one would run stale code."""
     texts: dict[Path, str] = {}
     directory = plain_path(source.parent)
     waiting = [(name, directory) for name in _INCLUDE.findall(text)]
@@ -257,7 +253,8 @@ def included_files(kernel: Kernel, source: Path, text: str, folders: Sequence[Pa
 
 
 def plain_path(path: Path) -> Path:
-    """The path from the root, without '..'. Links are not followed: what is beside a link is not beside its file."""
+    """Return the absolute path without '..'. Symbolic links are not followed: the neighbours of a link are not those of
+    its file."""
     return Path(os.path.normpath(path.absolute()))
 
 

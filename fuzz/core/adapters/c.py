@@ -1,5 +1,6 @@
-"""The adapter of kernels in C and C++: one worker executable for each way of building them, real or emulated; what a
-worker says of itself, so that no target is taken for what it was asked to be; and the program of a failure."""
+"""The adapter of kernels in C and C++: it builds one worker executable for each way of compiling them, native or
+emulated; checks by what the worker attests that it is what the target asked for; and writes a failure as a C
+program."""
 
 from __future__ import annotations
 
@@ -55,15 +56,15 @@ class CAttestation(Attestation):
 
     arch: str
     processor: str
-    """Its maker and model."""
+    """The processor's maker and model."""
     features: frozenset[str]
     """The instruction sets that the processor has and the operating system enables."""
     needs: frozenset[str]
     """The instruction sets that the compiler was free to use in the kernel."""
     lacks: frozenset[str]
-    """Those that it could not use there: what asks for them takes another way."""
+    """Instruction sets that the compiler could not use in the kernel: code that asks for them takes another way."""
     settings: Mapping[str, Value]
-    """What it has of what instruction sets leave open, by the settings' words, read back from the hardware."""
+    """The values of what instruction sets leave open, by the settings' words, read back from the hardware."""
     emulator: str
     """This is 'tcg' under QEMU's translator, 'none', or 'unknown'."""
     compiler: str
@@ -76,13 +77,13 @@ class CAttestation(Attestation):
     misreads: bool
     """Whether a masked load was seen to read the lanes that it leaves out."""
     unloadable: str = ""
-    """Why a library that it loads cannot be called; '' if it can, or if no library is loaded."""
+    """Why the library that it loads cannot be called; '' if it can, or if it loads no library."""
     loaded: str = ""
-    """The name of the library that it loads, and how its digest begins."""
+    """The name of the library that it loads, with the beginning of its digest."""
 
     @classmethod
     def said(cls, hello: str) -> CAttestation:
-        """What a worker says of itself when it starts: a line for each field, as `attest.c` writes it."""
+        """Return the attestation in a worker's first message: a line for each field, as `attest.c` writes it."""
         lines = dict(line.split("=", 1) for line in hello.splitlines())
         return cls(
             arch=lines["arch"],
@@ -130,23 +131,24 @@ class CAttestation(Attestation):
 
 
 def _pairs(line: str) -> Iterator[tuple[str, str]]:
-    """The words `name=value` of a line."""
+    """Yield the words `name=value` of a line as pairs."""
     for word in line.split():
         name, _, value = word.partition("=")
         yield name, value
 
 
 OPTS = ("O0", "O2")
-"""A real shipped SVE kernel was wrong at -O0 only."""
+"""The optimisation levels that each kernel is built with. -O0 too: a real shipped SVE kernel was wrong only there."""
 WORKER_FLAGS = ("-O3", "-std=gnu11")
 _START_LIMIT_S = 30.0
-"""A worker takes milliseconds to start, an emulated one tenths of a second: this is for machines that are busy."""
+"""Chosen: a worker starts in milliseconds, an emulated one in tenths of a second; this leaves room for busy
+machines."""
 _BYSTANDER_LIMIT_S = 10.0
-"""The seconds for which a program that starts nothing is waited for, after the wait for the kernel's worker."""
+"""Seconds to wait for a program that does nothing, after its kernel's worker failed to start. Chosen."""
 
 
 class CAdapter(Adapter):
-    """Kernels in C."""
+    """The adapter of kernels in C and C++."""
 
     suffix = ".c"
 
@@ -181,7 +183,7 @@ class CAdapter(Adapter):
         return self._lacking(target)
 
     def _lacking(self, target: Target) -> str | None:
-        """The tools that are not installed, or the libraries that cannot be linked."""
+        """Return which tools are not installed or which libraries cannot be linked; None if nothing is missing."""
         lacking = "; ".join(tool.missing for tool in self.tools(target) if tool.missing is not None)
         return lacking or _unlinkable(target)
 
@@ -228,14 +230,15 @@ class CAdapter(Adapter):
 
 
 def _meant(missing: Sequence[str], known: Collection[str]) -> str:
-    """The features that a row of instruction sets may mean, where Linux spells them otherwise."""
+    """Return which known features are probably meant by missing ones that Linux spells differently."""
     plain = {re.sub(r"\W|_", "", each): each for each in sorted(known)}
     found = [plain[word] for each in missing if (word := re.sub(r"\W|_", "", each)) in plain]
     return f"; Linux calls it {' '.join(found)}, and a row has features by those names" if found else ""
 
 
 def _unlinkable(target: Target) -> str | None:
-    """Why the libraries cannot be linked there. What is wrong with a file itself is said when it is built."""
+    """Return why the libraries cannot be linked for this target; None if they can. A broken file is reported when it is
+    built."""
     kernel = c_kernel(target.kernel)
     try:
         return linking.unusable(
@@ -258,7 +261,7 @@ def prefix_of(target: Target) -> tuple[str, ...]:
 
 
 def _root(target: Target) -> tuple[str, ...]:
-    """The options by which an emulator finds the libraries of another architecture's system."""
+    """Return the options that tell an emulator where the libraries of another architecture are."""
     assert target.emulator is not None
     assert target.host is not None
     named = c_kernel(target.kernel).sysroot
@@ -269,8 +272,8 @@ def _root(target: Target) -> tuple[str, ...]:
 
 
 def _worker_parts(target: Target, tool: Tool, builder: Builder) -> tuple[tuple[Path, Path], str]:
-    """The worker without a kernel, and its digest: an object for each compiler, and one for each of its ops."""
-    # What is done otherwise on an architecture is in a file of the same name in its folder, with what it has besides.
+    """Return the objects of the worker without a kernel, one of them for the op, and their digest."""
+    # A file in an architecture's folder replaces the general file of the same name.
     folders = NATIVE, NATIVE / target.arch
     sources = {path.name: path for folder in folders for path in sorted(folder.glob("*.c"))}.values()
     headers = sorted(NATIVE.glob("*.h"))
@@ -291,7 +294,8 @@ def _worker_parts(target: Target, tool: Tool, builder: Builder) -> tuple[tuple[P
 
 
 def _idle(adapter: CAdapter, target: Target, builder: Builder) -> CProgram:
-    """What a worker is started from of a kernel that does nothing, where the target's is started. Raises BuildError."""
+    """Build a program like the target's, with a kernel that does nothing: it tells a broken emulator from a broken
+    kernel. Raises BuildError."""
     op = next(iter(OPS))
     text = f'#include "{abi.HEADER}"\nint kf_{op}(const kf_{op}_call *call) {{ return call == 0; }}\n'
     source = builder.text("idle", f"{op}.c", text)
@@ -309,15 +313,17 @@ class CProgram:
     digest: str
     """The digest of sources, headers, flags and compiler; it is also compiled into the executable."""
     helper: str = ""
-    """The library that the emulator is started with, if any. The kernel does not see it."""
+    """The library that the emulator is started with, if any; the kernel does not see it."""
     libraries: tuple[Library, ...] = ()
-    """The kernel's own, by their files."""
+    """The libraries that the kernel is linked with or loads, as files."""
     sandbox: Sandbox | None = None
     idle: Callable[[], CProgram] | None = None
-    """What a worker is started from that does nothing, where an emulator or a row of the pack's starts it."""
+    """Builds a worker with a kernel that does nothing, if the target has an emulator or is a row of the pack's; else
+    None."""
     household = order = ""
     compiled_here: ClassVar[bool] = True
-    """Whether the kernel is what was compiled, and so has only what its compiler could use."""
+    """Whether the kernel itself was compiled here, so that it has only instructions that its compiler was allowed to
+    use."""
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -368,11 +374,11 @@ class CProgram:
         return Bystander(process, self.target.name.place, program.command)
 
     def _absent(self, found: CAttestation) -> str:
-        """The features that its code has and its processor has not."""
+        """Return the features that the code needs and the processor lacks, in words."""
         return " ".join(sorted((ISAS[c_kernel(self.target.kernel).isa].features | found.needs) - found.features))
 
     def _wrong(self, found: CAttestation) -> Iterator[str]:
-        """What the worker is and the target did not ask for."""
+        """Yield each difference between the worker and what the target asked for, in words."""
         target = self.target
         if found.arch != target.arch:
             yield f"architecture {target.arch} was requested, the worker runs on {found.arch}"
@@ -389,12 +395,12 @@ class CProgram:
 
 
 _BEGINS, _ENDS = "/* kernelfuzz.h begins */", "/* kernelfuzz.h ends */"
-"""The lines between which a program has the header that a kernel's sources include."""
+"""The lines between which an exported program contains `kernelfuzz.h`."""
 _INCLUDE_LINE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[^\n]*$', re.MULTILINE)
 
 
 def code_of(target: Target) -> str:
-    """All of the kernel, where it is one file of C with what that includes; else the header of its entry."""
+    """Return the whole kernel if it is one C file with its includes; else the header with its entry."""
     kernel = c_kernel(target.kernel)
     if _is_alone(kernel):
         return _with_includes(kernel, edited_source(kernel))
@@ -403,8 +409,9 @@ def code_of(target: Target) -> str:
 
 
 def commands_of(target: Target, name: str) -> list[str]:
-    """The commands that make `repro` of a program of that name. Where the kernel is not in it, its sources are compiled
-    where they are. Raises UsageError for one of several files that is edited, whose texts are nowhere."""
+    """Return the commands that compile the exported program `name` to `repro`. If the kernel is not inside the program,
+    its sources are compiled where they lie. Raises UsageError for an edited kernel of several files, since the edited
+    texts are in no file."""
     kernel, static = c_kernel(target.kernel), ["-static"] if is_static(target) else []
     flags = [f"-std={kernel.standard_of('c')}", *target.flags]
     if _is_alone(kernel):
@@ -424,7 +431,7 @@ def commands_of(target: Target, name: str) -> list[str]:
 
 
 def _is_alone(kernel: CKernel) -> bool:
-    """True where one file of C, with what it includes, is all that the kernel is made of."""
+    """Whether the kernel is one C file and what that includes, with no libraries."""
     return len(kernel.written) == 1 and language_of(kernel.source) == "c" and not (kernel.libraries or kernel.include)
 
 
@@ -433,12 +440,13 @@ def _line(tool: Tool, words: Sequence[str]) -> str:
 
 
 def _pattern(line: str) -> str:
-    """The line as `sed` finds it."""
+    """Return a regular expression of `sed` for the line."""
     return f"/^{line.replace('/', '.').replace('*', '.')}$/"
 
 
 def _with_includes(kernel: CKernel, source: str) -> str:
-    """Every file that is included by quotes in place of its line; headers guard themselves against coming twice."""
+    """Return the source with each include in quotes replaced by that file; headers guard themselves against a second
+    inclusion."""
     texts = [text for path, text in included_files(kernel, kernel.source, source).items() if path.parent != NATIVE]
     header = abi.header(abi.named_ops(OPS[kernel.op], [source, *texts]))
 

@@ -30,23 +30,23 @@ _OBJECT = ".o"
 _EXPORTED = NATIVE / "dynamic" / "malloc.c"
 _HAS_MALLOC = re.compile(r"-fsanitize=.*(address|leak|memory|thread)")
 _USUAL = "gcc"
-"""The compiler of targets that do not name one, as nothing depends on it."""
+"""The compiler for targets that do not name one: their results do not depend on it."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A source, with what it includes of the kernel's own and how it is compiled."""
+    """One source file: its text, which of the kernel's files it includes, and how it is compiled."""
 
     path: Path
     text: str
     included: Mapping[Path, str]
     tool: Tool
     words: tuple[str, ...]
-    """The standard, and what is included without being named."""
+    """Compiler options: the language standard, and a header that is included although the source does not name it."""
 
 
 def own_headers(kernel: CKernel, path: Path, text: str) -> dict[Path, str]:
-    """What a source of that text includes, with texts; ours do not count."""
+    """Return the kernel's own files that a source includes, with their texts; our headers are left out."""
     found = included_files(kernel, path, text, kernel.include)
     return {each: text for each, text in found.items() if not each.is_relative_to(NATIVE)}
 
@@ -58,13 +58,13 @@ def compiler_of(target: Target, language: str = "c") -> Tool:
 
 
 def compilers_of(target: Target) -> tuple[Tool, ...]:
-    """The compilers that build the target: that of our own C, and that of its C++."""
+    """Return the compilers of the target: one for our own C, and one for its C++ if it has any."""
     languages = dict.fromkeys(("c", *map(language_of, c_kernel(target.kernel).written)))
     return tuple(compiler_of(target, language) for language in languages)
 
 
 def linker_of(target: Target) -> Tool:
-    """The compiler that links: that of C++ where there is some."""
+    """Return the compiler that links: the C++ compiler if any source is C++."""
     return compilers_of(target)[-1]
 
 
@@ -74,14 +74,14 @@ def is_static(target: Target) -> bool:
 
 
 def runtime_of(target: Target) -> list[str]:
-    """What of C's own is linked last."""
+    """Return the arguments for C's own libraries, which come last when linking."""
     links_by = toolchain.COMPILERS[target.name.compiler or _USUAL].links_by
     return ["-lm", *links_by, *(["-ldl"] if c_kernel(target.kernel).loads else [])]
 
 
 @dataclass(frozen=True)
 class Build:
-    """All that decides a worker, as it was read. Raises BuildError where a file cannot be."""
+    """Everything that a worker is built from, as it was read. Raises BuildError if a file cannot be read."""
 
     target: Target
 
@@ -92,7 +92,8 @@ class Build:
 
     def _unit(self, kernel: CKernel, path: Path, text: str) -> Unit:
         included, language = own_headers(kernel, path, text), language_of(path)
-        # Who never read the signature of the entry has it checked all the same: C would call it with anything.
+        # A source that does not include the signature of the entry is compiled with it all the same: C would accept any
+        # call.
         known = abi.is_known(OPS[kernel.op], [text, *included.values()])
         unseen = not known and (path == kernel.source or f"kf_{kernel.op}" in text)
         words = (f"-std={kernel.standard_of(language)}", *(("-include", abi.HEADER) if unseen else ()))
@@ -100,24 +101,24 @@ class Build:
 
     @cached_property
     def texts(self) -> dict[Path, str]:
-        """Every file of the kernel's, and its text."""
+        """The text of each of the kernel's files."""
         included = {path: text for unit in self.units for path, text in unit.included.items()}
         return {**included, **{plain_path(unit.path): unit.text for unit in self.units}}
 
     @cached_property
     def header(self) -> str:
-        """`kernelfuzz.h` as its sources see it."""
+        """`kernelfuzz.h` as the kernel's sources include it."""
         return abi.header(abi.named_ops(OPS[self.target.kernel.op], self.texts.values()))
 
     @cached_property
     def libraries(self) -> list[Library | str]:
-        """What is linked behind the objects."""
+        """The libraries that are linked after the objects."""
         kernel = c_kernel(self.target.kernel)
         return linking.linked(kernel.libraries, kernel.binaries, linker_of(self.target))
 
     @property
     def files(self) -> list[Library]:
-        """The libraries that are named by their paths, those that are loaded among them."""
+        """The libraries that are given as files, including those that are loaded at run time."""
         kernel = c_kernel(self.target.kernel)
         loaded = [linking.library(each, kernel.binaries) for each in kernel.loads]
         return [*(each for each in self.libraries if isinstance(each, Library)), *loaded]
@@ -129,18 +130,18 @@ class Build:
 
     @property
     def exported(self) -> Path | None:
-        """The library that fills the memory of shared libraries; None without these, or if a sanitizer has its own
-        malloc."""
+        """The library that fills memory which shared libraries allocate; None if there are none, or if a sanitizer has
+        its own malloc."""
         wanted = any(each.shared for each in self.files) and not is_static(self.target)
         sanitized = any(map(_HAS_MALLOC.match, self.target.flags))
         return _EXPORTED if wanted and not sanitized else None
 
     def digest(self, parts: str) -> str:
-        """The digest of all that is compiled and linked, the worker's `parts` among it."""
+        """Return the digest of everything that is compiled and linked, including the worker's `parts`."""
         target, linker = self.target, linker_of(self.target)
         tools = [tool.version for tool in compilers_of(target)]
         units = [(each.words, each.text, [text for _, text in sorted(each.included.items())]) for each in self.units]
-        # A shared library is found at run time where it was when it was linked.
+        # A shared library is looked up at run time in the folder where it was when it was linked.
         places = [each.words for each in self.files if each.shared]
         libraries = linking.digests([*self.libraries, *self.files], linker, static=is_static(target))
         described = [
@@ -157,8 +158,8 @@ class Build:
         return digest_of([*described, list(libraries.values()), places])
 
     def commands(self, output: Path, digest: str, parts: Sequence[Path]) -> Iterator[list[str]]:
-        """What makes the executable: of the texts, where they are to each other as in the pack, since a file may have
-        been saved since it was read."""
+        """Yield the commands that build the executable. They compile copies of the texts, laid out as in the pack,
+        since a file may have been saved again after it was read."""
         root, own = output.parent / COPIES, output.parent / "include"
         own.mkdir()
         (own / abi.HEADER).write_text(self.header, encoding="utf-8")
@@ -197,5 +198,5 @@ class Build:
 
 
 def below(root: Path, path: Path) -> Path:
-    """The place of a file, or of its copy, below another root."""
+    """Return the path of a file, or of its copy, below another root."""
     return root / path.relative_to(path.anchor)

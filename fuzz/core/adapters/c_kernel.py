@@ -21,29 +21,29 @@ STANDARDS: Mapping[str, str] = {"c": "gnu11", "c++": "gnu++17"}
 """The standard of each language where a kernel names none."""
 _STANDARD = re.compile(r"(?:c|gnu|iso\d+:)(\+\+)?\w+")
 _NOWHERE = Path()
-"""The source of a kernel that names `sources` only."""
+"""The `source` of a kernel that declares only `sources`."""
 
 
 class CompiledKernel(Kernel):
-    """A kernel of which a compiler makes a worker."""
+    """A kernel for which a compiler builds the worker."""
 
     @property
     def compiled(self) -> CKernel:
-        """What is compiled of it."""
+        """The C kernel that is compiled: this one, or a shim that calls it."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class CKernel(CompiledKernel):
-    """A kernel written against `kernelfuzz.h`: in C, in C++, or as a library that a few lines of C call."""
+    """A kernel written against `kernelfuzz.h`, in C or C++, or a shim in C that calls a library."""
 
     name: str
     op: str
     source: Path = _NOWHERE
     """The file that defines the entry; by default the first of `sources`."""
     isa: str = "any"
-    """The instruction set that the source needs, as `core/adapters/isa.py` names it; 'any' is portable C; 'runtime'
-    picks one when it runs, so that it is tried on every architecture."""
+    """The instruction set that the source needs, by its name in `core/adapters/isa.py`; 'any' is portable C; with
+    'runtime' the kernel chooses instructions when it runs, so it is tried on every architecture."""
     contract: Contract = PLAIN
     capabilities: Capabilities = CONTIGUOUS_F32
     flags: tuple[str, ...] = ()
@@ -53,19 +53,19 @@ class CKernel(CompiledKernel):
     summary: str = ""
     keeps: tuple[str, ...] = ()
     sources: tuple[Path, ...] = ()
-    """The files that are compiled, where there are several. What is called .c is C; .cc, .cpp and .cxx are C++."""
+    """The files that are compiled, if there are several: .c is C; .cc, .cpp and .cxx are C++."""
     libraries: tuple[Path | str, ...] = ()
-    """What is linked behind the objects, in this order: archives and shared libraries by their paths, or "-lname". A
-    worker that is emulated is linked statically, with archives of its architecture."""
+    """What is linked after the objects, in this order: archives and shared libraries by their paths, or "-lname". An
+    emulated worker is linked statically, with archives of its architecture."""
     include: tuple[Path, ...] = ()
     """The folders in which headers are looked up."""
     standard: str = ""
-    """The standard of the language that it names, such as 'c++20' or 'c99'; else they are gnu11 and gnu++17."""
+    """The language standard, such as 'c++20' or 'c99'; by default gnu11 and gnu++17."""
     untrusted: bool = False
-    """Nobody vouches for it: its workers run in a sandbox."""
+    """Whether its workers run in a sandbox, because nobody vouches for the kernel."""
     fetch: str = ""
     beside: tuple[OwnTarget, ...] = ()
-    """Where else it runs, as the `targets.toml` of its pack says."""
+    """Further ways to run it, from the `targets.toml` of its pack."""
 
     def __post_init__(self) -> None:
         for field in ("sources", "libraries", "include"):
@@ -110,13 +110,13 @@ class CKernel(CompiledKernel):
 
     @property
     def loads(self) -> tuple[Path, ...]:
-        """The shared libraries that it loads by itself once it runs: what does is linked dynamically."""
+        """The shared libraries that it loads at run time; a worker that loads any is linked dynamically."""
         return ()
 
     @property
     def sysroot(self) -> Path | None:
-        """The folder in which they find the libraries of their system, where that is another architecture's; None for
-        the compiler's."""
+        """The folder with the system libraries of another architecture, for libraries that it loads; None for the
+        compiler's own."""
         return None
 
     @property
@@ -131,11 +131,11 @@ class CKernel(CompiledKernel):
 
     @cached_property
     def binaries(self) -> dict[Path, Library]:
-        """Its libraries as they were when each was first read, as `texts` has its sources."""
+        """The libraries as they were when each was first read, like the sources in `texts`."""
         return {}
 
     def standard_of(self, language: str) -> str:
-        """The standard of that language in which it is written."""
+        """Return the standard in which the kernel's sources of that language are compiled."""
         named = "c++" if "++" in self.standard else "c"
         return self.standard if self.standard and named == language else STANDARDS[language]
 
@@ -146,6 +146,6 @@ def language_of(path: Path) -> str:
 
 
 def c_kernel(kernel: Kernel) -> CKernel:
-    """What a compiler makes the worker of: the kernel, which is one in C or C++, or what calls it."""
+    """Return the C kernel from which the worker is built: the kernel itself, or the shim that calls it."""
     assert isinstance(kernel, CompiledKernel)
     return kernel.compiled

@@ -1,4 +1,4 @@
-"""Kernels in executables of their authors' own that speak the workers' protocol."""
+"""Kernels in executables of their own, which speak the workers' protocol."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class CommandKernel(Kernel):
     name: str
     op: str
     program: Path | str
-    """The executable, or what its interpreter is given: a path, or one from the folder of the pack."""
+    """The executable, or the file that its interpreter runs; a relative path starts at the pack's folder."""
     interpreter: tuple[str, ...] = ()
     """The words before the program, such as ("node",) or ("qemu-ppc64le",)."""
     options: tuple[str, ...] = ()
-    """The words behind it."""
+    """The words after the program."""
     contract: Contract = PLAIN
     capabilities: Capabilities = CONTIGUOUS_F32
     edits: tuple[tuple[str, str], ...] = ()
@@ -33,9 +33,9 @@ class CommandKernel(Kernel):
     summary: str = ""
     keeps: tuple[str, ...] = ()
     untrusted: bool = False
-    """Nobody vouches for it: its workers run in a sandbox."""
+    """Whether its workers run in a sandbox, because nobody vouches for the kernel."""
 
-    shares_memory: ClassVar[bool] = False  # it is sent elements, and nothing says where they lie
+    shares_memory: ClassVar[bool] = False  # it is sent elements, without a place in memory
 
     def __post_init__(self) -> None:
         if not isinstance(self.program, Path | str):

@@ -1,8 +1,6 @@
-"""The CUDA devices of this machine, as far as they can be told without a context: with one, a process must not fork;
-and the tools that watch a kernel on one, each as one more target of it.
-
-How a tool is asked for, and what it writes: NVIDIA's documentation, "Compute Sanitizer", command line options.
-"""
+"""CUDA devices of this machine, queried without creating a context, since a process with one must not fork; and the
+tools of Compute Sanitizer, each of which makes one more target. For their options and output see NVIDIA's
+documentation, "Compute Sanitizer", command line options."""
 
 from __future__ import annotations
 
@@ -21,14 +19,15 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 @lru_cache(maxsize=1)
 def no_cuda_device() -> str | None:
-    """Why there is no CUDA device, or None when there is one. The driver is asked: importing torch takes seconds."""
+    """Return why there is no CUDA device; None if there is one. The driver is asked, because importing torch takes
+    seconds."""
     if _driver_devices() is None:
         return "no CUDA device (the driver, libcuda.so.1, is not installed)"
     return None if visible_devices() else "no CUDA device"
 
 
 def use_device(name: str) -> None:
-    """Have the workers that this process starts use that device alone."""
+    """Make the workers that this process starts see only that device."""
     os.environ[VISIBLE] = name
 
 
@@ -40,7 +39,8 @@ def visible_devices() -> tuple[str, ...]:
 
 
 def capability() -> str:
-    """Return what compilers call the first device, such as sm_90; without one the oldest that nvcc 13 knows."""
+    """Return the compute capability of the first device, such as sm_90; without a device, the oldest that nvcc 13
+    knows."""
     found = _driver()
     return found[1] if found is not None and found[1] else _OLDEST
 
@@ -52,8 +52,8 @@ def _driver_devices() -> int | None:
 
 @lru_cache(maxsize=1)
 def _driver() -> tuple[int, str] | None:
-    """How many devices the driver has, and what compilers call the first; None where there is no driver. All is asked
-    at once: in a process that is forked afterwards the driver answers nothing."""
+    """Return how many devices the driver has and the capability of the first; None without a driver. Both are read at
+    once: in a process forked afterwards, the driver answers nothing."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -68,7 +68,7 @@ def _driver() -> tuple[int, str] | None:
 
 
 _CAPABILITY = (75, 76)
-"""The attributes of a device that have its capability, major and minor."""
+"""The driver's numbers for two attributes of a device: the major and the minor compute capability."""
 _OLDEST = "sm_75"
 
 
@@ -102,26 +102,26 @@ def _free_memory_of(library: ctypes.CDLL, name: str) -> int | None:
 
 
 SETTING = "sanitizer"
-"""The setting of a target's place that names its tool."""
+"""The setting in a target's id that names its tool."""
 TOOLS = {
     "memcheck": "accesses outside of what is allocated",
     "initcheck": "reads of device memory that nothing was written to",
     "racecheck": "threads of a block that do not wait for one another where they share memory",
 }
-"""What each tool sees."""
+"""What each tool reports."""
 MISSING = "compute-sanitizer is not installed; it comes with NVIDIA's CUDA toolkit"
 _TOOLKIT = "/usr/local/cuda/bin"
-"""The CUDA toolkit installs itself here, often without being on the PATH."""
+"""The CUDA toolkit's default folder; it is often not on the PATH."""
 _ONLY = {"memcheck": ("--destroy-on-device-error", "kernel")}
-"""The options of one tool. A stray access ends the kernel, not the context with all that is in it: the process would
-have to be started again after each, and torch aborts where it cannot free a tensor."""
+"""Options for one tool. With this one a stray access ends the kernel but not the context: otherwise the process would
+have to be restarted after each, and torch aborts when it cannot free a tensor."""
 _SLOWER = 4
-"""Its limit of a case is so much longer: a tool looks at each access. The number is chosen, not measured."""
+"""The factor on the limit of a case, since a tool checks each access. Chosen, not measured."""
 
 
 def sanitized(target: Target) -> Iterator[Target]:
-    """The target under each of the tools, if they are of use to it. It is given small cases one after the other, so
-    that each report is of one call."""
+    """Yield the target under each tool that is of use for it. It gets small cases, one at a time, so that each report
+    belongs to one call."""
     for tool in TOOLS if target.sanitizable else ():
         yield replace(
             target,
@@ -130,7 +130,7 @@ def sanitized(target: Target) -> Iterator[Target]:
             case_limit=_SLOWER * target.case_limit,
             size_limit=SMALL,
             slow=True,
-            specialised=False,  # or each case would be followed by others of its program
+            specialised=False,  # else each case would be followed by others that use the same program
             batched=False,
             sanitizable=False,
             sanitizer=tool,
@@ -138,9 +138,10 @@ def sanitized(target: Target) -> Iterator[Target]:
 
 
 def program_of(tool: str) -> tuple[str, ...] | None:
-    """The command that a worker runs under, without the file for its reports; None without such a command."""
+    """Return the command that a worker runs under, without the file for its reports; None if the tool is not
+    installed."""
     found = shutil.which("compute-sanitizer", path=os.pathsep.join([os.environ.get("PATH", ""), _TOOLKIT]))
-    # Each report is of a call of its own, so that no number of them is enough. What libraries ask of the driver in vain
-    # is no fault of the kernel.
+    # Each report belongs to a call of its own, so there is no limit on their number. Errors that libraries get from the
+    # driver on purpose, by trying something, are no fault of the kernel.
     errors = ("--print-limit", "0", "--show-backtrace", "device", "--report-api-errors", "no")
     return None if found is None else (found, "--tool", tool, *errors, *_ONLY.get(tool, ()))

@@ -20,7 +20,7 @@ from oracles.ops import OPS
 Size = str | int | tuple[str | int, ...]
 """A size as authors write it: 256, "rows", "(n + 255) // 256, rows" or ("rows", 4)."""
 FUNCTIONS = ("cdiv", "min", "max")
-"""What an expression may call; cdiv(n, 256) is a quotient that is rounded up."""
+"""Functions that an expression may call; cdiv(n, 256) divides and rounds up."""
 _MOST = 3
 _ALLOWED = (
     ast.Expression, ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.LShift, ast.RShift, ast.UnaryOp,
@@ -30,8 +30,8 @@ _ALLOWED = (
 
 
 def expressions(field: str, size: object, names: Collection[str], most: int = _MOST) -> tuple[str, ...]:
-    """The size as expressions in Python, one for each dimension of a grid or a block. Raises DeclarationError for what
-    is none of those `names`, and numbers."""
+    """Return the size as Python expressions, one for each dimension of a grid or block. Raises DeclarationError for
+    anything but numbers, `names` and FUNCTIONS."""
     parts = [str(each) for each in (size if isinstance(size, tuple) else (size,)) if isinstance(each, str | int)]
     wrong = f"{field}: {size!r}: write numbers and expressions of {', '.join(names)}, such as "
     wrong += '"cdiv(n, 256)"' if most == 1 else '"rows", or "cdiv(n, 256), rows"'
@@ -57,28 +57,28 @@ _FAST = ("--use_fast_math", "-use_fast_math")
 
 @dataclass(frozen=True)
 class CudaKernel(PrototypedKernel):
-    """A `__global__` function of a `.cu` file, which nvcc compiles, or NVRTC where there is no nvcc. Each call is one
-    launch of it."""
+    """A `__global__` function in a `.cu` file, compiled by nvcc, or by NVRTC if there is no nvcc. Each call launches it
+    once."""
 
     name: str
     op: str
     file: Path | str
-    """The file: a path, or one from the folder of the pack."""
+    """The file; a relative path starts at the pack's folder."""
     prototype: str
-    """The function as the file declares it: "void softmax_f32(const float *x, float *y, int rows, int n)". Arguments
-    whose names are those of the op's tensors, dimensions and parameters are these."""
+    """The function's declaration: "void softmax_f32(const float *x, float *y, int rows, int n)". Arguments that are
+    called like a tensor, dimension or parameter of the op are that."""
     grid: Size = "rows"
-    """How many blocks there are, in up to three dimensions: numbers and expressions of the dimensions of the op, such
-    as "rows" or "cdiv(n, 256), rows". Without these nothing is launched."""
+    """The number of blocks in up to three dimensions: numbers, or expressions of the op's dimensions, such as "rows" or
+    "cdiv(n, 256), rows". If one of them is 0, nothing is launched."""
     block: Size = 256
-    """How many threads a block has, in the same way."""
+    """The number of threads of a block, written like `grid`."""
     shared: str | int = 0
-    """The bytes of dynamic shared memory, in the same way: "4 * n"."""
+    """The bytes of dynamic shared memory, written like `grid`: "4 * n"."""
     arguments: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
-    """What other arguments are, by their names: see `SharedKernel.arguments`."""
+    """The meaning of arguments with other names, by name: see `SharedKernel.arguments`."""
     contract: Contract = PLAIN
     capabilities: Capabilities = CONTIGUOUS_F32
-    """Dtypes, layouts and tensors that the prototype settles need not be declared."""
+    """Dtypes, layouts and tensors that follow from the prototype need not be declared."""
     flags: tuple[str, ...] = ()
     """The flags of nvcc that it is shipped with, such as ("--use_fast_math",)."""
     include: tuple[Path | str, ...] = ()
@@ -88,9 +88,9 @@ class CudaKernel(PrototypedKernel):
     summary: str = ""
     keeps: tuple[str, ...] = ()
     untrusted: bool = False
-    """Nobody vouches for it: its workers run in a sandbox."""
+    """Whether its workers run in a sandbox, because nobody vouches for the kernel."""
 
-    shares_memory: ClassVar[bool] = False  # its tensors are torch's, which has none of it
+    shares_memory: ClassVar[bool] = False  # its tensors are torch's, which cannot overlap
 
     def __post_init__(self) -> None:
         if not isinstance(self.file, Path | str):
@@ -137,7 +137,7 @@ class CudaKernel(PrototypedKernel):
 
     @cached_property
     def launched(self) -> Mapping[str, tuple[str, ...]]:
-        """What it is launched with: expressions in Python of grid, block and shared memory."""
+        """The expressions in Python that give grid, block and shared memory of a launch."""
         op = OPS[self.op]
         names = dict.fromkeys((op.batch_name, *op.named))
         return {

@@ -1,8 +1,6 @@
-"""A failing case as one file: a C program that needs a compiler and nothing else, or a Python program that needs numpy
-and, where the kernel does, torch and Triton.
-
-What such a program shows, its calls and what is allowed of the outputs of the last one, is plain data.
-"""
+"""A failing case as one file: a C program that needs only a compiler, or a Python program that needs numpy and, if the
+kernel does, torch and Triton. Its calls, and the values that are allowed for the outputs of the last one, are plain
+data."""
 
 from __future__ import annotations
 
@@ -27,12 +25,13 @@ from oracles.ops import OPS
 
 POSITIVE_ZERO, NEGATIVE_ZERO, MAY_BE_NAN, MUST_BE_NAN, MAY_BE_ZERO, OF_EITHER_SIGN = 1, 2, 4, 8, 16, 32
 MAY_BE_INFINITE, MAY_BE_MINUS_INFINITE = 64, 128
-"""The bits of a rule: the sign that a zero must have, and which special values conform."""
+"""Bits of `Allowed` that let an element be infinite; other bits say the sign that a zero must have, and NaN."""
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """One element: its flat index in C order, the ends of what is allowed, and bits of special rules."""
+    """What one element may be: its flat index in C order, the ends of the allowed interval, and bits for special
+    values."""
 
     index: int
     low: float
@@ -42,33 +41,33 @@ class Allowed:
 
 @dataclass(frozen=True)
 class Script:
-    """The calls in order; the last one is judged. Their names stand in the program: they are those of their ops."""
+    """Calls in order, of which the last is judged. Each is named after its op in the program."""
 
     cases: tuple[Case, ...]
     allowed: Mapping[str, list[Allowed]] = field(default_factory=dict)
-    """What is allowed, by output of the last call."""
+    """The allowed values of elements, by output of the last call."""
     invalid: bool = False
     """Whether the last call must be rejected."""
     law: bool = False
     """Whether the last call is the twin, by a law, of the one before it."""
     origins: Mapping[str, list[int]] = field(default_factory=dict)
-    """For a law that picks rows, this says by output which element of the case each of the twin's must equal."""
+    """For a law that picks rows: by output, which element of the case each element of the twin must equal."""
     limit_s: int = 0
-    """The seconds after which all calls together count as one that never ends; 0: any number. A reader's machine may be
-    slow, so only a call that hung has a limit."""
+    """Seconds after which the calls together count as hung; 0 for no limit. Only a call that hung has one, because a
+    reader's machine may be slow."""
 
     def __post_init__(self) -> None:
         for case in self.cases:
             check_case(case)
 
     def wanted(self, number: int, name: str) -> tuple[list[Allowed], list[int] | None]:
-        """What is allowed of an output of the call of that number, and its origins; nothing unless it is the last."""
+        """Return the allowed values and the origins of an output; nothing unless the call is the last one."""
         last = number == len(self.cases) - 1
         return (self.allowed.get(name, []), self.origins.get(name)) if last else ([], None)
 
 
 def hex_words(tensor: Tensor) -> list[str]:
-    """The elements' bits, each as one number."""
+    """Return the bits of each element as a hexadecimal number."""
     size = ITEMSIZE[tensor.dtype]
     return [tensor.bits[i : i + size][::-1].hex() for i in range(0, len(tensor.bits), size)]
 
@@ -96,7 +95,7 @@ def c_script(code: str, script: Script, about: Sequence[str]) -> str:
 
 
 def _c_formats() -> Iterator[str]:
-    """How the bits of each dtype are to be read; integers have no precision."""
+    """Yield the C description of each dtype's format; integers have no precision."""
     yield "static const struct { int size, precision, emin, infinities; } kfs_formats[] = {"
     for name, each in DTYPES.items():
         bits = (each.precision, each.emin, int(each.infinities)) if isinstance(each, Format) else (0, 0, 0)
@@ -105,19 +104,19 @@ def _c_formats() -> Iterator[str]:
 
 
 def _c_comment(lines: Sequence[str]) -> str:
-    """It ends where it should: each line begins with ' *', so that none goes on with what ended the one before."""
+    """Return lines as a C comment. Each line begins with ' *', so that no text in it can end the comment early."""
     plain = (printable(line).replace("*/", "* /") for line in lines)
     return "/*" + "\n *".join(f" {line}".rstrip() for line in plain) + "\n */"
 
 
 def _python_comment(lines: Sequence[str]) -> list[str]:
-    """The first line says in what the file is encoded: Python looks for that in the first two, whoever wrote them, and
-    in some encodings the text of a comment is a line of its own."""
+    """Return lines as comments in Python, after a line that declares the encoding: Python looks for one in the first
+    two lines, and in some encodings the text of a comment would become code."""
     return ["# -*- coding: utf-8 -*-", *(f"# {printable(line)}".rstrip() for line in lines)]
 
 
 def _c_call(number: int, case: Case, script: Script) -> Iterator[str]:
-    """Data and entry of one call."""
+    """Yield the data of one call and the call itself, in C."""
     names = list(case.tensors)
     rows = []
     for name, tensor in case.tensors.items():
@@ -190,9 +189,9 @@ def python_script(
     own: Mapping[str, str] = MappingProxyType({}),
     beside: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """Return the program's text. `about` is in its first comment, so it is never run. The tensors are those of the
-    library, or what the function `maker` makes of them; the function's `own` names are those of what it calls
-    otherwise. The files `beside` its source come along."""
+    """Return the text of a Python program that makes the calls. `about` is its first comment. The function `maker`
+    makes its tensors, if they are not the library's own; `own` has the function's names for what the op calls
+    otherwise; the files `beside` its source are included."""
     sources = _sources(kernel, dict(beside))
     return "\n".join(
         [
@@ -223,7 +222,7 @@ def python_script(
 
 
 def _sources(kernel: Kernel, beside: Mapping[str, str]) -> Mapping[str, str | bytes]:
-    """The kernel's file, and what belongs to it, by their paths below its folder."""
+    """Return the kernel's file and the files that belong to it, by their paths below its folder."""
     text = edited_source(kernel)
     found: dict[str, str | bytes] = {kernel.source.name: text, **beside}
     for name, path in belonging(kernel.source, text).items():

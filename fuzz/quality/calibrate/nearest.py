@@ -94,9 +94,9 @@ def _without_signs(problem: Problem) -> Problem:
     return replace(problem, inputs=given)
 
 
-def accused_of_formulas(cases: int, seed: int) -> Iterator[Accused]:
-    """Make formulas at random, and yield the same of problems of them."""
-    for number in range(cases):
+def accused_of_formulas(numbers: range, seed: int) -> Iterator[Accused]:
+    """Make the formulas of these numbers at random, and yield what is accused of a problem of each."""
+    for number in numbers:
         dice = np.random.default_rng([seed, number])
         op, dtype = _made(seed, number), ("f32", "f32", "bf16", "f64", "f16")[number % 5]
         shape = int(dice.integers(1, _MOST_ROWS + 1)), int(dice.integers(1, _MOST_LENGTH + 1))

@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 from rich.progress import track
 
+from fuzz.campaign.parallel import spread_answers
 from fuzz.campaign.starting import writable
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
@@ -117,10 +118,23 @@ def calibrate(options: CalibrateOptions) -> Exit:
 
 def _nearest(options: CalibrateOptions, ops: Sequence[Op]) -> Sequence[str]:
     """What is accused of the exact values, rounded once, of these ops and of formulas made at random, in words."""
-    half = options.nearest // 2
-    of_ops = (accused(op, (SINGLE.name, DOUBLE.name, *NARROW), -(-half // len(ops)), options.seed) for op in ops)
-    every = chain(chain.from_iterable(of_ops), accused_of_formulas(options.nearest - half, options.seed))
-    found = [str(each) for each in track(every, "Rounding exact values", console=console.progress(), transient=True)]
+    half = options.nearest - options.nearest // 2
+    each_op, dtypes = -(-half // len(ops)), (SINGLE.name, DOUBLE.name, *NARROW)
+    pieces = [range(first, min(first + _PIECE, half)) for first in range(0, half, _PIECE)]
+    work: list[Op | range] = [*ops, *pieces]
+
+    def ask(item: Op | range) -> list[str]:
+        found = accused_of_formulas(item, options.seed) if isinstance(item, range) else (
+            accused(item, dtypes, each_op, options.seed)
+        )  # fmt: skip
+        return [*map(str, found)]
+
+    answers = spread_answers(
+        work, ask, list[str], options.jobs or os.cpu_count() or 1, lambda: False,
+        lambda item: "random formulas" if isinstance(item, range) else item.name, "ended from outside",
+    )  # fmt: skip
+    progress = track(answers, "Rounding exact values", total=len(work), console=console.progress(), transient=True)
+    found = [*chain.from_iterable(progress)]
     console.results().print(
         f"\n{options.nearest:,} cases of exact values rounded once, of {len(ops)} ops and of random formulas: "
         f"{len(found)} accused", soft_wrap=True,
@@ -128,6 +142,8 @@ def _nearest(options: CalibrateOptions, ops: Sequence[Op]) -> Sequence[str]:
     return found
 
 
+_PIECE = 250
+"""Random formulas that a process judges at a time: some 5 s of work."""
 _COLUMNS = (
     "op", "contracts", "pairs", "not run", "judged runs", "judged elements", "simulated elements", "worst err/budget",
     "false alarms",
