@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fuzz.core.base.kernel import Mutant
     from fuzz.references.backward import backward
     from fuzz.references.derive import op_of
+    from fuzz.tasks.bound import Bound, assert_right, bound
     from fuzz.tasks.check.check import CheckError, CheckFailed, check
     from fuzz.tasks.judge.module import check_module
     from oracles.formula.contract import Contract, Within
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AnyOrder",
     "Blocks",
+    "Bound",
     "CKernel",
     "Capabilities",
     "CheckError",
@@ -54,7 +56,9 @@ __all__ = [
     "Tiles",
     "VectorLanes",
     "Within",
+    "assert_right",
     "backward",
+    "bound",
     "check",
     "check_module",
     "formula",
@@ -67,6 +71,7 @@ _HOME = {
     "CommandKernel": "fuzz.core.adapters.command_kernel",
     "Capabilities": "fuzz.core.base.capability",
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.tasks.check.check"),
+    **dict.fromkeys(("Bound", "assert_right", "bound"), "fuzz.tasks.bound"),
     "check_module": "fuzz.tasks.judge.module",
     "Contract": "oracles.formula.contract",
     "Within": "oracles.formula.contract",

@@ -119,6 +119,29 @@ class Enclosure:
             wild = wild if beside.nan is None else wild | (beside.nan != FORBIDDEN)
         return found & wild & ~self.anything(dtype)
 
+    def hull(self) -> tuple[F64, F64]:
+        """Return the least and the greatest value that may conform at each element, NaN where only NaN does: what lies
+        between them may be no value that conforms, as between numbers and an infinity beside them."""
+        low, high = (np.array(each) for each in self.outer)
+        if self.zero is not None:
+            low, high = np.where(self.zero, np.fmin(low, 0.0), low), np.where(self.zero, np.fmax(high, 0.0), high)
+        if self.mirrored is not None:
+            size = np.fmax(np.abs(low), np.abs(high))
+            low, high = np.where(self.mirrored, -size, low), np.where(self.mirrored, size, high)
+        if self.infinities is not None:
+            low = np.where(self.infinities & MINUS, -np.inf, low)
+            high = np.where(self.infinities & PLUS, np.inf, high)
+        if self.beside is not None:
+            others = self.beside.hull()
+            low, high = np.fmin(low, others[0]), np.fmax(high, others[1])
+        return low, high
+
+    def may_be_nan(self) -> Mask:
+        """Return where NaN conforms, or is left open."""
+        found = np.isnan(self.outer[0]) if self.nan is None else self.nan != FORBIDDEN
+        found = found if self.form.infinities else found | np.isinf(self.outer[0]) | np.isinf(self.outer[1])
+        return np.asarray(found if self.beside is None else found | self.beside.may_be_nan())
+
     def is_infinite(self, got: F64) -> Mask | bool:
         """Return where `got` is an infinity that is allowed beside numbers."""
         if self.infinities is None:

@@ -77,6 +77,21 @@ class Bounds:
         """The conformance set's ends as output values."""
         return self.rounded(self.low), self.rounded(self.high)
 
+    @property
+    def hull(self) -> tuple[float, float]:
+        """The least and the greatest value that conforms; NaN where only NaN does."""
+        low, high = (math.nan, math.nan) if self.nan == REQUIRED else self.ends
+        if self.zero:
+            low, high = min(low, 0.0), max(high, 0.0)
+        if self.mirrored:
+            high = max(abs(low), abs(high))
+            low = -high
+        low, high = -math.inf if self.infinities & MINUS else low, math.inf if self.infinities & PLUS else high
+        if self.beside is None:
+            return low, high
+        ends = [each for each in (low, high, *self.beside.hull) if each == each]
+        return (min(ends), max(ends)) if ends else (low, high)
+
     def rounded(self, value: mpf) -> float:
         """The output value of a real one. Where it overflows, and does not become the largest number, it is infinite,
         whether or not the format has an infinity."""

@@ -97,7 +97,7 @@ def asked_of(
     dims = dims or None
     reference = getattr(reference, "_torchdynamo_orig_callable", reference)  # what torch.compile was given
     library, reference = library_of(reference), as_tensors(reference)
-    named, needed = _parameters(reference, dims)
+    named, needed = _parameters(reference, dims, examples)
     if not named:
         raise UnreadableError("it has no parameter by name: wrap it, such as lambda x: ref(x)")
     likes = examples if isinstance(examples, Mapping) else dict(zip(named, examples or (), strict=False))
@@ -141,11 +141,14 @@ def asked_of(
         )  # fmt: skip
 
 
-def _parameters(reference: Callable[..., Any], dims: Collection[str] | None) -> tuple[Sequence[str], Sequence[str]]:
+def _parameters(
+    reference: Callable[..., Any], dims: Collection[str] | None, examples: Sequence[Any] | Mapping[str, Any] | None
+) -> tuple[Sequence[str], Sequence[str]]:
     """Return the names of all parameters, and of the required ones. A function without a signature, as torch's own,
-    takes what `shapes` names in that order, or one tensor."""
+    takes what `shapes` or the examples name in that order, as many tensors as there are examples, or one."""
     if not has_signature(reference):
-        names = [*dims] if dims is not None else ["x"]
+        several = examples if isinstance(examples, Mapping) else [f"x{at}" for at in range(len(examples or ()))]
+        names = [*(dims if dims is not None else several if len(several) > 1 else ["x"])]
         return names, names
     parameters = parameters_of(reference).values()
     named = [each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]

@@ -9,12 +9,13 @@ from typing import Any
 
 
 def has_signature(reference: Callable[..., Any]) -> bool:
-    """Return whether a function says what its parameters are; some of torch's own do not."""
+    """Return whether a function says what its parameters are, so that a call can name them; some of torch's own and the
+    ufuncs of NumPy do not."""
     try:
-        inspect.signature(reference)
+        parameters = inspect.signature(reference).parameters.values()
     except (TypeError, ValueError):
         return False
-    return True
+    return not any(each.kind is each.POSITIONAL_ONLY and each.default is each.empty for each in parameters)
 
 
 def parameters_of(reference: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:

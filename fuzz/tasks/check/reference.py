@@ -28,7 +28,7 @@ from fuzz.references.arrays import library_of
 from fuzz.references.derive import ANY, FINITE, Derived, derive
 from fuzz.references.dims import MisnamedError, UnreadableError
 from fuzz.references.examples import GIVEN, keeping
-from fuzz.references.parameters import name_of
+from fuzz.references.parameters import has_signature, name_of, parameters_of
 from fuzz.references.reductions import WEAKER
 from fuzz.references.text import identifier
 from fuzz.tasks.check.function import Arrays, OwnProcess, declared, held, of_triton
@@ -262,10 +262,7 @@ def named_examples(
     """Return examples by what the reference calls them."""
     if isinstance(examples, Mapping):
         return examples
-    try:
-        names = [*inspect.signature(reference).parameters]
-    except (TypeError, ValueError):
-        names = [*called.values()]
+    names = [*parameters_of(reference)] if has_signature(reference) else [*called]
     return dict(zip(names, examples, strict=False))
 
 

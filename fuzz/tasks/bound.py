@@ -1,0 +1,223 @@
+"""What right kernels may return for given inputs, for autotuners and for tests of one's own: no search, no cases.
+
+`bound` returns the exact value of each element and the interval that the contract allows, `assert_right` holds an
+output against it. Both read the reference and judge as `fuzz.check` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzz.core.base.dtypes import numbers
+from fuzz.core.base.text import counted
+from fuzz.core.transport.python.arrays import NumpyArrays, TorchArrays, UnreadableArrayError
+from fuzz.references.derive import ANY, FINITE, Derived, derive
+from fuzz.references.dims import UnreadableError
+from fuzz.report.words import element
+from fuzz.tasks.check.function import held
+from fuzz.tasks.check.reference import contract_of, named_examples
+from fuzz.tasks.check.results import CheckError, CheckFailed, reason_of, told
+from oracles.doubledouble import DoubleDouble, head
+from oracles.dtypes import DTYPES
+from oracles.enclosure import Enclosure
+from oracles.formula.contract import Contract
+from oracles.problem import Problem, ProblemError
+from oracles.summation import NumericsError
+from oracles.truth import GaveUp, OutputCheck, Truth
+
+__tracebackhide__ = told
+Inputs = Sequence[Any] | Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What right kernels may return: arrays in the shape of the output, tensors on its device where the inputs are
+    tensors."""
+
+    exact: Any
+    """The exact value of each element, rounded to float64."""
+    tail: Any
+    """What that leaves of the exact value: `exact + tail` has about 100 bits. 0 where the reference is simple enough
+    to be calculated in float64 with a bound."""
+    low: Any
+    high: Any
+    """The least and the greatest value that a right kernel returns, numbers of the output's dtype; NaN where only NaN
+    is right."""
+    nan: Any
+    """True where NaN is right, too."""
+    open: Any
+    """True where the contract allows any value."""
+
+    def allows(self, output: Any) -> Any:
+        """Return where an output lies within the bound."""
+        inside = (self.low <= output) & (output <= self.high)
+        return inside | self.open | ((output != output) & self.nan)
+
+
+def bound(
+    reference: Callable[..., Any], inputs: Inputs, contract: Contract | Mapping[str, Any] | None = None, *,
+    dtype: str | None = None, random: bool = False, values: str = FINITE,
+) -> Bound | tuple[Bound, ...]:  # fmt: skip
+    """Return what right kernels may return for these inputs: a `Bound`, or one for each output of the reference.
+
+    The reference is a function of torch, NumPy or JAX; inputs are its arguments, in order or by name. `dtype`, such as
+    "bf16", is that of the output where it is not the one of the first input. With `random` the values of the inputs
+    were drawn independently of each other: rounding errors then grow with the square root of the number of terms, else
+    the worst case is allowed. With `values="any"` NaN, infinities and overflow are judged as well. Raises CheckError
+    where the reference cannot be read, or has an output of places.
+    """
+    task = _Task.of(reference, inputs, contract, values)
+    truth = task.truth({each.name: dtype or each.dtype for each in task.derived.op.outputs}, random=random)
+    enclosures = truth.enclosures(task.contract, not random, once=True)
+    found = []
+    for name in truth.problem.outputs:
+        if enclosures[name].places:
+            raise CheckError(f"{name} is of places, several of which may be right: use fuzz.assert_right")
+        found.append(task.shown(_bound(truth, name, enclosures[name], task.contract, not random)))
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def assert_right(
+    output: Any, reference: Callable[..., Any], inputs: Inputs, contract: Contract | Mapping[str, Any] | None = None, *,
+    random: bool = False, values: str = FINITE,
+) -> None:  # fmt: skip
+    """Raise CheckFailed, an AssertionError, unless an output is right for these inputs: an array, or for several
+    outputs a tuple of arrays or a mapping. Each is judged in its own dtype; for the rest see `bound`."""
+    task = _Task.of(reference, inputs, contract, values)
+    names = [each.name for each in task.derived.op.outputs]
+    several = output if isinstance(output, (Mapping, tuple, list)) else [output]
+    given = several if isinstance(several, Mapping) else dict(zip(names, several, strict=False))
+    if {*given} != {*names} or len(several) != len(names):
+        wanted, got = counted(len(names), "output"), counted(len(several), "array")
+        raise CheckError(f"the reference has {wanted}, {', '.join(names)}, and the output is {got}")
+    arrays = {name: _array(given[name], name) for name in names}
+    truth = task.truth({name: dtype for name, (_, dtype) in arrays.items()}, random=random)
+    try:
+        checks = truth.check(task.contract, {name: values for name, (values, _) in arrays.items()})
+    except (ProblemError, NumericsError) as error:
+        raise CheckError(str(error)) from None
+    lines = []
+    for check in checks:
+        if check.result == "gave_up":
+            lines.append(f"{check.output}: {counted(check.late or 1, 'element')} could not be decided")
+        elif check.result != "pass" and check.worst_index is not None:
+            lines.append(_wrong(truth, task.contract, check, arrays[check.output][0]))
+    if lines:
+        raise CheckFailed("\n".join([*lines, task.derived.said]))
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A reference that was read for some inputs, and what its kernels promise."""
+
+    derived: Derived
+    contract: Contract
+    arrays: Mapping[str, NDArray[Any]]
+    """The inputs, by what the op calls them."""
+    dtype: str
+    """That of the first one of floats."""
+    like: Any
+    """A tensor whose device results are for; None for arrays of NumPy."""
+
+    @classmethod
+    def of(
+        cls, reference: Callable[..., Any], inputs: Inputs, contract: Contract | Mapping[str, Any] | None, values: str
+    ) -> _Task:
+        """Read a reference for these inputs. Raises CheckError."""
+        if not isinstance(inputs, (Mapping, list, tuple)):
+            inputs = (inputs,)
+        try:
+            derived = derive(reference, example_inputs=inputs, values=values)
+        except UnreadableError as error:
+            raise CheckError(str(error)) from reason_of(error)
+        named = named_examples(reference, derived.called, inputs)
+        of = {own: named[theirs or own] for own, theirs in derived.called.items() if (theirs or own) in named}
+        found = {name: _array(value, name) for name, value in of.items()}
+        floats = [dtype for _, dtype in found.values() if "int" not in dtype and dtype != "bool"]
+        dtype = next(iter(floats), "f32")
+        tensors = [value for value in of.values() if hasattr(value, "data_ptr")]
+        usual = contract_of(derived, "torch" if tensors else "numpy", [dtype], strict=values == ANY)
+        return cls(derived, held(contract, usual), {name: each for name, (each, _) in found.items()}, dtype,
+                   next(iter(tensors), None))  # fmt: skip
+
+    def truth(self, dtypes: Mapping[str, str], *, random: bool) -> Truth:
+        """Return what judges outputs of these dtypes, where an op says none that of the inputs. Raises CheckError."""
+        outputs = {name: dtype or self.dtype for name, dtype in dtypes.items()}
+        op = self.derived.op
+        try:
+            return Truth(Problem(op.name, {}, self.arrays, outputs, structured=not random, known=op))
+        except (ProblemError, NumericsError) as error:
+            raise CheckError(str(error)) from None
+
+    def shown(self, found: Bound) -> Bound:
+        """Return a bound whose arrays are where the inputs are."""
+        if self.like is None:
+            return found
+        import torch
+
+        return Bound(**{
+            each.name: torch.from_numpy(np.ascontiguousarray(getattr(found, each.name))).to(self.like.device)
+            for each in fields(found)
+        })  # fmt: skip
+
+
+def _array(value: Any, name: str) -> tuple[NDArray[Any], str]:
+    """Return the values of an array or tensor, and the name of its dtype. Raises CheckError."""
+    arrays = TorchArrays() if hasattr(value, "data_ptr") else NumpyArrays()
+    value = value if arrays.owns(value) else np.asarray(value)
+    dtype = next((each for each, own in arrays.dtypes.items() if own == value.dtype), None)
+    if dtype is None:
+        raise CheckError(f"{name}: its dtype is {value.dtype}; known: {', '.join(arrays.dtypes)}")
+    try:
+        return numbers(arrays.bits(value), dtype, tuple(value.shape)), dtype
+    except UnreadableArrayError as error:
+        raise CheckError(f"{name}: {error}") from None
+
+
+def _bound(truth: Truth, name: str, enclosure: Enclosure, contract: Contract, structured: bool) -> Bound:
+    """Return an output's bound: what the fast tier encloses, and of elements that it does not know what the precise
+    tier says."""
+    low, high = enclosure.hull()
+    nan, anything = enclosure.may_be_nan(), enclosure.anything(DTYPES[truth.problem.outputs[name]])
+    centre = enclosure.centre
+    exact = np.array(head(centre))
+    tail = np.array(centre.low) if isinstance(centre, DoubleDouble) else np.zeros_like(exact)
+    unsure = np.zeros(low.shape, bool) if enclosure.unsure is None else enclosure.unsure & ~anything
+    for at in map(tuple, np.argwhere(unsure)[:_MOST_PRECISE]):
+        bounds = truth.bounds(contract, name, at, structured, once=True)
+        if bounds is not None:
+            exact[at] = float(bounds.centre)
+            tail[at] = float(bounds.centre - exact[at]) if np.isfinite(exact[at]) else 0.0
+            (low[at], high[at]), nan[at] = bounds.hull, bounds.may_be_nan
+    places = truth.places(name)
+
+    def returned(values: NDArray[Any]) -> NDArray[Any]:
+        found = np.empty(truth.op.shape(name), values.dtype)
+        found.reshape(-1)[places.reshape(-1)] = values.reshape(-1)
+        return found
+
+    return Bound(*map(returned, (exact, tail, low, high, nan, anything)))
+
+
+def _wrong(truth: Truth, contract: Contract, check: OutputCheck, got: NDArray[Any]) -> str:
+    """Return the line of an output that is wrong: its worst element, what that must be, and how many there are."""
+    index = check.worst_index or ()
+    value = float(got[index])
+    try:
+        found = truth.explain(contract, check.output, index, value)
+    except GaveUp:
+        found = truth.explain_roughly(contract, check.output, index, value)
+    must = f"{element(check.output, index)} = {found.got.value:.9g}, must be {found.expected.value:.9g}"
+    if found.low.value != found.high.value:
+        must += f" (or {found.low.value:.9g} to {found.high.value:.9g})"
+    must += "".join(f", {each}" for each in found.remarks)
+    return f"{must}; {check.failing:,} of {counted(got.size, 'element')} wrong"
+
+
+_MOST_PRECISE = 1 << 12
+"""The most elements that the precise tier is asked about, some 10 s of work; of others the bound is wider."""

@@ -1,0 +1,122 @@
+"""What right kernels may return for given inputs, and the assertion that an output is right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+
+import fuzz
+from fuzz import CheckError, CheckFailed, assert_right, bound
+
+
+def rms_norm(x: torch.Tensor, w: torch.Tensor, eps: float = 1e-6) -> torch.Tensor:
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * w
+
+
+def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a @ b
+
+
+def largest(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return x.amax(-1), x.argmax(-1)
+
+
+def _normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(1)).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_what_a_right_kernel_returns_is_within_and_a_value_beyond_an_end_is_not(dtype: torch.dtype) -> None:
+    x, w = _normal(3, 40, dtype=dtype), _normal(40, dtype=dtype)
+    found = bound(rms_norm, (x, w))
+    assert isinstance(found, fuzz.Bound)
+    right = rms_norm(x.double(), w.double()).to(dtype)
+    assert found.allows(right).all()
+    assert_right(right, rms_norm, {"x": x, "w": w})
+    for end, way in ((found.high, torch.inf), (found.low, -torch.inf)):
+        beyond = torch.nextafter(end.to(dtype), torch.tensor(way, dtype=dtype))
+        assert not found.allows(beyond).any()
+        wrong = right.clone()
+        wrong[1, 7] = beyond[1, 7]
+        with pytest.raises(CheckFailed, match=r"y\[1, 7\] = .*; 1 of 120 elements wrong"):
+            assert_right(wrong, rms_norm, (x, w))
+
+
+def test_the_exact_value_has_a_tail_beyond_float64() -> None:
+    x = np.float64([[0.1, 0.7, 1e-9]])
+    found = bound(lambda x: x.sum(-1), x)
+    with mpmath.workprec(200):
+        exact = mpmath.mpf(0.1) + mpmath.mpf(0.7) + mpmath.mpf(1e-9)
+        assert abs(mpmath.mpf(float(found.exact[0])) + mpmath.mpf(float(found.tail[0])) - exact) < 1e-28
+    assert found.low[0] < found.exact[0] < found.high[0]
+
+
+def test_random_values_bring_a_bound_that_grows_with_the_square_root() -> None:
+    a, b = _normal(4, 1024), _normal(1024, 4)
+    worst, usual = bound(product, (a, b)), bound(product, (a, b), random=True)
+    shares = (worst.high - worst.low) / (usual.high - usual.low)
+    assert usual.allows(a @ b).all()
+    assert 2 < shares.median() < 32
+
+
+def test_an_output_is_judged_in_its_own_dtype() -> None:
+    a, b = _normal(4, 64, dtype=torch.bfloat16), _normal(64, 4, dtype=torch.bfloat16)
+    wide = a.float() @ b.float()
+    assert_right(wide, product, (a, b))
+    with pytest.raises(CheckFailed):
+        assert_right(wide.bfloat16().float(), product, (a, b))
+    assert_right(wide.bfloat16(), product, (a, b))
+    assert bound(product, (a, b), dtype="f32").allows(wide).all()
+
+
+def test_a_contract_is_held_where_it_is_given() -> None:
+    x = np.linspace(0.5, 3.0, 50, dtype=np.float32)
+    wide, narrow = bound(np.exp, x), bound(np.exp, x, {"accuracy": {"exp": 0.5}})
+    assert ((narrow.high - narrow.low) < (wide.high - wide.low)).any()
+    with pytest.raises(CheckError, match="'speed' is not in a contract"):
+        bound(np.exp, x, {"speed": 1})
+
+
+def test_special_values_are_judged_where_that_is_asked() -> None:
+    x = np.float32([-1.0, 4.0])
+    asked, plain = bound(np.sqrt, x, values="any"), bound(np.sqrt, x)
+    assert asked.nan.tolist() == [True, False]
+    assert asked.open.tolist() == [False, False]
+    assert asked.allows(np.float32([np.nan, 2.0])).all()
+    assert not asked.allows(np.float32([0.0, np.nan])).any()
+    assert plain.allows(np.float32([0.0, 2.0])).all()
+
+
+def test_a_function_whose_parameters_have_no_names_takes_them_in_order() -> None:
+    x, y = np.float32([1.0, 5.0]), np.float32([2.0, 3.0])
+    assert bound(np.maximum, (x, y)).exact.tolist() == [2.0, 5.0]
+
+
+def test_several_outputs_come_as_several_and_places_by_the_assertion_alone() -> None:
+    x = _normal(4, 9)
+    values, places = largest(x)
+    assert_right((values, places), largest, (x,))
+    with pytest.raises(CheckFailed, match=r"y1\[0\] = .*, must be"):
+        assert_right((values, (places + 1) % 9), largest, (x,))
+    with pytest.raises(CheckError, match=r"y1 is of places.*assert_right"):
+        bound(largest, (x,))
+    with pytest.raises(CheckError, match="2 outputs, y0, y1, and the output is 1 array"):
+        assert_right(values, largest, (x,))
+
+
+@pytest.mark.parametrize(
+    ("output", "inputs", "said"),
+    [
+        (torch.zeros(2, 3), (torch.ones(2, 4), torch.ones(4)), r"shape \(2, 3\), expected \(2, 4\)"),
+        (torch.zeros(2, 4, dtype=torch.complex64), (torch.ones(2, 4), torch.ones(4)), "its dtype is torch.complex64"),
+        (torch.zeros(2, 4), (torch.ones(2, 4), torch.ones(3)), "reference rms_norm cannot be read"),
+        (torch.zeros(2, 4), (torch.ones(2, 4),), "rms_norm"),
+    ],
+)
+def test_what_does_not_fit_is_one_plain_error(output: Any, inputs: Any, said: str) -> None:
+    with pytest.raises(CheckError, match=said):
+        assert_right(output, rms_norm, inputs)
