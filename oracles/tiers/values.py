@@ -144,7 +144,15 @@ class OutputValues:
 
     def width(self, output: str) -> F64:
         """How far values may lie from the centre, in the output's shape."""
-        return np.zeros_like(self._widths[output]) if self.sharp else self._widths[output]
+        return np.zeros_like(self._widths[output]) if self.sharp and not self._steps(output) else self._widths[output]
+
+    def _steps(self, output: str) -> bool:
+        """Whether an output is made of a step whose sides float64 does not tell apart, such as the floor of tanh(80): the
+        centre is the middle of both then, and not the exact value."""
+        held = self.budget.read.held.items()
+        steps = ((node, values) for (node, _), values in held if node.kind == "function")
+        sides = {node for node, values in steps if node.function.tangent is None and np.isfinite(values).any()}
+        return bool(sides) and not sides.isdisjoint(ordered([self.made(output)]))
 
     def error(self, output: str, wide: bool) -> F64:
         """How far a centre in float64 (`wide`: in double-double) may lie from the exact value."""

@@ -13,7 +13,7 @@ from fuzz.quality.calibrate import nearest
 from fuzz.quality.calibrate.nearest import accused, accused_of, accused_of_formulas
 from fuzz.tasks.check.reference import read
 from oracles.formula.contract import Contract
-from oracles.formula.trace import Node, Outputs, point
+from oracles.formula.trace import Node, Outputs, elementary, floor, point
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.ops import OPS
@@ -105,3 +105,16 @@ def test_what_a_contract_rounds_is_rounded(points: Mapping[str, str], result: st
     given = np.array([[1.001]], np.float32)
     truth = Truth(Problem(op.name, {}, {"x": given}, {"y": "f32"}, structured=False, known=op))
     assert [each.result for each in truth.check(Contract(points=points), {"y": 6 * given})] == [result]
+
+
+def floor_of_tanh(x: Node) -> Outputs:
+    return {"y": floor(elementary("tanh")(x))}
+
+
+@pytest.mark.parametrize(("y", "result"), [(0.0, "pass"), (1.0, "pass"), (-1.0, "numeric"), (2.0, "numeric")])
+def test_both_sides_of_a_step_are_right_that_float64_does_not_tell_apart(y: float, result: str) -> None:
+    """The hyperbolic tangent of 80 is below 1 by 1e-69, so that its floor is 0; every kernel has 1."""
+    op = Op(floor_of_tanh, (Operand("x", "... n"),), (Operand("y", "... n"),))
+    given = {"x": np.array([[80.0]], np.float32)}
+    truth = Truth(Problem(op.name, {}, given, {"y": "f32"}, structured=True, known=op))
+    assert [each.result for each in truth.check(Contract(), {"y": np.array([[y]], np.float32)})] == [result]
