@@ -120,6 +120,7 @@ def causes_of(
         rules += [diagnosed.core] if diagnosed.core is not None else []
         left = [each for each in left if id(each) not in taken]
     for cause in found:
+        cause.finding = cause.finding.held_against(each.case for each in cause.members)
         if cause.finding.core is None:  # what is put to it may be another bug: it is said, and not hidden
             verdicts = Counter(each.judgement.verdict.value for each in cause.members)
             cause.finding = cause.finding.with_others(verdicts)

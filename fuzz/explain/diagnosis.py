@@ -206,7 +206,7 @@ def diagnose(
         unsteady=changing,
         clearest=_clearest([judgement, *trials.known.values()], trials),
     )
-    return Finding(small, shown, verdicts, diagnosis=diagnosis)
+    return Finding(small, shown, verdicts, diagnosis=diagnosis).held_against([case, *trials.failing()])
 
 
 def _clearest(known: Sequence[Judgement | None], trials: Trials) -> Judgement | None:

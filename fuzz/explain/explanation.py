@@ -209,6 +209,10 @@ class Counterfactual:
     """Its value in the smallest case."""
     passing: tuple[int | float | str, ...]
     failing: tuple[int | float | str, ...]
+    refuted: tuple[int | float | str, ...] = ()
+    """Values with which the smallest case passes, and another known one fails: alone they say nothing."""
+    against: int = 0
+    """How many failing cases, of other values each, the passing ones were held against."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from fuzz.core.base.case import Case
@@ -13,6 +13,7 @@ from fuzz.core.judge.judge import Judgement
 from fuzz.explain.explanation import Attribution, Counterfactual, Explanation, Mechanism, UnsetRead, Unsteady
 from fuzz.explain.rule.rule import Rule
 from fuzz.explain.stages.conclusion import Conclusion
+from fuzz.explain.stages.counterfactuals import held_against
 from fuzz.explain.stages.declaration import Fitting
 from oracles.ops import OPS
 
@@ -107,6 +108,13 @@ class Finding:
         if self.diagnosis is None or not beside:
             return self
         return replace(self, diagnosis=replace(self.diagnosis, beside=beside))
+
+    def held_against(self, failing: Iterable[Case]) -> Finding:
+        """The same finding, beside other failing cases of its cause."""
+        if self.diagnosis is None or not self.diagnosis.counterfactuals:
+            return self
+        nearby = held_against(self.diagnosis.counterfactuals, failing)
+        return replace(self, diagnosis=replace(self.diagnosis, counterfactuals=nearby))
 
     def caused_by(self, attribution: Attribution) -> Finding:
         """The same finding, tied to something else than it seemed to be."""

@@ -28,6 +28,7 @@ from fuzz.explain.explanation import (
     UnsetRead,
 )
 from fuzz.explain.rule.rule import Rule
+from fuzz.explain.rule.thresholds import HELD
 
 UNLESS = "unless values or a coarse dtype hide it"
 PHRASES: Mapping[Verdict, str] = {
@@ -226,8 +227,9 @@ def tested_words(rule: StatedRule) -> str:
 
 
 def counterfactual_words(found: Counterfactual) -> str:
-    """Return what one change did: 'passes at n = 4; fails at n = 1 to 3, 5'."""
-    both = (("passes", found.passing), ("fails", found.failing))
+    """Return what one change did: 'passes at n = 4; fails at n = 1 to 3, 5'. What few failing cases were held against
+    is said of this case alone."""
+    both = (("passes" if found.against >= HELD else "this case passes", found.passing), ("fails", found.failing))
     return "; ".join(f"{verb} at {found.subject} = {_listed(values)}" for verb, values in both if values)
 
 
@@ -248,7 +250,12 @@ def _nearest(values: Sequence[int | float | str], own: int | float | str) -> tup
 def counterfactual_lines(found: Sequence[Counterfactual]) -> Iterator[str]:
     """Yield what each change did; those that never pass by their subjects alone."""
     yield from (counterfactual_words(each) for each in found if each.passing)
-    if alike := [each.subject for each in found if not each.passing]:
+    for each in found:
+        if each.refuted:
+            yield f"passes at {each.subject} = {_listed(each.refuted)}, where other cases fail"
+    if least := min((each.against for each in found if each.passing), default=0):
+        yield f"{counted(least, 'failing case has', 'failing cases have')} other values than those that pass"
+    if alike := [each.subject for each in found if not each.passing and not each.refuted]:
         yield f"fails alike with other {', '.join(alike)}"
 
 

@@ -114,7 +114,7 @@ def _is_separate(op: Op, graph: Trace) -> bool:
     of_rows = (
         op.turns
         and not op.further
-        and all(op.operand(name).axes for name in graph.tensors)
+        and all(OUTER in op.operand(name).axes or name in op.columns for name in graph.tensors)
         and all(OUTER in op.operand(name).axes for name in graph.outputs)
     )
     return of_rows and OUTER not in graph.meeting and not any(node.kind == "place" for node in graph.nodes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -65,7 +66,7 @@ def counterfactuals(trials: Trials, case: Case) -> tuple[Counterfactual, ...]:
         for place, edit in enumerate(_edits(base, trials)):
             found = _tried(hurried if place == 0 else trials, base, edit)
             told += [found] if found.passing or found.failing else []
-    return tuple(sorted(told, key=lambda each: not each.passing))
+    return held_against(told, ())
 
 
 def _tried(trials: Trials, base: Draw, edit: _Edit) -> Counterfactual:
@@ -81,6 +82,21 @@ def _tried(trials: Trials, base: Draw, edit: _Edit) -> Counterfactual:
         elif trials.holds(case, judgement):
             failing.append(value)
     return Counterfactual(edit.subject, edit.own, tuple(passing), tuple(failing))
+
+
+def held_against(told: Iterable[Counterfactual], failing: Iterable[Case]) -> tuple[Counterfactual, ...]:
+    """Return what became of a case, things that make it pass first; what a failing case has too makes nothing pass."""
+    had = defaultdict[str, list[Value]](list)
+    for base in (vary.base_of(case) for case in failing if Frame(case).fits()):
+        for edit in _edits(base, None):
+            had[edit.subject].append(edit.own)
+    found = []
+    for each in told:
+        own = had[each.subject]
+        passing, refuted = ([v for v in each.passing if (v in own) is wanted] for wanted in (False, True))
+        told_of = replace(each, passing=tuple(passing), refuted=(*each.refuted, *refuted))
+        found.append(replace(told_of, against=each.against + len(own)))
+    return tuple(sorted(found, key=lambda each: not each.passing))
 
 
 def edited(case: Case, subject: str, value: str) -> Case:

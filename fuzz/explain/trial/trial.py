@@ -4,7 +4,7 @@ target."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case, CaseError
@@ -135,6 +135,13 @@ class Trials:
     def fails(self, case: Case) -> bool:
         """True when the case fails in the way of the family."""
         return self.holds(case, self.judge([case])[0])
+
+    def failing(self) -> list[Case]:
+        """The cases that were judged and fail in the way of the family, if by little, and that no other finding
+        explains."""
+        family = replace(self.family, clear=0.0, wide=True)
+        held = (each.of for each in self.known.values() if each is not None and family.holds(each))
+        return [case for case in held if isinstance(case, Case) and not self.is_explained(case)]
 
     def confirm(self, case: Case) -> None:
         """Try a case that was judged again in a new process. Raises KeepsStateError where that says otherwise.

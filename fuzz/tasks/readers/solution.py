@@ -177,6 +177,8 @@ def _call_of(solution: Solution, inputs: Sequence[str], module: Module) -> str:
     named = {name: known[name] for name in solution.parameters[count:] if name in known}
     missing = [name for name in solution.needed[count:] if name not in named]
     unused = [name for name in weights if name not in named.values()]
+    if meant := _meant(missing, {name: weights[name] for name in unused}):
+        named, missing, unused = named | meant, [], []
     if missing or unused:
         wrong = f"needs {' and '.join(missing)}" if missing else f"does not take {' and '.join(unused)}"
         there, given = ", ".join(known) or "nothing", ", ".join(module.inputs)
@@ -185,6 +187,15 @@ def _call_of(solution: Solution, inputs: Sequence[str], module: Module) -> str:
             f"whose forward({given}) calls it"
         )
     return f"{solution.function}({', '.join([*placed, *(f'{name}={each}' for name, each in named.items())])})"
+
+
+def _meant(names: Sequence[str], weights: Mapping[str, str]) -> dict[str, str]:
+    """Return the weight that each of these parameters stands for, by how it begins, as `w` for `weight`. Empty unless
+    there is exactly one weight for each."""
+    begun = {each: (each, own.rpartition(".")[2]) for each, own in weights.items()}
+    told = [[each for each in weights if any(said.startswith(name.lower()) for said in begun[each])] for name in names]
+    found = {name: fitting[0] for name, fitting in zip(names, told, strict=True) if len(fitting) == 1}
+    return found if len({*found.values()}) == len(names) == len(weights) else {}
 
 
 def _call(

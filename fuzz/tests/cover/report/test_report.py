@@ -109,7 +109,7 @@ def test_what_looks_like_rounding_is_told_with_a_case_that_does_not() -> None:
 
 def test_what_one_change_does_is_told_where_there_was_no_time_for_a_rule() -> None:
     """The option that gives more is long, and what it would say took the place of what is known."""
-    changes = tuple(Counterfactual(name, 2, (8, 16), (3,)) for name in ("n", "rows"))
+    changes = tuple(Counterfactual(name, 2, (8, 16), (3,), against=20) for name in ("n", "rows"))
     told = replace(NOTHING, counterfactuals=changes, explained="in part", option="--kernelfuzz-explain-time")
     assert brief_of(told, 72).evidence == (
         "passes at n = 8, 16; fails at n = 3; passes at rows = 8, 16; "
@@ -131,9 +131,12 @@ def test_what_fits_so_far_is_told_with_the_command_that_goes_on() -> None:
 
 
 def test_of_many_values_those_that_pass_stand_in_the_first_lines() -> None:
-    values = Counterfactual("values", "given", ("large", "zeros", "spike", "last row"), ("ones", "integers", "normal"))
+    passing, failing = ("large", "zeros", "spike", "last row"), ("ones", "integers", "normal")
+    values = Counterfactual("values", "given", passing, failing, against=20)
     told = replace(NOTHING, counterfactuals=(values,), explained="whole")
     assert brief_of(told).evidence.startswith("passes at values = large, zeros, spike, last row; no simple rule")
+    few = replace(told, counterfactuals=(replace(values, against=19),))
+    assert brief_of(few).evidence.startswith("this case passes at values = large, "), "held against too few"
     alike = replace(values, passing=(), failing=("ones",))
     assert brief_of(replace(told, counterfactuals=(alike,))).evidence.startswith("fails alike with other values; ")
 

@@ -11,6 +11,7 @@ from fuzz.core.base.verdict import Verdict
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.judge.judge import Judgement
 from fuzz.explain.causes import Cause, causes_of
+from fuzz.explain.explanation import Counterfactual
 from fuzz.explain.finding import Diagnosis, Finding
 from fuzz.explain.rule.rule import Atom, Learned, Rule
 from fuzz.explain.stages.conclusion import Conclusion
@@ -103,6 +104,16 @@ def test_without_a_rule_a_stray_access_and_wrong_values_are_two_causes() -> None
     (one,) = causes(_of((3, 7)))
     assert _lengths([one]) == [[3, 4, 5, 6, 7]], "one rule holds of all"
     assert not [line for line in lines_of(one.finding) if line.startswith("also here")]
+
+
+def test_what_makes_the_smallest_case_pass_is_held_against_all_failures_of_its_cause() -> None:
+    """A kernel that crashes at each seventh call was said to pass at b = 2, 4, 8, 16: these were other calls."""
+    target, cases = target_of(GENERIC, "O2"), [given_case((2, n), 1, "contiguous") for n in range(3, 24)]
+    findings = [Finding(case, Judgement(target.id, case, Verdict.CRASH)) for case in cases]
+    told = Diagnosis(cases[0], None, Conclusion(None, None), counterfactuals=(Counterfactual("n", 3, (2, 4, 8), ()),))
+    (cause,) = causes_of(findings, {target.id: target}, lambda each, _: replace(each, diagnosis=told))
+    assert cause.finding.diagnosis is not None
+    assert cause.finding.diagnosis.counterfactuals == (Counterfactual("n", 3, (2,), (), (4, 8), 21),)
 
 
 def test_a_rare_failure_that_shows_in_another_way_is_no_stray_of_the_first() -> None:

@@ -13,11 +13,11 @@ from fuzz.core.base.kernel import Kernel
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.explain.explanation import Counterfactual
 from fuzz.explain.shrink.shrink import shrink
-from fuzz.explain.stages.counterfactuals import counterfactuals, edited
+from fuzz.explain.stages.counterfactuals import counterfactuals, edited, held_against
 from fuzz.explain.trial.family import Family
 from fuzz.explain.trial.trial import Trials
 from fuzz.findings.casefile import FoundRecord, save
-from fuzz.report.words import counterfactual_words, nearest_words
+from fuzz.report.words import counterfactual_lines, counterfactual_words, nearest_words
 from fuzz.tests.common.hunting import failing, given_case, target_of, with_edits
 from fuzz.tests.conftest import Cli
 
@@ -48,10 +48,26 @@ def test_the_lengths_that_pass_are_those_without_a_tail() -> None:
     assert small.inputs["x"].layout.shape == (1, 1)
     assert {4, 8, 12, 16, 24, 32, 48, 64, 128, 256} <= {*told["n"].passing}
     assert {2, 3, 5, 6, 7, 9, 15, 17, 31, 33, 63, 65, 127, 129} <= {*told["n"].failing}
-    assert counterfactual_words(told["n"]).startswith("passes at n = 4, 8, 12, 16, 24, ")
+    assert counterfactual_words(told["n"]).startswith("this case passes at n = 4, 8, 12, 16, 24, ")
     assert "; fails at n = 2, 3, 5 to 7, 9, 15, 17, 31, 33, 63, 65, 127, 129" in counterfactual_words(told["n"])
-    assert nearest_words(told["n"]) == "passes at n = 4, 8, 12, 16; fails at n = 2, 3, 5, 6"
+    assert nearest_words(replace(told["n"], against=20)) == "passes at n = 4, 8, 12, 16; fails at n = 2, 3, 5, 6"
     assert told["rows"].passing == ()
+
+
+def test_what_other_failing_cases_have_too_is_not_said_to_make_it_pass() -> None:
+    """One case passes in f16, as its values are so, and others fail there: "passes at dtype = f16" was told."""
+    one, other = given_case((3, 23), 1, "pitched"), edited(given_case((1, 8), 1), "dtype", "f16")
+    told = [Counterfactual("dtype", "f32", ("f16", "f64"), ()), Counterfactual("n", 23, (8,), (4,))]
+    dtype, n = held_against(told, [one, other])
+    assert (dtype.passing, dtype.refuted, dtype.against) == (("f64",), ("f16",), 2)
+    assert (n.passing, n.refuted, n.failing) == ((), (8,), (4,))
+    assert held_against([n, dtype], [one]) == (replace(dtype, against=3), replace(n, against=3)), "what passes is first"
+    assert [*counterfactual_lines((dtype, n))] == [
+        "this case passes at dtype = f64",
+        "passes at dtype = f16, where other cases fail",
+        "passes at n = 8, where other cases fail",
+        "2 failing cases have other values than those that pass",
+    ]
 
 
 def test_what_is_not_judged_is_no_fact() -> None:

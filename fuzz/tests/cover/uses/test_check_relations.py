@@ -85,3 +85,12 @@ def test_a_rest_of_halves_is_said_and_may_be_excluded(capsys: pytest.CaptureFixt
     assert "x[b, h_twice], c[h_twice] -> y[b, h_twice], where h = h_twice / 2" in " ".join(
         capsys.readouterr().err.split()
     )
+
+
+def test_an_input_as_long_as_a_part_of_a_row_is_not_cut_with_the_rows() -> None:
+    """Some rows were read with as many elements of `w`: "FormulaError: 'n' is 7 long, where 2049 follow"."""
+
+    def every_second(x: Any, w: Any) -> Any:
+        return x[..., ::2] * w
+
+    fuzz.check(lambda x, w: w * x[..., ::2], reference=every_second, shapes="x=... 2n, w=n", max_cases=24, seed=1)

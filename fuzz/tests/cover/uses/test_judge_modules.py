@@ -138,6 +138,7 @@ def _solution(folder: Path, text: str, task: str = _TASK) -> tuple[Statement, An
     ("parameters", "body"),
     [
         ("x, weight, bias, scale", "(x @ weight.T + bias) * scale"),
+        ("x, W, b, scale", "(x @ W.T + b) * scale"),
         ("a, lin_weight, bias, out=None, *, scale=3.0, eps=1e-5", "(a @ lin_weight.T + bias) * scale"),
     ],
 )
@@ -152,8 +153,12 @@ def test_a_function_is_given_what_a_module_is_made_of(tmp_path: Path, parameters
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ("x, W, b", "needs W and b: beside x, Model has n, m, scale, weight, bias, lin_weight, lin_bias"),
+        (
+            "x, first, second",
+            "needs first and second: beside x, Model has n, m, scale, weight, bias, lin_weight, lin_bias",
+        ),
         ("x, weight", "does not take lin_bias: beside x, "),
+        ("x, weight, groups", "needs groups: beside x, "),
     ],
 )
 def test_a_function_that_is_not_given_all_is_refused_with_what_to_write(
