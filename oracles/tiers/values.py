@@ -147,8 +147,8 @@ class OutputValues:
         return np.zeros_like(self._widths[output]) if self.sharp and not self._steps(output) else self._widths[output]
 
     def _steps(self, output: str) -> bool:
-        """Whether an output is made of a step whose sides float64 does not tell apart, such as the floor of tanh(80): the
-        centre is the middle of both then, and not the exact value."""
+        """Whether an output is made of a step whose sides float64 does not tell apart, such as the floor of tanh(80):
+        the centre is the middle of both then, and not the exact value."""
         held = self.budget.read.held.items()
         steps = ((node, values) for (node, _), values in held if node.kind == "function")
         sides = {node for node, values in steps if node.function.tangent is None and np.isfinite(values).any()}
