@@ -6,7 +6,7 @@ output against it. Both read the reference and judge as `fuzz.check` does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -31,7 +31,8 @@ from oracles.summation import NumericsError
 from oracles.truth import GaveUp, OutputCheck, Truth
 
 __tracebackhide__ = told
-Inputs = Sequence[Any] | Mapping[str, Any]
+Inputs = Any
+"""The arguments of a reference: in order, by name, or a lone array."""
 
 
 @dataclass(frozen=True)
@@ -61,25 +62,27 @@ class Bound:
 
 def bound(
     reference: Callable[..., Any], inputs: Inputs, contract: Contract | Mapping[str, Any] | None = None, *,
-    dtype: str | None = None, random: bool = False, values: str = FINITE,
-) -> Bound | tuple[Bound, ...]:  # fmt: skip
-    """Return what right kernels may return for these inputs: a `Bound`, or one for each output of the reference.
+    output: str = "", dtype: str | None = None, random: bool = False, values: str = FINITE,
+) -> Bound:  # fmt: skip
+    """Return what right kernels may return for these inputs. A reference of several outputs is asked about one of them,
+    such as "y0".
 
     The reference is a function of torch, NumPy or JAX; inputs are its arguments, in order or by name. `dtype`, such as
-    "bf16", is that of the output where it is not the one of the first input. With `random` the values of the inputs
+    "bf16", is that of the outputs where it is not the one of the first input. With `random` the values of the inputs
     were drawn independently of each other: rounding errors then grow with the square root of the number of terms, else
     the worst case is allowed. With `values="any"` NaN, infinities and overflow are judged as well. Raises CheckError
     where the reference cannot be read, or has an output of places.
     """
     task = _Task.of(reference, inputs, contract, values)
+    names = [each.name for each in task.derived.op.outputs]
+    name = output or names[0]
+    if name not in names or (len(names) > 1 and not output):
+        raise CheckError(f"say which output: output={' or '.join(map(repr, names))}")
     truth = task.truth({each.name: dtype or each.dtype for each in task.derived.op.outputs}, random=random)
-    enclosures = truth.enclosures(task.contract, not random, once=True)
-    found = []
-    for name in truth.problem.outputs:
-        if enclosures[name].places:
-            raise CheckError(f"{name} is of places, several of which may be right: use fuzz.assert_right")
-        found.append(task.shown(_bound(truth, name, enclosures[name], task.contract, not random)))
-    return found[0] if len(found) == 1 else tuple(found)
+    enclosure = truth.enclosures(task.contract, not random, once=True)[name]
+    if enclosure.places:
+        raise CheckError(f"{name} is of places, several of which may be right: use fuzz.assert_right")
+    return task.shown(_bound(truth, name, enclosure, task.contract, not random))
 
 
 def assert_right(

@@ -47,7 +47,7 @@ def test_what_a_right_kernel_returns_is_within_and_a_value_beyond_an_end_is_not(
 
 
 def test_the_exact_value_has_a_tail_beyond_float64() -> None:
-    x = np.float64([[0.1, 0.7, 1e-9]])
+    x = np.array([[0.1, 0.7, 1e-9]], np.float64)
     found = bound(lambda x: x.sum(-1), x)
     with mpmath.workprec(200):
         exact = mpmath.mpf(0.1) + mpmath.mpf(0.7) + mpmath.mpf(1e-9)
@@ -82,17 +82,17 @@ def test_a_contract_is_held_where_it_is_given() -> None:
 
 
 def test_special_values_are_judged_where_that_is_asked() -> None:
-    x = np.float32([-1.0, 4.0])
+    x = np.array([-1.0, 4.0], np.float32)
     asked, plain = bound(np.sqrt, x, values="any"), bound(np.sqrt, x)
     assert asked.nan.tolist() == [True, False]
     assert asked.open.tolist() == [False, False]
-    assert asked.allows(np.float32([np.nan, 2.0])).all()
-    assert not asked.allows(np.float32([0.0, np.nan])).any()
-    assert plain.allows(np.float32([0.0, 2.0])).all()
+    assert asked.allows(np.array([np.nan, 2.0], np.float32)).all()
+    assert not asked.allows(np.array([0.0, np.nan], np.float32)).any()
+    assert plain.allows(np.array([0.0, 2.0], np.float32)).all()
 
 
 def test_a_function_whose_parameters_have_no_names_takes_them_in_order() -> None:
-    x, y = np.float32([1.0, 5.0]), np.float32([2.0, 3.0])
+    x, y = np.array([1.0, 5.0], np.float32), np.array([2.0, 3.0], np.float32)
     assert bound(np.maximum, (x, y)).exact.tolist() == [2.0, 5.0]
 
 
@@ -102,8 +102,11 @@ def test_several_outputs_come_as_several_and_places_by_the_assertion_alone() -> 
     assert_right((values, places), largest, (x,))
     with pytest.raises(CheckFailed, match=r"y1\[0\] = .*, must be"):
         assert_right((values, (places + 1) % 9), largest, (x,))
+    with pytest.raises(CheckError, match="say which output: output='y0' or 'y1'"):
+        bound(largest, x)
+    assert bound(largest, x, output="y0").allows(values).all()
     with pytest.raises(CheckError, match=r"y1 is of places.*assert_right"):
-        bound(largest, (x,))
+        bound(largest, x, output="y1")
     with pytest.raises(CheckError, match="2 outputs, y0, y1, and the output is 1 array"):
         assert_right(values, largest, (x,))
 
