@@ -149,11 +149,13 @@ def beside(
 ) -> Mapping[str, Beyond]:
     """Return what kernels do on the other side of what was `seen`, by their names: beyond it those that have not
     failed, where it was kept; within it those that have, where it was not all kept."""
+    if not seen:
+        return {}
     op = OPS[targets[0].kernel.op]
     kept, found = kept_by(op), dict[str, Beyond]()
     for within in (False, True):
         some = [each for each in targets if (each.kernel.name in failed) is within]
-        if not some or not seen or (not kept if not within else {**kept} == {**seen}):
+        if not some or (not kept if not within else {**kept} == {**seen}):
             continue
         entries = [Entry(case) for case in _cases(some[0].kernel.capability, seed, seen if within else {})]
         ran, failing = _counts(pool, some, entries)

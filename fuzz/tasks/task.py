@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING
 from fuzz.campaign.corpus.folder import Kept as Known
 from fuzz.campaign.corpus.folder import entries_of, in_batches
 from fuzz.campaign.search.examiner import Examiner
+from fuzz.campaign.search.runner import Runner
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.kernel import Kernel
@@ -24,6 +27,7 @@ from oracles.operand import Kept
 if TYPE_CHECKING:
     from fuzz.campaign.measured import Measuring
     from fuzz.contracts.accepts import Accepted
+    from fuzz.references.replay.oracle import Replay
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ class Task:
     """Whether the longest extents are tried at the end."""
     taken: Accepted | None = None
     """The extents that its kernel takes, if it does not take all."""
+    replay: Replay | None = None
+    """What draws its cases and judges them, where its op has no formula, which would."""
 
     @cached_property
     def searched(self) -> Sequence[Target]:
@@ -94,7 +100,8 @@ def drive(
     enough: Callable[[Tally], bool] = lambda tally: False,
 ) -> Driven:
     """Judge a task in a session: known cases, a search, the longest extents; then look at what was measured, and at
-    what lies beyond the examples. `meanwhile` is called while workers search, which ends where it is `enough`."""
+    what lies beyond the examples. `meanwhile` is called while workers search, which ends where it is `enough`. Raises
+    ReplayError for a reference that cannot be replayed."""
     book, pool, tally, most = session.book, session.pool, session.tally, session.limits.max_cases
     taken, targets, searched = task.taken, task.targets, task.searched
     runner = session.runner(searched)
@@ -120,7 +127,10 @@ def drive(
     again = bool(tally.findings)
     if not again:
         runner.wait_for_workers()
-        runner.run(task.op, session.seed)
+        if task.replay is None:
+            runner.run(task.op, session.seed)
+        else:
+            _replay(task.replay, session, runner, enough)
     if taken is not None and not book.buckets:
         runner = session.runner(targets)
         runner.replay([[Entry(taken.refused)]])
@@ -134,6 +144,18 @@ def drive(
     failed = {each.kernel for each in book.buckets.values()}
     beyond = beside(pool, searched, session.seed, always, task.data.source, failed)
     return Driven(searched if book.buckets else targets, measuring, beyond, again)
+
+
+def _replay(replay: Replay, session: Session, runner: Runner, enough: Callable[[Tally], bool]) -> None:
+    """Run the cases that are drawn for a replay, until a limit is reached or it is `enough`."""
+    terms, limits, began = session.terms, session.limits, time.monotonic()
+
+    def over() -> bool:
+        return enough(session.tally) or time.monotonic() - began > (limits.max_time or math.inf)
+
+    most = math.inf if limits.max_cases is None else limits.max_cases
+    groups = replay.entries(session.seed, terms.laws, terms.twin_one_in, most, over)
+    runner.replay(in_batches(groups) if session.here is None else groups)  # here nothing goes on beside
 
 
 def _wrong_far(pool: Pool, targets: Sequence[Target], seed: int, tally: Tally) -> list[Entry]:

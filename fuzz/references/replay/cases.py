@@ -20,7 +20,7 @@ from fuzz.core.generate.observed import made_so
 from fuzz.core.generate.recipes import Recipe, RowSpec
 from fuzz.references.asked import AskedReference, asked_of
 from fuzz.references.derive import output_names, taken
-from fuzz.references.dims import UnreadableError, first_of
+from fuzz.references.dims import UnreadableError
 from fuzz.references.parameters import titled
 from fuzz.references.replay.ranges import Span, accepted, spans_of
 from fuzz.references.rerun import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
@@ -71,13 +71,6 @@ class ReplayCase:
     def elements(self) -> int:
         """The number of elements of all inputs."""
         return sum(each.size for each in self.arrays.values())
-
-    @property
-    def text(self) -> str:
-        """Its shapes, and what they are drawn from."""
-        words = (f"{name} {'x'.join(map(str, each.shape)) or 'scalar'}" for name, each in self.arrays.items())
-        drawn = first_of([f"{word} ({self.recipes[name]})" for word, name in zip(words, self.arrays, strict=True)])
-        return f"{drawn}, {self.dtype}"
 
 
 @dataclass(frozen=True)

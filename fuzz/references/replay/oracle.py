@@ -1,22 +1,30 @@
-"""The oracle of a replay. Its op is one in form alone: a reference of which no formula is read has names and dtypes for
-workers, and what outputs must be is found by running it."""
+"""The judge of a task whose reference no formula is read from. Its op is one in form alone: it has names and dtypes for
+workers, and what outputs must be is found by running the reference."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fuzz.core.base.case import Case, Origin, Output, Tensor, contiguous
 from fuzz.core.base.dtypes import NUMPY_DTYPE, from_bits, quantise
-from fuzz.core.judge.values import Bits, CaseOracle, Query
-from fuzz.references.replay.cases import Comparison, Meant, ReplayCase, ReplayError, compared, judged_in
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judgement
+from fuzz.core.judge.values import ORACLES, Bits, CaseOracle, Query
+from fuzz.core.laws.registry import Entry, with_twins
+from fuzz.references.dims import first_of
+from fuzz.references.replay.cases import Comparison, Meant, ReplayCase, ReplayError, compared, judged_in, width_of
+from fuzz.references.replay.ranges import Came
 from fuzz.references.rerun import Replayed
 from oracles.dtypes import FORMATS, INDICES, SPELLED
-from oracles.elementary import FormulaError
 from oracles.formula.contract import Contract
-from oracles.formula.made import Counts
+from oracles.formula.node import Node
+from oracles.formula.trace import total
 from oracles.lazy import lazy
 from oracles.op import Op
 from oracles.operand import CODES, FLAGS, Operand, OpError
@@ -30,22 +38,21 @@ SPARE = "spare"
 """An input of one float that no kernel is given: an op must have one that has dimensions."""
 
 
-class _Nameless(Op):
-    """An op whose cases state every extent, since no formula says how extents follow from each other."""
-
-    @lazy
-    def made(self) -> Counts:
-        return {}
+NOTHING = Comparison("")
+"""What is said of outputs of which nothing is known."""
 
 
 def op_of(meant: Meant, outputs: Shapes, name: str) -> Op:
     """Return the op. Each axis of its inputs is a dimension of its own: shapes are said by cases. Where no float has
-    dimensions, its first input is a `SPARE` one. Raises ReplayError."""
+    dimensions, its first input is a `SPARE` one. Its formula only has the form of one: nothing is judged by it. Raises
+    ReplayError."""
 
-    def unknown(**given: Any) -> Mapping[str, Any]:
-        raise FormulaError(f"{name} has no formula: it is replayed")
+    def formula(**given: Node) -> Mapping[str, Node]:
+        [*others, _] = inputs[0].axes
+        sums = reduce(total, others, given[inputs[0].name])
+        return {each.name: sums for each in returned}
 
-    unknown.__name__ = name
+    formula.__name__ = name
     dims = {each: " ".join(f"d{at}_{axis}" for axis in range(len(some)))
             for at, (each, some) in enumerate(meant.asked.dims.items())}  # fmt: skip
     floats = sorted((each for each in dims if "float" in meant.dtypes[each]), key=lambda each: -len(dims[each]))
@@ -63,7 +70,7 @@ def op_of(meant: Meant, outputs: Shapes, name: str) -> Op:
         )  # fmt: skip
     returned = [Operand(each, row, dtype=_dtype(each, dtype)) for each, (_, dtype) in outputs.items()]
     try:
-        return _Nameless(unknown, tuple(inputs), tuple(returned))
+        return Op(formula, tuple(inputs), tuple(returned))
     except OpError as error:
         raise ReplayError(str(error)) from error
 
@@ -88,42 +95,140 @@ def arrays_of(case: Case) -> Mapping[str, np.ndarray[Any, Any]]:
             for name, each in found.items()}  # fmt: skip
 
 
+@dataclass(frozen=True)
+class ReplayCheck(OutputCheck):
+    """The judgement of outputs by a replay."""
+
+    found: Comparison = NOTHING
+    """What they come to, in words too."""
+
+
+@dataclass
+class Replay:
+    """A reference that judges a task in place of a formula, and what was seen of the cases that were drawn for it."""
+
+    meant: Meant
+    op: Op
+    recipes: list[Mapping[str, str]] = field(default_factory=list)
+    """What the inputs of each case were drawn from, by the number of the case, which begins at 1."""
+    came: Came = field(default_factory=Came)
+    floors: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """By dtype, the error of an element, as a share of it, that is just allowed."""
+    elements: int = 0
+    """How many elements were judged of outputs that passed."""
+
+    def __post_init__(self) -> None:
+        ORACLES[self.op.name] = lambda case: ReplayOracle(case, self)
+
+    @property
+    def cases(self) -> int:
+        """How many cases were drawn."""
+        return len(self.recipes)
+
+    def entries(
+        self, seed: int, laws: Sequence[str], one_in: int, most: float, over: Callable[[], bool]
+    ) -> Iterator[list[Entry]]:
+        """Draw cases, at most so many, until it is `over`; a twin follows its case. Raises ReplayError."""
+        drawn = self.meant.cases(seed)
+        while self.cases < most and not over():
+            each = next(drawn)
+            self.came.note(each.arrays, each.dtype)
+            self.recipes.append(each.recipes)
+            yield with_twins([case_of(each, self.meant.outputs(each), self.op, seed, self.cases)], laws, one_in)
+
+    def failure(self, case: Case, judgement: Judgement) -> ReplayFailure:
+        """Return what is told of a case that a kernel gets wrong."""
+        found, check, law = NOTHING, judgement.worst, judgement.broken_law
+        if isinstance(check, ReplayCheck):
+            found = check.found
+        elif law is not None and judgement.outcome is not None and {*case.outputs} <= {*judgement.outcome.outputs}:
+            bits = tuple(judgement.outcome.outputs[name] for name in case.outputs)
+            found = ReplayOracle(law.twin(case), self).compared(bits)
+        known = {Verdict.FAIL_NUMERIC: found.wrong, Verdict.FAIL_PROCESS: judgement.reason}
+        words = known.get(judgement.verdict, f"{judgement.verdict.name}: {judgement.reason}")
+        if law is not None:
+            words = f"breaks {law.name}\n    {judgement.reason}"
+        return ReplayFailure(case, self.recipes[case.origin.number - 1], judgement.verdict, words, found)
+
+
+@dataclass(frozen=True)
+class ReplayFailure:
+    """A case that a kernel gets wrong."""
+
+    case: Case
+    recipes: Mapping[str, str]
+    verdict: Verdict
+    words: str
+    found: Comparison
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """The shapes of its inputs."""
+        return {name: self.case.inputs[name].layout.shape for name in self.recipes}
+
+    @property
+    def text(self) -> str:
+        """The shapes, and what they are drawn from."""
+        words = (f"{name} {'x'.join(map(str, each)) or 'scalar'}" for name, each in self.shapes.items())
+        drawn = first_of([f"{word} ({recipe})" for word, recipe in zip(words, self.recipes.values(), strict=True)])
+        return f"{drawn}, {dtype_of(self.case)}"
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The failure as a ruling has it."""
+        place, got, expected, allowed = self.found.place or ("", "", "", "")
+        return {
+            "verdict": self.verdict.name, "said": self.words, "case": self.text,
+            "shapes": {name: list(each) for name, each in self.shapes.items()},
+            "recipes": dict(self.recipes), "dtype": dtype_of(self.case),
+            "place": place, "got": got, "expected": expected, "allowed": allowed,
+        }  # fmt: skip
+
+
 class ReplayOracle(CaseOracle):
     """Judges outputs of one case by what its reference returns in float64, and where it rounds at random."""
 
-    def __init__(self, case: Case, meant: Meant) -> None:
+    is_batched: ClassVar[bool] = False
+
+    def __init__(self, case: Case, replay: Replay) -> None:
         super().__init__(case)
-        self._meant = meant
-        self._compared = dict[Bits, Comparison]()
+        self._replay = replay
+        self.is_patient = replay.meant.own is not None  # extents that come with a problem may take long
 
     @lazy
     def replays(self) -> Sequence[Replayed] | None:
         """What the outputs are; None where the reference raises."""
-        return self._meant.replays(arrays_of(self.case))
-
-    @property
-    def dtype(self) -> str:
-        """The dtype of its floats."""
-        return next(iter(self.case.inputs.values())).dtype
+        found, dtype = self._replay.meant.replays(arrays_of(self.case)), dtype_of(self.case)
+        for output in (found or ()) if not self.case.params else ():  # the parameters are those of a probe
+            with np.errstate(all="ignore"):
+                shares = width_of(output, dtype) / np.abs(output.compared)
+            self._replay.floors[dtype] += shares[np.isfinite(shares)].tolist()
+        return found
 
     def compared(self, bits: Bits) -> Comparison:
-        """Return what outputs come to, in words too."""
-        if bits not in self._compared:
-            wanted = self.replays
-            outputs = zip(self.case.outputs.values(), bits, strict=True)
-            arrays = [from_bits(each, of.dtype, of.layout.shape).astype(np.float64) for of, each in outputs]
-            names = [*self.case.outputs]
-            self._compared[bits] = Comparison("") if wanted is None else compared(wanted, arrays, self.dtype, names)
-        return self._compared[bits]
+        """Return what outputs come to."""
+        wanted = self.replays
+        outputs = zip(self.case.outputs.values(), bits, strict=True)
+        arrays = [from_bits(each, of.dtype, of.layout.shape).astype(np.float64) for of, each in outputs]
+        names = [*self.case.outputs]
+        return NOTHING if wanted is None else compared(wanted, arrays, dtype_of(self.case), names)
 
     def check(self, query: Query) -> OutputCheck:
-        found = self.compared(query[1])
-        result: Result = "numeric" if found.wrong else "pass" if found.judged else "gave_up"
-        return OutputCheck(next(iter(self.case.outputs)), result, None, found.ratio)
+        if query not in self.known:
+            found = self.compared(query[1])
+            result: Result = "numeric" if found.wrong else "pass" if found.judged else "gave_up"
+            self._replay.elements += found.judged if result == "pass" and not self.case.params else 0
+            self.known[query] = ReplayCheck(next(iter(self.case.outputs)), result, None, found.ratio, found=found)
+        return super().check(query)
 
     def decided(self, contract: Contract) -> Mapping[str, bool]:
         named = zip(self.case.outputs, self.replays or (), strict=False)
-        return {name: judged_in(each, self.dtype) > 0 for name, each in named if each.value.size}
+        return {name: judged_in(each, dtype_of(self.case)) > 0 for name, each in named if each.value.size}
+
+
+def dtype_of(case: Case) -> str:
+    """Return the dtype of the floats of a case."""
+    return next(iter(case.inputs.values())).dtype
 
 
 def _dtype(name: str, torch: str) -> str:

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from fuzz.core.base.errors import error_line
+from fuzz.core.base.errors import UsageError, error_line
 from fuzz.core.base.text import printable
 from fuzz.references.dims import UnreadableError
-from fuzz.references.replay.cases import ReplayCase, ReplayError
+from fuzz.references.replay.cases import ReplayCase
 from fuzz.references.rerun import FINE, RUNS, Ways
 from fuzz.tasks.judge.replay import ReplayPlan, replay_of
 from fuzz.tasks.judge.ruling import Asked, OwnShapes, SolutionRuling, shapes_text
@@ -190,7 +190,7 @@ def own_shapes(
         if any(np.prod(shape) > _MOST_ELEMENTS for shape, _ in outputs.values()) or not cases:
             raise TaskError(f"they are {shapes_text(shapes)}, of which a case takes too long: {seconds:.0f} s")
         found = replay.rulings(replay.run(cases, seed, (), screen))
-    except (ReplayError, TaskError, UnreadableError) as error:
+    except (UsageError, UnreadableError) as error:
         reason = printable(str(error))
         return dict.fromkeys(solutions, OwnShapes({}, "", "did not run", 0, 0, (), reason))
     return {
@@ -243,7 +243,7 @@ def in_other_mode(
     try:
         replay = replay_of(asked, other, files)
         return replay.rulings(replay.run(min(_IN_OTHER_MODE, affordable(replay, seed)), seed, (), screen))
-    except (ReplayError, TaskError, UnreadableError) as error:
+    except (UsageError, UnreadableError) as error:
         reason = printable(str(error))
         return {name: SolutionRuling(words, "did not run", 0, 0, {}, (), reason) for name, (words, _) in files.items()}
 

@@ -77,23 +77,20 @@ def _judged(
     cases = affordable(replay, seed) if problem.own and why else asked.replays
     laws = replay.laws if cases >= min(_PROBED, asked.replays) else ()
     run = replay.run(cases, seed, laws, screen, asked.replay_s)
-    few = (
-        f"not exercised, as a case takes long: more than {counted(run.cases, 'case')}"
-        if run.cases < asked.replays
-        else ""
-    )
+    seen, cases = run.replay, run.replay.cases
+    few = f"not exercised, as a case takes long: more than {counted(cases, 'case')}" if cases < asked.replays else ""
     found = replay.rulings(run)
     rulings = looked(asked, problem, solutions, found, seed, screen)
     elapsed = time.monotonic() - began
-    floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(run.floors.items()) if each}
+    floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(seen.floors.items()) if each}
     never = (
         (_UNREAD if why else _OTHERS) if problem.own else "",
         replay.meant.asked.left_out,
-        run.came.never(DTYPES).text,
+        seen.came.never(DTYPES).text,
     )
     ruling = Ruling(
-        VERSION, worst_of(each.verdict for each in rulings), asked.against, said, "replay", WEAKER, seed, run.cases,
-        str(replay.folder), run.probes, floors, {}, problem.never,
+        VERSION, worst_of(each.verdict for each in rulings), asked.against, said, "replay", WEAKER, seed, cases,
+        str(replay.folder), {law: run.tally.laws[law] for law in laws}, floors, {}, problem.never,
         (_UNEXERCISED, *filter(None, (*never, few)), *([] if laws else [_UNPROBED]), *problem.remarks), rulings,
         *problem.modes,
     )  # fmt: skip
