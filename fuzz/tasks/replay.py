@@ -63,7 +63,7 @@ def run_replay(
     folder: Path,
     laws: Sequence[str] = (),
     *,
-    enough: Callable[[Tally], bool],
+    enough: Callable[[Tally], bool] = lambda tally: False,
     **how: Any,
 ) -> ReplayRun:
     """Judge cases until a limit is reached or it is `enough`, in a session that is made so. The cases of errors of ours

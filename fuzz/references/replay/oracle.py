@@ -116,9 +116,15 @@ class Replay:
     """By dtype, the error of an element, as a share of it, that is just allowed."""
     elements: int = 0
     """How many elements were judged of outputs that passed."""
+    rows: Sequence[int] = ()
+    """The rows of outputs that are compared; all where none is named."""
 
     def __post_init__(self) -> None:
         ORACLES[self.op.name] = lambda case: ReplayOracle(case, self)
+
+    def replays(self, case: Case) -> Sequence[Replayed] | None:
+        """Return what the outputs of a case are, or those rows of them; None where the reference raises."""
+        return self.meant.replays(arrays_of(case))
 
     @property
     def cases(self) -> int:
@@ -198,7 +204,7 @@ class ReplayOracle(CaseOracle):
     @lazy
     def replays(self) -> Sequence[Replayed] | None:
         """What the outputs are; None where the reference raises."""
-        found, dtype = self._replay.meant.replays(arrays_of(self.case)), dtype_of(self.case)
+        found, dtype = self._replay.replays(self.case), dtype_of(self.case)
         for output in (found or ()) if not self.case.params else ():  # the parameters are those of a probe
             with np.errstate(all="ignore"):
                 shares = width_of(output, dtype) / np.abs(output.compared)
@@ -207,11 +213,11 @@ class ReplayOracle(CaseOracle):
 
     def compared(self, bits: Bits) -> Comparison:
         """Return what outputs come to."""
-        wanted = self.replays
+        wanted, rows = self.replays, [*self._replay.rows]
         outputs = zip(self.case.outputs.values(), bits, strict=True)
-        arrays = [from_bits(each, of.dtype, of.layout.shape).astype(np.float64) for of, each in outputs]
+        arrays = [from_bits(each, of.dtype, of.layout.shape)[rows or ...].astype(np.float64) for of, each in outputs]
         names = [*self.case.outputs]
-        return NOTHING if wanted is None else compared(wanted, arrays, dtype_of(self.case), names)
+        return NOTHING if wanted is None else compared(wanted, arrays, dtype_of(self.case), names, rows)
 
     def check(self, query: Query) -> OutputCheck:
         if query not in self.known:
