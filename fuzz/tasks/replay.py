@@ -13,7 +13,6 @@ from fuzz.campaign.session import Session
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.errors import InternalError
-from fuzz.core.base.kernel import Kernel
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Source, by_target
 from fuzz.findings.store import FileStore
@@ -22,23 +21,12 @@ from fuzz.references.replay.cases import DTYPES
 from fuzz.references.replay.oracle import Replay, ReplayFailure
 from fuzz.tasks.task import Task, drive
 from oracles.formula.contract import Contract
-from oracles.op import Op
-from oracles.ops import OPS
 
 ABLE = Capabilities(dtypes=DTYPES)
 NOTHING_PROMISED = Contract(platform="none")
 """Kernels are not judged by a formula, to which a contract could apply."""
 _PROBED_ONE_IN = 4
 """Cases of which one is called again by a probe: there are five of them, and few cases."""
-
-
-def known(op: Op, kernels: Callable[[], Sequence[Kernel]]) -> Sequence[Kernel]:
-    """Return kernels of an op, which is known from then on. They are declared while nobody knows it, as what they take
-    says nothing of its formula."""
-    OPS.pop(op.name, None)  # of an earlier task
-    found = kernels()
-    OPS[op.name] = op
-    return found
 
 
 @dataclass(frozen=True)

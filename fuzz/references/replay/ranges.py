@@ -79,34 +79,6 @@ def accepted(spans: Sequence[Span], refusals: Callable[[Span], int]) -> Span:
     return fewest[1]
 
 
-@dataclass(frozen=True)
-class Never:
-    """What was never drawn, though the dtypes have it."""
-
-    dtypes: Sequence[str]
-    """Those of floats."""
-    specials: Sequence[str]
-    """NaN and infinities, in words."""
-    negative: Sequence[str]
-    """Tensors that had nothing below 0."""
-    beyond: Mapping[str, tuple[int, int]]
-    """Tensors of integers, and between what these were."""
-    magnitudes: tuple[float, float] | None
-    """Between what all floats were that are not 0."""
-    extents: tuple[int, int]
-
-    @property
-    def text(self) -> str:
-        """One line."""
-        parts = [", ".join(self.dtypes), ", ".join(self.specials)]
-        parts += [f"negative {', '.join(self.negative)}" if self.negative else ""]
-        parts += [f"{name} outside {low} to {high}" for name, (low, high) in self.beyond.items()]
-        if self.magnitudes is not None:
-            parts.append("magnitudes outside {:.1e} to {:.1e}".format(*self.magnitudes))
-        parts.append("extents outside {} to {}".format(*self.extents))
-        return f"never drawn: {'; '.join(filter(None, parts))}"
-
-
 @dataclass
 class Came:
     """What has been drawn so far."""
@@ -137,15 +109,19 @@ class Came:
                 least, most = self.magnitudes
                 self.magnitudes = min(least, sizes.min(initial=math.inf)), max(most, sizes.max(initial=0.0))
 
-    def never(self, dtypes: Sequence[str]) -> Never:
-        """Return what was never drawn; floats could have had these dtypes."""
+    def never(self, dtypes: Sequence[str]) -> str:
+        """Return what was never drawn, though the dtypes have it, in a line; floats could have had these dtypes."""
         floats = [name for name, kind in self.kinds.items() if kind.kind == "f"]
         whole = {name: np.iinfo(kind) for name, kind in self.kinds.items() if kind.kind in "iu"}
         specials = [word for word, came in (("NaN", self.nan), ("infinities", self.infinite)) if not came and floats]
         signed = [*floats, *(name for name, of in whole.items() if of.min < 0)]
         negative = [name for name in signed if self.low.get(name, 0.0) >= 0]
         ends = {name: (int(self.low[name]), int(self.high[name])) for name in whole if name in self.low}
-        beyond = {name: each for name, each in ends.items() if each != (whole[name].min, whole[name].max)}
         missing = [each for each in dtypes if each not in self.dtypes] if floats else []
-        some = self.magnitudes if self.magnitudes[1] > 0.0 else None
-        return Never(missing, specials, negative, beyond, some, self.extents)
+        parts = [", ".join(missing), ", ".join(specials), f"negative {', '.join(negative)}" if negative else ""]
+        for name, (low, high) in ends.items():
+            parts += [f"{name} outside {low} to {high}"] if (low, high) != (whole[name].min, whole[name].max) else []
+        if self.magnitudes[1] > 0.0:
+            parts.append("magnitudes outside {:.1e} to {:.1e}".format(*self.magnitudes))
+        parts.append("extents outside {} to {}".format(*self.extents))
+        return f"never drawn: {'; '.join(filter(None, parts))}"

@@ -32,9 +32,10 @@ from fuzz.tasks.check.function import Arrays, Function, HereKernel, OwnProcess, 
 from fuzz.tasks.check.plan import GIVEN, PATIENCE_S, CheckPlan
 from fuzz.tasks.check.reference import named_examples
 from fuzz.tasks.check.results import CheckError, CheckFailed, reason_of, told
-from fuzz.tasks.replay import ABLE, NOTHING_PROMISED, known, run_replay
+from fuzz.tasks.replay import ABLE, NOTHING_PROMISED, run_replay
 from oracles.dtypes import DTYPES as ALL_DTYPES
 from oracles.op import Op
+from oracles.ops import OPS
 
 __tracebackhide__ = told
 _AFTER = 48
@@ -80,7 +81,7 @@ class ReplayCheck:
         passed = f"{name} passed a replay: {counted(replay.cases, 'case')}, {elements} judged, seed {todo.seed}"
         asked, tensors, bound = self.meant.asked, self._tensors, self._bound
         own = never_given(self.kernel, asked.name, {*(tensors if bound is None else bound), *asked.others}, tensors)
-        notes = asked.left_out, self.said, own, replay.came.never(DTYPES).text, WEAKER
+        notes = asked.left_out, self.said, own, replay.came.never(DTYPES), WEAKER
         told = [passed, *(f"  {each}" for each in notes if each)]
         GIVEN.passed += told
         print(wrapped_text("\n".join(told), columns()), file=sys.stderr)
@@ -88,8 +89,8 @@ class ReplayCheck:
     def _here(self, op: Op) -> OwnProcess:
         """The kernel, called in this process as one of the op: what it returns may have any dtypes."""
         source = source_of(self.kernel)
-        declared = plain_name(self.kernel) or op.name
-        [kernel] = known(op, lambda: [HereKernel(declared, op.name, source, self.arrays, NOTHING_PROMISED, ABLE)])
+        OPS[op.name] = op
+        kernel = HereKernel(plain_name(self.kernel) or op.name, op.name, source, self.arrays, NOTHING_PROMISED, ABLE)
         names, returns = frozenset(self.meant.asked.dims), tuple(each.name for each in op.outputs)
         call = partial(self._called, {each.name: each.dtype for each in op.outputs})
         function = Function(call, names, {}, returns, str(source.parent.resolve()))

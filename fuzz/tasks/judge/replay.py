@@ -28,8 +28,9 @@ from fuzz.tasks.judge.written import floats_of, probes_of, shown_line, write_sol
 from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import ENTRY, Solutions
 from fuzz.tasks.readers.source import TaskError
-from fuzz.tasks.replay import ABLE, NOTHING_PROMISED, ReplayRun, known, run_replay
+from fuzz.tasks.replay import ABLE, NOTHING_PROMISED, ReplayRun, run_replay
 from oracles.op import Op
+from oracles.ops import OPS
 
 
 @dataclass(frozen=True)
@@ -130,12 +131,13 @@ def menus_of(problem: Statement, values: str) -> Mapping[str, str] | str:
 
 def _targets(asked: Asked, problem: Statement, op: Op, folder: Path, solutions: Solutions) -> Sequence[Target]:
     laws = tuple(law for law in probes_of(problem) if law != GHOST)
-    kernels = known(op, lambda: [
+    OPS[op.name] = op
+    kernels = [
         PythonKernel(
             name, op.name, folder / name / each.file, each.framework, NOTHING_PROMISED, ABLE, entry=ENTRY,
             shown=shown_line(each), laws=laws, untrusted=asked.untrusted,
         )
         for name, (_, each) in solutions.items()
-    ])  # fmt: skip
+    ]  # fmt: skip
     targets = select_targets(kernels, patterns=asked.targets)
     return tuple(each for each in targets if asked.targets or each.unavailable() is None) or targets

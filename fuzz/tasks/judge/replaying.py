@@ -86,7 +86,7 @@ def _judged(
     never = (
         (_UNREAD if why else _OTHERS) if problem.own else "",
         replay.meant.asked.left_out,
-        seen.came.never(DTYPES).text,
+        seen.came.never(DTYPES),
     )
     ruling = Ruling(
         VERSION, worst_of(each.verdict for each in rulings), asked.against, said, "replay", WEAKER, seed, cases,
