@@ -3,6 +3,7 @@ workers, and what outputs must be is found by running the reference."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,18 +11,19 @@ from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fuzz.core.base.case import Case, Origin, Output, Tensor, contiguous
 from fuzz.core.base.dtypes import NUMPY_DTYPE, from_bits, quantise
+from fuzz.core.base.text import counted
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judgement
 from fuzz.core.judge.values import ORACLES, Bits, CaseOracle, Query
 from fuzz.core.laws.registry import Entry, with_twins
 from fuzz.references.dims import first_of
-from fuzz.references.replay.cases import Comparison, Meant, ReplayCase, ReplayError, compared, judged_in, width_of
-from fuzz.references.replay.ranges import Came
+from fuzz.references.replay.cases import Came, Meant, ReplayCase, ReplayError
 from fuzz.references.rerun import Replayed
-from oracles.dtypes import FORMATS, INDICES, SPELLED
+from oracles.dtypes import FORMATS, INDICES, SINGLE, SPELLED
 from oracles.formula.contract import Contract
 from oracles.formula.node import Node
 from oracles.formula.trace import total
@@ -32,10 +34,25 @@ from oracles.truth import OutputCheck, Result
 
 Shapes = Mapping[str, tuple[tuple[int, ...], str]]
 """The shape and the dtype of each output, as torch calls that."""
-
-
 SPARE = "spare"
 """An input of one float that no kernel is given: an op must have one that has dimensions."""
+_CLEAR = 16
+"""An element counts as judged where less than this part of the largest one of its output is allowed: by what is random
+in a reference its replays differ by as much as it is."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is said of the outputs of a case."""
+
+    wrong: str
+    """What is wrong with them; "" if nothing is."""
+    judged: int = 0
+    """How many elements are judged."""
+    ratio: float = 0.0
+    """The largest error, as a share of what is allowed."""
+    place: tuple[str, str, str, str] | None = None
+    """The place of the worst element that is wrong, what it is and must be, and how far it may be off."""
 
 
 NOTHING = Comparison("")
@@ -241,3 +258,70 @@ def _dtype(name: str, torch: str) -> str:
     if torch not in SPELLED:
         raise ReplayError(f"its output {name} is of {torch}, which is not compared")
     return SPELLED[torch].name
+
+
+def compared(
+    wanted: Sequence[Replayed], returned: Sequence[NDArray[Any]], dtype: str, names: Sequence[str] = (),
+    rows: Sequence[int] = (),
+) -> Comparison:  # fmt: skip
+    """Compare what a kernel returned with what a reference is, tensors of that dtype. Where they are these `rows` of
+    larger ones, places are told as places in those."""
+    if len(returned) != len(wanted):
+        return Comparison(f"returned {counted(len(returned), 'output')}, where the reference has {len(wanted)}")
+    judged, ratio = 0, 0.0
+    for at, (got, one) in enumerate(zip(returned, wanted, strict=True)):
+        output = names[at] if names else f"output {at}" if len(wanted) > 1 else "the output"
+        if got.shape != one.value.shape:
+            shapes = f"{list(got.shape)}, where the reference has {list(one.value.shape)}"
+            return Comparison(f"{output} has the shape {shapes}")
+        must, values = one.compared, got if one.places is None else one.places.elements(got)
+        known = np.isfinite(must) & np.isfinite(one.allowed)
+        width = width_of(one, dtype)
+        judged += judged_in(one, dtype)
+        with np.errstate(all="ignore"):
+            far = np.abs(values - must)
+            share = np.where(known & (far != 0.0), far / width, 0.0)
+            if one.moved:  # every kernel has the same NaN and infinities there
+                same = (values == must) | (np.isnan(values) & np.isnan(must))
+                share = np.where((one.allowed == 0.0) & ~known & ~same, math.inf, share)
+        if one.places is not None:
+            late = one.places.first & known & (far == 0.0) & (got != one.value)
+            share = np.where(late | ~one.places.exist(got), math.inf, share)
+        if (wrong := ~(share <= 1.0)).any():
+            return _worst(output, got, one, width, np.where(wrong, share, -1.0), judged, rows)
+        ratio = max(ratio, float(share.max(initial=0.0)))
+    return Comparison("", judged, ratio)
+
+
+def judged_in(one: Replayed, dtype: str) -> int:
+    """Return how many elements of an output are judged, tensors of that dtype."""
+    known = np.isfinite(one.compared) & np.isfinite(one.allowed)
+    most = np.abs(one.compared[known]).max(initial=0.0) / _CLEAR + 4 * SINGLE.tiny
+    same = one.moved & ~known & (one.allowed == 0.0)  # every kernel has the same NaN and infinities there
+    return int((width_of(one, dtype)[known] <= most).sum()) + int(same.sum())
+
+
+def width_of(one: Replayed, dtype: str) -> NDArray[Any]:
+    """Return how far elements of that dtype may be off."""
+    if one.whole:
+        return one.allowed
+    must = one.compared
+    return one.allowed + FORMATS[dtype].u * (np.abs(np.where(np.isfinite(must), must, 0.0)) + one.allowed)
+
+
+def _worst(
+    output: str, got: NDArray[Any], one: Replayed, width: NDArray[Any], share: NDArray[Any], judged: int,
+    rows: Sequence[int],
+) -> Comparison:  # fmt: skip
+    at = np.unravel_index(int(np.argmax(np.where(np.isnan(share), np.inf, share))), got.shape)
+    value, far = float(one.value[at]), float(width[at])
+    told = [int(each) for each in at]
+    told[:1] = [rows[each] for each in told[:1]] if rows else told[:1]
+    place, is_got = f"{output}[{', '.join(map(str, told))}]", f"{float(got[at]):.8g}"
+    count = int((share != -1.0).sum())
+    others = f"{value - far:.8g} to {value + far:.8g}" if one.places is None else "another place of as much"
+    is_only = one.places.first if one.places is not None else not math.isfinite(value)
+    others = "" if is_only else f" (or {others})"
+    wrong = f"{count:,} of {counted(got.size, 'element is', 'elements are')} wrong"
+    words = f"wrong values\n    {place} = {is_got}, must be {value:.8g}{others}; {wrong}"
+    return Comparison(words, judged, float(share[at]), (place, is_got, f"{value:.8g}", f"{far:.3g}"))

@@ -13,8 +13,8 @@ import torch
 import fuzz
 from fuzz.findings.tally import Decided, never_decided, note_open
 from fuzz.references.asked import Shown
-from fuzz.references.replay.cases import compared, judged_in
-from fuzz.references.replay.ranges import Came, Span, spans_of
+from fuzz.references.replay.cases import Came, Span, spans_of
+from fuzz.references.replay.oracle import compared, judged_in
 from fuzz.references.rerun import Replayed, draws_at_random, replayed, ways_of
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
