@@ -24,7 +24,7 @@ from fuzz.references.replay.cases import ReplayCase
 from fuzz.references.rerun import FINE, RUNS, Ways
 from fuzz.tasks.judge.replay import ReplayPlan, replay_of
 from fuzz.tasks.judge.ruling import Asked, OwnShapes, SolutionRuling, shapes_text
-from fuzz.tasks.readers.kernelbench import of_module, with_smaller_batches
+from fuzz.tasks.readers.kernelbench import made_with, of_module, with_smaller_batches
 from fuzz.tasks.readers.problem import SEED, Module, Statement, has_too_many
 from fuzz.tasks.readers.solution import Solution, Solutions
 from fuzz.tasks.readers.source import TaskError, executed, text_of
@@ -110,7 +110,7 @@ def _call_s(module: ModuleType) -> float | None:
     import torch
 
     with suppress(Exception, SystemExit), torch.no_grad():
-        model = module.Model(*(module.get_init_inputs() if hasattr(module, "get_init_inputs") else ()))
+        model = module.Model(*made_with(module))
         given, began = module.get_inputs(), time.process_time()
         model(*given)
         return time.process_time() - began
@@ -122,8 +122,7 @@ def _returned(module: ModuleType) -> Sequence[tuple[int, ...]]:
     import torch
 
     with suppress(Exception, SystemExit), torch.device("meta"):
-        made_of = tuple(module.get_init_inputs()) if hasattr(module, "get_init_inputs") else ()
-        found = module.Model(*made_of)(*module.get_inputs())
+        found = module.Model(*made_with(module))(*module.get_inputs())
         return [tuple(each.shape) for each in (found if isinstance(found, (tuple, list)) else [found])]
     return []
 
@@ -135,9 +134,8 @@ def shapes_of(module: ModuleType) -> tuple[Sequence[tuple[int, ...]], Sequence[t
 
     def made(device: str) -> tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]:
         with torch.device(device):
-            made_of = tuple(module.get_init_inputs()) if hasattr(module, "get_init_inputs") else ()
             given = [tuple(each.shape) for each in module.get_inputs() if hasattr(each, "shape")]
-            return given, [tuple(each.shape) for each in module.Model(*made_of).state_dict().values()]
+            return given, [tuple(each.shape) for each in module.Model(*made_with(module)).state_dict().values()]
 
     try:
         with suppress(RuntimeError, NotImplementedError):
