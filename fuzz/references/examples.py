@@ -18,7 +18,7 @@ from fuzz.core.base.stream import Stream, dice_of
 from fuzz.core.base.text import counted
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.execute.pool import Pool
-from fuzz.core.generate.observed import PROPERTIES, kept_by, observed, structural, words_of
+from fuzz.core.generate.observed import PROPERTIES, kept_by, observed, words_of
 from fuzz.core.generate.plan import plan
 from fuzz.core.generate.realise import holds_in, realise
 from fuzz.core.generate.sketch import sketched
@@ -91,14 +91,6 @@ def square_in(
         if square and len({*axes}) == 2 and {*axes}.isdisjoint((OUTER, *fixed)):
             pairs[axes[0], axes[1]] = None
     return tuple(pairs)
-
-
-def structure_of(
-    called: Mapping[str, str], dims: Mapping[str, Sequence[str]], samples: Sequence[Samples], fixed: Collection[str]
-) -> tuple[Mapping[str, Kept], tuple[tuple[str, str], ...]]:
-    """Return what tensors are made to be as they always are in examples, and the dimensions that are as long then."""
-    kept = structural(seen_of(called, samples))
-    return kept, square_in(kept, dims, {name: tuple(samples[0][called[name]].shape) for name in kept}, fixed)
 
 
 def keeping(found: Derived, samples: Sequence[Samples], source: str, *, any_values: bool = False) -> Derived:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import count
 from typing import Any
@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.stream import Dice, Stream
 from fuzz.core.generate.menus import MENUS
-from fuzz.core.generate.observed import made_so
+from fuzz.core.generate.observed import made_so, structural
 from fuzz.core.generate.recipes import Recipe, RowSpec
 from fuzz.references.asked import AskedReference, Shown, asked_of
 from fuzz.references.derive import output_names, taken
 from fuzz.references.dims import UnreadableError
+from fuzz.references.examples import seen_of, square_in
 from fuzz.references.parameters import titled
 from fuzz.references.rerun import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
 from fuzz.references.tracing import RETURNS_NONE
@@ -370,6 +371,15 @@ def meant_of(
         return Meant(asked, kinds, tuple(floats), values, drawn.times, drawn.least if drawn.least > 1 else 1)
     assert refusal is not None
     raise refusal
+
+
+def keeping(meant: Meant, samples: Sequence[Mapping[str, Any]], fixed: Collection[str]) -> Meant:
+    """Return what is drawn for a reference, with what its tensors always are in samples, by what it calls them."""
+    dims = meant.asked.dims
+    called = {name: meant.asked.called.get(name) or name for name in dims}
+    kept = structural(seen_of(called, samples))
+    shapes = {name: tuple(samples[0][called[name]].shape) for name in kept}
+    return replace(meant, kept=kept, square=square_in(kept, dims, shapes, fixed))
 
 
 def tensor_of(array: NDArray[Any], dtype: str) -> Any:

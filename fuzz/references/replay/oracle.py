@@ -59,17 +59,17 @@ NOTHING = Comparison("")
 """What is said of outputs of which nothing is known."""
 
 
-def op_of(meant: Meant, outputs: Shapes, name: str) -> Op:
-    """Return the op. Each axis of its inputs is a dimension of its own: shapes are said by cases. Where no float has
-    dimensions, its first input is a `SPARE` one. Its formula only has the form of one: nothing is judged by it. Raises
-    ReplayError."""
+def op_of(meant: Meant, name: str, seed: int) -> Op:
+    """Return the op, with the outputs that the first case of a seed has. Each axis of its inputs is a dimension of its
+    own: shapes are said by cases. Where no float has dimensions, its first input is a `SPARE` one. Its formula only has
+    the form of one: nothing is judged by it. Raises ReplayError."""
 
     def formula(**given: Node) -> Mapping[str, Node]:
         [*others, _] = inputs[0].axes
         sums = reduce(total, others, given[inputs[0].name])
         return {each.name: sums for each in returned}
 
-    formula.__name__ = name
+    formula.__name__ = f"replayed_{name}"[:31]
     dims = {each: " ".join(f"d{at}_{axis}" for axis in range(len(some)))
             for at, (each, some) in enumerate(meant.asked.dims.items())}  # fmt: skip
     floats = sorted((each for each in dims if "float" in meant.dtypes[each]), key=lambda each: -len(dims[each]))
@@ -85,6 +85,7 @@ def op_of(meant: Meant, outputs: Shapes, name: str) -> Op:
             Operand(each, dims[each], dtype=dtype, index=row) if are_places
             else Operand(each, dims[each], dtype=dtype, values=values)
         )  # fmt: skip
+    outputs = meant.outputs(next(meant.cases(seed)))
     returned = [Operand(each, row, dtype=_dtype(each, dtype)) for each, (_, dtype) in outputs.items()]
     try:
         return Op(formula, tuple(inputs), tuple(returned))

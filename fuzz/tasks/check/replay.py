@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -22,9 +22,8 @@ from fuzz.core.generate.observed import words_of
 from fuzz.findings.tally import never_decided
 from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import GIVEN as EXAMPLES
-from fuzz.references.examples import structure_of
 from fuzz.references.parameters import name_of, titled
-from fuzz.references.replay.cases import DTYPES, WEAKER, Meant, meant_of
+from fuzz.references.replay.cases import DTYPES, WEAKER, Meant, keeping, meant_of
 from fuzz.references.replay.oracle import Replay, op_of
 from fuzz.references.text import identifier
 from fuzz.report.wrapping import columns, wrapped_text
@@ -59,8 +58,7 @@ class ReplayCheck:
     def run(self, todo: CheckPlan, screen: Console) -> None:
         """Try cases; raise CheckFailed for the smallest that fails."""
         name = name_of(self.kernel)
-        first = next(self.meant.cases(todo.seed))
-        op = op_of(self.meant, self.meant.outputs(first), f"replayed_{identifier(name, 'kernel')}"[:31])
+        op = op_of(self.meant, identifier(name, "kernel"), todo.seed)
         here = self._here(op)
         run = run_replay(
             Replay(self.meant, op), [here.target], todo.seed, RunLimits(todo.max_time, todo.max_cases),
@@ -158,9 +156,6 @@ def check_by_replay(
     except UnreadableError as error:
         raise CheckError(f"{titled(reference)}: {error}") from reason_of(error)
     if example_inputs is not None and not any_values:
-        own, dims = meant.asked.called, meant.asked.dims
-        called = {name: own.get(name) or name for name in dims}
-        sample = named_examples(reference, called, example_inputs)
-        kept, square = structure_of(called, dims, [sample], fixed or {})
-        meant = replace(meant, kept=kept, square=square)
+        called = {name: meant.asked.called.get(name) or name for name in meant.asked.dims}
+        meant = keeping(meant, [named_examples(reference, called, example_inputs)], fixed or {})
     ReplayCheck(kernel, meant, arrays).run(todo, screen)

@@ -7,7 +7,7 @@ import math
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -19,8 +19,8 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.base.probe import GHOST, STREAM
 from fuzz.core.base.text import counted
 from fuzz.findings.tally import TargetTally, never_decided
-from fuzz.references.examples import samples_of, structure_of
-from fuzz.references.replay.cases import DTYPES, Meant, ReplayError, meant_of
+from fuzz.references.examples import samples_of
+from fuzz.references.replay.cases import DTYPES, Meant, ReplayError, keeping, meant_of
 from fuzz.references.replay.oracle import SPARE, Replay, op_of
 from fuzz.report import console
 from fuzz.tasks.judge.ruling import Asked, Said, SolutionRuling, worst_of
@@ -109,11 +109,8 @@ def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> ReplayP
         dtypes, own=problem.own,
     )  # fmt: skip
     if samples := samples_of(problem.draw) if problem.draw and not (problem.own or asked.any_values) else ():
-        dims = meant.asked.dims
-        kept, square = structure_of({name: name for name in dims}, dims, samples, problem.fixed)
-        meant = replace(meant, kept=kept, square=square)
-    first = next(meant.cases(secrets.randbelow(2**32)))
-    op = op_of(meant, meant.outputs(first), f"replayed_{problem.name}"[:31])
+        meant = keeping(meant, samples, problem.fixed)
+    op = op_of(meant, problem.name, secrets.randbelow(2**32))
     if op.main == SPARE:
         raise ReplayError(f"{op.name}: it takes no tensor of floats that has dimensions")
     place = writable(asked.output) / problem.name

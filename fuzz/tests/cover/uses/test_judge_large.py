@@ -98,7 +98,7 @@ def test_cases_are_counted_by_what_a_replay_that_rounds_takes(tmp_path: Path, mo
 
 def test_no_case_is_begun_after_the_time_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     meant = meant_of(lambda x: x * 2, "x=b n", None, {}, "finite", ("f32",))
-    op = op_of(meant, meant.outputs(next(meant.cases(1))), "replayed_it")
+    op = op_of(meant, "it", 1)
     replay, seconds = ReplayPlan(_asked(tmp_path), meant, op, {}, tmp_path, ()), count()
     assert replay.run(20, 1, (), Console(quiet=True)).replay.cases == 20
     monkeypatch.setattr("fuzz.tasks.judge.replay.time.process_time", lambda: float(next(seconds)))

@@ -96,7 +96,7 @@ def test_numbers_of_a_case_that_is_replayed_are_places() -> None:
     """No formula says what follows from what: its cases do."""
     meant = meant_of(lambda x, at: x[at] if x.sum() > 0 else x[at] * 2, "x=b n, at=m", None, {}, "finite", ("f32",))
     drawn = next(meant.cases(1))
-    op = op_of(meant, meant.outputs(drawn), "replayed_some")
+    op = op_of(meant, "some", 1)
     with patch.dict(OPS, {op.name: op}):
         case = case_of(drawn, meant.outputs(drawn), op, 1, 1)
         assert stray_places(case) == {}
@@ -108,7 +108,7 @@ def test_integers_of_8_bits_of_such_a_case_are_any_numbers() -> None:
         lambda x, q: x * q if x.sum() > 0 else x, "x=b n, q=b n", None, {}, "finite", ("f32",), {"q": "int8"}
     )
     drawn = next(meant.cases(1))
-    op = op_of(meant, meant.outputs(drawn), "replayed_codes")
+    op = op_of(meant, "codes", 1)
     with patch.dict(OPS, {op.name: op}):
         case = case_of(drawn, meant.outputs(drawn), op, 1, 1)
         assert stray_places(case) == {}
