@@ -25,7 +25,7 @@ from oracles.formula.contract import Contract
 ABLE = Capabilities(dtypes=DTYPES)
 NOTHING_PROMISED = Contract(platform="none")
 """Kernels are not judged by a formula, to which a contract could apply."""
-_PROBED_ONE_IN = 4
+PROBED_ONE_IN = 4
 """Cases of which one is called again by a probe: there are five of them, and few cases."""
 
 
@@ -57,7 +57,7 @@ def run_replay(
     """Judge cases until a limit is reached or it is `enough`, in a session that is made so. The cases of errors of ours
     go to the folder. Raises ReplayError, InternalError, and UsageError where the only kernel cannot be called."""
     book = FindingBook(FileStore(folder), lambda: Source(seed), name_of=by_target, keeps=False)
-    terms = Terms([each.kernel for each in targets], tuple(laws), twin_one_in=_PROBED_ONE_IN)
+    terms = Terms([each.kernel for each in targets], tuple(laws), twin_one_in=PROBED_ONE_IN)
     session = Session(targets, book, terms, seed, limits, searched=(), tells_facts=False, **how)
     with session:
         drive(Task(targets, looks_far=False, replay=replay), session, enough=enough)

@@ -20,7 +20,7 @@ from rich.console import Console
 from fuzz.campaign.search.stopping import RunLimits
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
-from fuzz.campaign.starting import select_targets, writable
+from fuzz.campaign.starting import writable
 from fuzz.contracts.accepts import Accepts, accepts
 from fuzz.core.adapters.pack import load
 from fuzz.core.adapters.target import Target
@@ -33,7 +33,6 @@ from fuzz.core.generate.dims import MOST_WORK, USUAL_WORK
 from fuzz.core.generate.observed import words_of
 from fuzz.core.generate.search import Search, batches
 from fuzz.core.judge.values import problem_of
-from fuzz.core.laws.registry import declared as declared_laws
 from fuzz.explain.diagnosis import new_workers
 from fuzz.findings.book import book_in
 from fuzz.references.derive import ANY, FINITE, Derived
@@ -50,7 +49,7 @@ from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.check.reference import contract_of, with_names
 from fuzz.tasks.judge.full import at_full_size
 from fuzz.tasks.judge.own import affordable, in_other_mode, own_problem, own_shapes, with_causes, with_mode, with_own
-from fuzz.tasks.judge.replay import ReplayPlan, replay_of
+from fuzz.tasks.judge.replay import ReplayPlan, chosen, laws_of, replay_of
 from fuzz.tasks.judge.ruling import (
     VERSION,
     Asked,
@@ -69,6 +68,7 @@ from fuzz.tasks.readers.kernelbench import LAST
 from fuzz.tasks.readers.problem import Statement, UnreadProblemError
 from fuzz.tasks.readers.solution import Solutions, solutions_of
 from fuzz.tasks.readers.source import TaskError
+from fuzz.tasks.replay import PROBED_ONE_IN
 from fuzz.tasks.task import Data, Task, drive
 from oracles.formula.contract import Contract
 from oracles.op import Op
@@ -80,8 +80,6 @@ _VARIED = 4
 """If every dimension that is not fixed can have this extent, a case has room to vary them."""
 _AROUND_S = 10.0
 """The seconds for what changes about a failure that is not shrunk."""
-_PROBED_ONE_IN = 4
-"""Cases of which one is called again by a probe: there are five of them, and few cases."""
 _UNEXERCISED = (
     "not exercised by a replay: strides, other ranks, the order of sums; failures are not explained, nor kept as cases"
 )
@@ -109,11 +107,10 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     print_lines(screen, [*filter(None, (found.said, found.left_out, problem.kept))])
     # Not before: no solution can know it.
     seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed
-    here = {target.name.place for target in targets if target.unavailable() is None}
-    laws = tuple(law for law in declared_laws(kernels) if law != STREAM or "cuda" in here)
+    laws = laws_of(targets)
     book, limits = book_in(folder / "findings", seed), RunLimits(None, asked.cases)
     session = Session(
-        targets, book, Terms(kernels, laws, twin_one_in=_PROBED_ONE_IN), seed, limits, case_limit=asked.case_limit,
+        targets, book, Terms(kernels, laws, twin_one_in=PROBED_ONE_IN), seed, limits, case_limit=asked.case_limit,
         screen=screen,
     )  # fmt: skip
     origin = Provenance(seed, _command(asked, seed), ("--pack", str(folder)), numbered=True)
@@ -204,7 +201,7 @@ def _replayed(
     print_lines(screen, [said, WEAKER])
     began = time.monotonic()
     cases = affordable(replay, seed) if problem.own and why else asked.replays
-    laws = replay.laws if cases >= min(_PROBED, asked.replays) else ()
+    laws = laws_of(replay.targets) if cases >= min(_PROBED, asked.replays) else ()
     run = replay.run(cases, seed, laws, screen, asked.replay_s)
     seen, cases = run.replay, run.replay.cases
     few = f"not exercised, as a case takes long: more than {counted(cases, 'case')}" if cases < asked.replays else ""
@@ -379,7 +376,7 @@ def prepared(asked: Asked, problem: Statement, found: Derived, solutions: Soluti
         else {name: said for name, each in by_kernel.items() if (said := _refused(each, problem))}
     )
     always = {} if problem.draw is None else seen_in(found, samples_of(problem.draw))
-    task = Task(_chosen(asked, kernels), Data((), always, DRAWN), measures=True)
+    task = Task(chosen(asked, kernels), Data((), always, DRAWN), measures=True)
     return Prepared(found, folder, task, accepting, untried, refuses)
 
 
@@ -388,13 +385,7 @@ def _written(asked: Asked, problem: Statement, found: Derived, solutions: Soluti
     own = {name: each for name, (_, each) in solutions.items()}
     write_pack(folder, problem, own, found, values=asked.values, untrusted=asked.untrusted)
     kernels = [each for each in load(folder).kernels if each.name in solutions]  # earlier ones are there, too
-    return folder, _chosen(asked, kernels)
-
-
-def _chosen(asked: Asked, kernels: Sequence[Kernel]) -> tuple[Target, ...]:
-    """The targets that are asked for. A device that is not here is no news, unless there is no other."""
-    targets = select_targets(kernels, patterns=asked.targets)
-    return tuple(each for each in targets if asked.targets or each.unavailable() is None) or targets
+    return folder, chosen(asked, kernels)
 
 
 def _accepting(targets: Sequence[Target], found: Derived, asked: Asked) -> Mapping[str, Accepts]:

@@ -16,8 +16,10 @@ from fuzz.campaign.search.stopping import RunLimits
 from fuzz.campaign.starting import select_targets, writable
 from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.core.adapters.target import Target
+from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.probe import GHOST, STREAM
 from fuzz.core.base.text import counted
+from fuzz.core.laws.registry import declared
 from fuzz.findings.tally import TargetTally, never_decided
 from fuzz.references.examples import samples_of
 from fuzz.references.replay.cases import DTYPES, Meant, ReplayError, keeping, meant_of
@@ -57,12 +59,6 @@ class ReplayPlan:
                 )  # fmt: skip
             except ReplayError as error:
                 raise TaskError(f"{self.asked.against}: {error}") from error
-
-    @property
-    def laws(self) -> Sequence[str]:
-        """The other ways to call that there are here."""
-        here = {target.name.place for target in self.targets if target.unavailable() is None}
-        return [law for law in self.targets[0].kernel.laws if law != STREAM or "cuda" in here]
 
     def rulings(self, run: ReplayRun) -> Mapping[str, SolutionRuling]:
         """Return what is said of each solution, by its kernel."""
@@ -136,5 +132,16 @@ def _targets(asked: Asked, problem: Statement, op: Op, folder: Path, solutions: 
         )
         for name, (_, each) in solutions.items()
     ]  # fmt: skip
+    return chosen(asked, kernels)
+
+
+def chosen(asked: Asked, kernels: Sequence[Kernel]) -> tuple[Target, ...]:
+    """Return the targets that are asked for. A device that is not here is no news, unless there is no other."""
     targets = select_targets(kernels, patterns=asked.targets)
     return tuple(each for each in targets if asked.targets or each.unavailable() is None) or targets
+
+
+def laws_of(targets: Sequence[Target]) -> tuple[str, ...]:
+    """Return the laws that their kernels declare and that can be tried here."""
+    here = {target.name.place for target in targets if target.unavailable() is None}
+    return tuple(law for law in declared(each.kernel for each in targets) if law != STREAM or "cuda" in here)
