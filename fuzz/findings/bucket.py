@@ -162,11 +162,6 @@ def by_verdict(kernel: str, judgement: Judgement) -> str:
     return "-".join(word for word in words if word)
 
 
-def by_target(kernel: str, judgement: Judgement) -> str:
-    """Names the bucket of a target, whatever its verdict."""
-    return judgement.target
-
-
 def by_family(kernel: str, judgement: Judgement) -> str:
     """Names the bucket of a kernel and family: verdicts that one cause mixes, such as a wrong value and a NaN."""
     from fuzz.explain.trial.family import Family

@@ -11,20 +11,14 @@ from fuzz.campaign.search.stopping import RunLimits
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.target import Target
-from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.errors import InternalError
 from fuzz.findings.book import FindingBook
-from fuzz.findings.bucket import Source, by_target
+from fuzz.findings.bucket import Source
 from fuzz.findings.store import FileStore
 from fuzz.findings.tally import Tally
-from fuzz.references.replay.cases import DTYPES
 from fuzz.references.replay.oracle import Replay, ReplayFailure
 from fuzz.tasks.task import Task, drive
-from oracles.formula.contract import Contract
 
-ABLE = Capabilities(dtypes=DTYPES)
-NOTHING_PROMISED = Contract(platform="none")
-"""Kernels are not judged by a formula, to which a contract could apply."""
 PROBED_ONE_IN = 4
 """Cases of which one is called again by a probe: there are five of them, and few cases."""
 
@@ -56,7 +50,7 @@ def run_replay(
 ) -> ReplayRun:
     """Judge cases until a limit is reached or it is `enough`, in a session that is made so. The cases of errors of ours
     go to the folder. Raises ReplayError, InternalError, and UsageError where the only kernel cannot be called."""
-    book = FindingBook(FileStore(folder), lambda: Source(seed), name_of=by_target, keeps=False)
+    book = FindingBook(FileStore(folder), lambda: Source(seed), name_of=lambda _, each: each.target, keeps=False)
     terms = Terms([each.kernel for each in targets], tuple(laws), twin_one_in=PROBED_ONE_IN)
     session = Session(targets, book, terms, seed, limits, searched=(), tells_facts=False, **how)
     with session:

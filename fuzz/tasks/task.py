@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +10,6 @@ from typing import TYPE_CHECKING
 from fuzz.campaign.corpus.folder import Kept as Known
 from fuzz.campaign.corpus.folder import entries_of, in_batches
 from fuzz.campaign.search.examiner import Examiner
-from fuzz.campaign.search.runner import Runner
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.kernel import Kernel
@@ -130,7 +127,8 @@ def drive(
         if task.replay is None:
             runner.run(task.op, session.seed)
         else:
-            _replay(task.replay, session, runner, enough)
+            groups = task.replay.entries(session, enough)
+            runner.replay(in_batches(groups) if session.here is None else groups)
     if taken is not None and not book.buckets:
         runner = session.runner(targets)
         runner.replay([[Entry(taken.refused)]])
@@ -144,18 +142,6 @@ def drive(
     failed = {each.kernel for each in book.buckets.values()}
     beyond = beside(pool, searched, session.seed, always, task.data.source, failed)
     return Driven(searched if book.buckets else targets, measuring, beyond, again)
-
-
-def _replay(replay: Replay, session: Session, runner: Runner, enough: Callable[[Tally], bool]) -> None:
-    """Run the cases that are drawn for a replay, until a limit is reached or it is `enough`."""
-    terms, limits, began = session.terms, session.limits, time.monotonic()
-
-    def over() -> bool:
-        return enough(session.tally) or time.monotonic() - began > (limits.max_time or math.inf)
-
-    most = math.inf if limits.max_cases is None else limits.max_cases
-    groups = replay.entries(session.seed, terms.laws, terms.twin_one_in, most, over)
-    runner.replay(in_batches(groups) if session.here is None else groups)  # here nothing goes on beside
 
 
 def _wrong_far(pool: Pool, targets: Sequence[Target], seed: int, tally: Tally) -> list[Entry]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar
 
 from fuzz.core.base.case import Case
 from fuzz.core.base.dtypes import numbers
@@ -46,8 +45,6 @@ def truth_of(case: Case, check: OutputCheck, outcome: Outcome) -> Truth:
 class CaseOracle:
     """Judges outputs of one case. Exact values are computed once, equal outputs of equal contracts judged once."""
 
-    is_batched: ClassVar[bool] = True
-    """Whether what certainly passes of a batch of cases can be decided at once."""
     is_patient: bool = False
     """Whether a kernel that takes too long for the case is not judged by it."""
 

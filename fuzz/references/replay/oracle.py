@@ -4,15 +4,17 @@ workers, and what outputs must be is found by running the reference."""
 from __future__ import annotations
 
 import math
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.case import Case, Origin, Output, Tensor, contiguous
 from fuzz.core.base.dtypes import NUMPY_DTYPE, from_bits, quantise
 from fuzz.core.base.text import counted
@@ -21,7 +23,7 @@ from fuzz.core.judge.judge import Judgement
 from fuzz.core.judge.values import ORACLES, Bits, CaseOracle, Query
 from fuzz.core.laws.registry import Entry, with_twins
 from fuzz.references.dims import first_of
-from fuzz.references.replay.cases import Came, Meant, ReplayCase, ReplayError
+from fuzz.references.replay.cases import DTYPES, Came, Meant, ReplayCase, ReplayError
 from fuzz.references.rerun import Replayed
 from oracles.dtypes import FORMATS, INDICES, SINGLE, SPELLED
 from oracles.formula.contract import Contract
@@ -32,8 +34,15 @@ from oracles.op import Op
 from oracles.operand import CODES, FLAGS, Operand, OpError
 from oracles.truth import OutputCheck, Result
 
+if TYPE_CHECKING:
+    from fuzz.campaign.session import Session
+    from fuzz.findings.tally import Tally
+
 Shapes = Mapping[str, tuple[tuple[int, ...], str]]
 """The shape and the dtype of each output, as torch calls that."""
+ABLE = Capabilities(dtypes=DTYPES)
+NOTHING_PROMISED = Contract(platform="none")
+"""Kernels are not judged by a formula, to which a contract could apply."""
 SPARE = "spare"
 """An input of one float that no kernel is given: an op must have one that has dimensions."""
 _CLEAR = 16
@@ -149,16 +158,18 @@ class Replay:
         """How many cases were drawn."""
         return len(self.recipes)
 
-    def entries(
-        self, seed: int, laws: Sequence[str], one_in: int, most: float, over: Callable[[], bool]
-    ) -> Iterator[list[Entry]]:
-        """Draw cases, at most so many, until it is `over`; a twin follows its case. Raises ReplayError."""
+    def entries(self, session: Session, enough: Callable[[Tally], bool]) -> Iterator[list[Entry]]:
+        """Draw cases until a limit of the session is reached or it is `enough`; a twin follows its case. Raises
+        ReplayError."""
+        seed, terms, limits, began = session.seed, session.terms, session.limits, time.monotonic()
+        most, seconds = (math.inf if each is None else each for each in (limits.max_cases, limits.max_time))
         drawn = self.meant.cases(seed)
-        while self.cases < most and not over():
+        while self.cases < most and time.monotonic() - began <= seconds and not enough(session.tally):
             each = next(drawn)
             self.came.note(each.arrays, each.dtype)
             self.recipes.append(each.recipes)
-            yield with_twins([case_of(each, self.meant.outputs(each), self.op, seed, self.cases)], laws, one_in)
+            case = case_of(each, self.meant.outputs(each), self.op, seed, self.cases)
+            yield with_twins([case], terms.laws, terms.twin_one_in)
 
     def failure(self, case: Case, judgement: Judgement) -> ReplayFailure:
         """Return what is told of a case that a kernel gets wrong."""
@@ -211,8 +222,6 @@ class ReplayFailure:
 
 class ReplayOracle(CaseOracle):
     """Judges outputs of one case by what its reference returns in float64, and where it rounds at random."""
-
-    is_batched: ClassVar[bool] = False
 
     def __init__(self, case: Case, replay: Replay) -> None:
         super().__init__(case)

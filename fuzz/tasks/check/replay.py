@@ -24,14 +24,14 @@ from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import GIVEN as EXAMPLES
 from fuzz.references.parameters import name_of, titled
 from fuzz.references.replay.cases import DTYPES, WEAKER, Meant, keeping, meant_of
-from fuzz.references.replay.oracle import Replay, op_of
+from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, Replay, op_of
 from fuzz.references.text import identifier
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.tasks.check.function import Arrays, Function, HereKernel, OwnProcess, never_given, plain_name, source_of
 from fuzz.tasks.check.plan import GIVEN, PATIENCE_S, CheckPlan
 from fuzz.tasks.check.reference import named_examples
 from fuzz.tasks.check.results import CheckError, CheckFailed, reason_of, told
-from fuzz.tasks.replay import ABLE, NOTHING_PROMISED, run_replay
+from fuzz.tasks.replay import run_replay
 from oracles.dtypes import DTYPES as ALL_DTYPES
 from oracles.op import Op
 from oracles.ops import OPS
@@ -42,7 +42,7 @@ _AFTER = 48
 
 
 @dataclass(frozen=True)
-class ReplayCheck:
+class FunctionReplay:
     """A kernel that is held against a replay."""
 
     kernel: Callable[..., Any]
@@ -66,9 +66,9 @@ class ReplayCheck:
             patience=PATIENCE_S,
         )  # fmt: skip
         for failure in run.failures(here.target.kernel.name):
-            lines = [f"FAIL  {name}  {failure.words}"]
-            lines += [f"  {each}" for each in (failure.text, self.said, WEAKER) if each]
-            raise CheckFailed(wrapped_text("\n".join([*lines, f"  again: {todo.command}"]), columns()))
+            about = filter(None, (failure.text, self.said, WEAKER, f"again: {todo.command}"))
+            lines = [f"FAIL  {name}  {failure.words}", *(f"  {each}" for each in about)]
+            raise CheckFailed(wrapped_text("\n".join(lines), columns()))
         [line], replay = run.tally.targets.values(), run.replay
         judged = line.judged - line.gave_up
         if (outputs := never_decided(line.decided)) or not judged:
@@ -158,4 +158,4 @@ def check_by_replay(
     if example_inputs is not None and not any_values:
         called = {name: meant.asked.called.get(name) or name for name in meant.asked.dims}
         meant = keeping(meant, [named_examples(reference, called, example_inputs)], fixed or {})
-    ReplayCheck(kernel, meant, arrays).run(todo, screen)
+    FunctionReplay(kernel, meant, arrays).run(todo, screen)

@@ -25,11 +25,10 @@ from fuzz.core.base.text import printable
 from fuzz.core.laws.registry import Entry
 from fuzz.references.dims import UnreadableError
 from fuzz.references.guard import first_difference
-from fuzz.references.replay.cases import ReplayCase
 from fuzz.references.replay.oracle import Replay, arrays_of, case_of
-from fuzz.references.rerun import Replayed, ways_of
+from fuzz.references.rerun import Replayed, floats_as, ways_of
 from fuzz.report import console
-from fuzz.tasks.judge.own import beside, drawn_of, replay_s, shapes_of
+from fuzz.tasks.judge.own import array_of, beside, drawn_of, replay_s, shapes_of
 from fuzz.tasks.judge.replay import replay_of
 from fuzz.tasks.judge.ruling import Asked, FullSize, SolutionRuling, worst_of
 from fuzz.tasks.readers.kernelbench import batch_of, of_module
@@ -80,8 +79,8 @@ class _Task:
 
     def at(self, rows: Sequence[int]) -> Mapping[str, NDArray[Any]]:
         """Return the inputs of some rows, floats as float64."""
-        found = {name: each[list(rows)] if name in self.cut else each for name, each in self.arrays.items()}
-        return {name: each.astype(np.float64) if each.dtype.kind == "f" else each for name, each in found.items()}
+        cut = {name: each[list(rows)] if name in self.cut else each for name, each in self.arrays.items()}
+        return floats_as(np.float64, cut)
 
 
 def at_full_size(
@@ -164,17 +163,9 @@ def _cut(path: Path, module: ModuleType, given: Sequence[Any], cut: Sequence[int
     problem = of_module(path, small)[0]
     assert problem.module is not None
     own = problem.module
-    arrays = {name: _array(each) for name, each in drawn_of(whole, own, seed).items()}
+    arrays = {name: array_of(each) for name, each in drawn_of(whole, own, seed).items()}
     names = frozenset(own.inputs[at] for at in cut)
     return _Task(replace(problem, fixed={**problem.fixed, **problem.examples[0]}), arrays, names, count)
-
-
-def _array(tensor: Any) -> NDArray[Any]:
-    """The same as it is: NumPy lacks bfloat16."""
-    import torch
-
-    found: NDArray[Any] = (tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor).numpy()
-    return found.copy(order="C") if not found.flags.c_contiguous else found
 
 
 def _check_sizes(shapes: Sequence[tuple[int, ...]], limits: SizeLimits) -> None:
@@ -261,18 +252,17 @@ def _judged(asked: Asked, task: _Task, solutions: Solutions, seed: int, limits: 
     plan = replay_of(asked, replace(task.problem, own=lambda _: some), files)
     if task.seconds > limits.seconds and all(each.name.place != "cuda" for each in plan.targets):
         raise TaskError(f"a call takes about {task.seconds:.0f} s")
-    meant, recipes = plan.meant, dict.fromkeys(some, "its own")
-    drawn = ReplayCase(some, recipes, meant.floats[0])
+    meant, drawn = plan.meant, next(plan.meant.cases(seed))
     outputs = meant.outputs(drawn)
     wanted = meant.replays(arrays_of(case_of(drawn, outputs, plan.op, seed, 1)))
     if wanted is None:
         raise TaskError("the reference raises where it is replayed")
     whole = {name: ((task.count, *shape[1:]), dtype) for name, (shape, dtype) in outputs.items()}
-    case = case_of(ReplayCase(task.arrays, recipes, meant.floats[0]), whole, plan.op, seed, 1)
+    case = case_of(replace(drawn, arrays=task.arrays), whole, plan.op, seed, 1)
     limit = min(asked.case_limit or limits.seconds, limits.seconds)
     found = dict[str, list[FullSize]]()
     for target in plan.targets:  # one after the other, as each holds all of it
-        replay = _FullReplay(meant, plan.op, [recipes], rows=task.rows, case=case, wanted=wanted)
+        replay = _FullReplay(meant, plan.op, [drawn.recipes], rows=task.rows, case=case, wanted=wanted)
         run = run_replay(replay, [target], seed, RunLimits(), plan.folder, case_limit=limit, screen=console.silent())
         found.setdefault(target.kernel.name, []).append(_said(run, task))
     return {

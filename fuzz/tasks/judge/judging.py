@@ -209,11 +209,8 @@ def _replayed(
     rulings = looked(asked, problem, solutions, found, seed, screen)
     elapsed = time.monotonic() - began
     floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(seen.floors.items()) if each}
-    never = (
-        (_UNREAD if why else _OTHERS) if problem.own else "",
-        replay.meant.asked.left_out,
-        seen.came.never(DTYPES),
-    )
+    others = (_UNREAD if why else _OTHERS) if problem.own else ""
+    never = others, replay.meant.asked.left_out, seen.came.never(DTYPES)
     ruling = Ruling(
         VERSION, worst_of(each.verdict for each in rulings), asked.against, said, "replay", WEAKER, seed, cases,
         str(replay.folder), {law: run.tally.laws[law] for law in laws}, floors, {}, problem.never,
@@ -370,11 +367,7 @@ def prepared(asked: Asked, problem: Statement, found: Derived, solutions: Soluti
         name: f"it refuses the small numbers that stand for those of the problem: {' and '.join(each.refused)}"
         for name, each in by_kernel.items() if each.usual == "refuses" and problem.module is not None
     }  # fmt: skip
-    refuses = (
-        {}
-        if problem.module is not None
-        else {name: said for name, each in by_kernel.items() if (said := _refused(each, problem))}
-    )
+    refuses = {name: _refused(each, problem) for name, each in by_kernel.items() if problem.module is None}
     always = {} if problem.draw is None else seen_in(found, samples_of(problem.draw))
     task = Task(chosen(asked, kernels), Data((), always, DRAWN), measures=True)
     return Prepared(found, folder, task, accepting, untried, refuses)

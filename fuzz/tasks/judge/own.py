@@ -21,7 +21,7 @@ from fuzz.core.base.errors import UsageError, error_line
 from fuzz.core.base.text import printable
 from fuzz.references.dims import UnreadableError
 from fuzz.references.replay.cases import ReplayCase
-from fuzz.references.rerun import FINE, RUNS, Ways
+from fuzz.references.rerun import FINE, RUNS, Ways, floats_as
 from fuzz.tasks.judge.replay import ReplayPlan, replay_of
 from fuzz.tasks.judge.ruling import Asked, OwnShapes, SolutionRuling, shapes_text
 from fuzz.tasks.readers.kernelbench import made_with, of_module, with_smaller_batches
@@ -72,7 +72,7 @@ def own_problem(against: str, *, one_seed: bool = False) -> Statement:
     own = replace(problem.module, one_seed=one_seed or problem.module.one_seed)
 
     def drawn(seed: int) -> Mapping[str, NDArray[Any]]:
-        return {name: _array(each) for name, each in drawn_of(module, own, seed).items()}
+        return floats_as(np.float64, {name: array_of(each) for name, each in drawn_of(module, own, seed).items()})
 
     fixed = {**problem.fixed, **problem.examples[0]}
     return replace(problem, fixed=fixed, module=own, own=drawn, changed=changed)
@@ -164,11 +164,12 @@ def drawn_of(module: ModuleType, own: Module, seed: int) -> Mapping[str, Any]:
     return {name: each.detach() for name, each in found.items()}
 
 
-def _array(tensor: Any) -> NDArray[Any]:
+def array_of(tensor: Any) -> NDArray[Any]:
+    """Return the tensor as an array; NumPy lacks bfloat16."""
     import torch
 
-    found: NDArray[Any] = (tensor.to(torch.float64) if tensor.is_floating_point() else tensor).numpy()
-    return found.copy(order="C")  # `ascontiguousarray` gives a number a dimension
+    found: NDArray[Any] = (tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor).numpy()
+    return found.copy(order="C") if not found.flags.c_contiguous else found
 
 
 def own_shapes(
@@ -198,13 +199,9 @@ def own_shapes(
 
 
 def with_causes(
-    asked: Asked,
-    problem: Statement,
-    solutions: Solutions,
-    rulings: Sequence[SolutionRuling],
-    seed: int,
+    asked: Asked, problem: Statement, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int,
     screen: Console,
-) -> tuple[SolutionRuling, ...]:
+) -> tuple[SolutionRuling, ...]:  # fmt: skip
     """Return rulings with what is said of those that are wrong at a task's own shapes if each solution keeps the
     weights of its construction; and if it is kept in the mode of the reference, where one of the two sets its own."""
     if (module := problem.module) is None:

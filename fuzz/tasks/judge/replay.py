@@ -23,14 +23,14 @@ from fuzz.core.laws.registry import declared
 from fuzz.findings.tally import TargetTally, never_decided
 from fuzz.references.examples import samples_of
 from fuzz.references.replay.cases import DTYPES, Meant, ReplayError, keeping, meant_of
-from fuzz.references.replay.oracle import SPARE, Replay, op_of
+from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, SPARE, Replay, op_of
 from fuzz.report import console
 from fuzz.tasks.judge.ruling import Asked, Said, SolutionRuling, worst_of
 from fuzz.tasks.judge.written import floats_of, probes_of, shown_line, write_solutions
 from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import ENTRY, Solutions
 from fuzz.tasks.readers.source import TaskError
-from fuzz.tasks.replay import ABLE, NOTHING_PROMISED, ReplayRun, run_replay
+from fuzz.tasks.replay import ReplayRun, run_replay
 from oracles.op import Op
 from oracles.ops import OPS
 
