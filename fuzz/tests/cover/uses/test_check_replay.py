@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from fuzz.references.asked import Shown
 from fuzz.references.replay.cases import Came, Span, spans_of
 from fuzz.references.replay.oracle import compared, judged_in
 from fuzz.references.rerun import Replayed, draws_at_random, replayed, ways_of
+from fuzz.report.events import EVENTS
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
@@ -46,6 +48,16 @@ def test_a_refusal_names_the_replay_which_says_what_it_is(capsys: pytest.Capture
     with pytest.raises(fuzz.CheckFailed, match=r"FAIL  always  wrong values\n    y\[") as caught:
         fuzz.check(always, reference=clipped, shapes="x=b n", oracle="replay", max_cases=12, seed=1)
     assert "oracle: replay, weaker than a formula" in str(caught.value)
+
+
+def test_a_case_that_nothing_could_judge_again_is_neither_kept_nor_told_to_programs(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(EVENTS, "1")
+    with pytest.raises(fuzz.CheckFailed, match="FAIL  always  wrong values"):
+        fuzz.check(always, reference=clipped, shapes="x=b n", oracle="replay", max_cases=12, seed=1)
+    assert not [*tmp_path.rglob("*.json")]
+    assert '"event"' not in capfd.readouterr().err
 
 
 def test_an_extent_may_follow_from_another_one() -> None:

@@ -8,12 +8,16 @@ from pathlib import Path
 from unittest.mock import patch
 
 import jsonschema
+import numpy as np
 import pytest
 
 from fuzz.core.base.case import Tensor, contiguous
+from fuzz.core.base.outcome import Outcome, Status
 from fuzz.core.base.places import stray_places
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judge
 from fuzz.references.replay.cases import meant_of
-from fuzz.references.replay.oracle import case_of, op_of
+from fuzz.references.replay.oracle import Replay, case_of, op_of
 from fuzz.tests.conftest import CHECKOUT, Cli
 from oracles.ops import OPS
 
@@ -101,6 +105,18 @@ def test_numbers_of_a_case_that_is_replayed_are_places() -> None:
         case = case_of(drawn, meant.outputs(drawn), op, 1, 1)
         assert stray_places(case) == {}
         assert stray_places(replace(case, inputs={**case.inputs, "at": _ABOVE})).keys() == {"at"}
+
+
+@pytest.mark.parametrize(("has_own", "verdict"), [(True, Verdict.NOT_RUN), (False, Verdict.TIMEOUT)])
+def test_who_takes_too_long_for_extents_that_come_with_a_problem_is_not_judged_by_them(
+    has_own: bool, verdict: Verdict
+) -> None:
+    own = (lambda seed: {"x": np.ones((2, 3))}) if has_own else None
+    meant = meant_of(lambda x: x * 2, "x=b n", None, {}, "finite", ("f32",), {"x": "float32"}, own)
+    drawn, op = next(meant.cases(1)), op_of(meant, "late", 1)
+    Replay(meant, op)
+    case = case_of(drawn, meant.outputs(drawn), op, 1, 1)
+    assert Judge(case).apart_from_values(Outcome("mine", Status.HUNG))[0] is verdict
 
 
 def test_integers_of_8_bits_of_such_a_case_are_any_numbers() -> None:
