@@ -136,10 +136,9 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     interrupted = session.interruption.wanted
     outline = run_outline("judge", book, targets, session.tally, origin, interrupted=interrupted, usual=session.usual)
     session.tell_troubles()
-    by_id = {target.id: target for target in targets}
     found_of = {
         kernel: solution_ruling(
-            words, kernel, by_id, session.tally, book, driven.measuring, ready.accepting,
+            words, kernel, session.tally, book, driven.measuring, ready.accepting,
             untried=ready.untried.get(kernel, ""), refuses=ready.refuses.get(kernel, ""), interrupted=interrupted,
             beyond=driven.beyond.get(kernel),
         )

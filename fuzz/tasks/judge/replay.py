@@ -25,7 +25,7 @@ from fuzz.references.examples import samples_of
 from fuzz.references.replay.cases import DTYPES, Meant, ReplayError, keeping, meant_of
 from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, SPARE, Replay, op_of
 from fuzz.report import console
-from fuzz.tasks.judge.ruling import Asked, Said, SolutionRuling, worst_of
+from fuzz.tasks.judge.ruling import Asked, Said, SolutionRuling, largest_errors, of_kernel, worst_of
 from fuzz.tasks.judge.written import floats_of, probes_of, shown_line, write_solutions
 from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import ENTRY, Solutions
@@ -65,11 +65,9 @@ class ReplayPlan:
         return {name: self._ruling(name, run) for name in self.solutions}
 
     def _ruling(self, kernel: str, run: ReplayRun) -> SolutionRuling:
-        lines, cases = [line for line in run.tally.targets.values() if line.kernel == kernel], run.replay.cases
+        own, cases = of_kernel(run.tally, kernel), run.replay.cases
+        lines = own.targets.values()
         said = worst_of(each for line in lines if (each := _said(line)) != "did not run")
-        largest = dict[str, float]()
-        for dtype, worst in (each for line in lines for each in line.worst.items()):
-            largest[dtype] = max(worst.ratio, largest.get(dtype, 0.0))
         slow = {each.id: each.size_limit.beyond(self.op) for each in self.targets if each.size_limit is not None}
         not_given = [f"not given to {name}, which is slow: {larger}" for name, larger in slow.items()]
         reason = next((each.not_run_reason for each in lines if each.not_run_reason), "".join(not_given[:1]))
@@ -80,8 +78,8 @@ class ReplayPlan:
             reason = f"no element of {' or '.join(never)} is decided by a replay" if never else reason
         failures = tuple(each.record for each in run.failures(kernel))
         return SolutionRuling(
-            self.solutions[kernel][0], said, sum(each.judged - each.gave_up for each in lines),
-            sum(each.findings for each in lines), largest, failures, "" if said == "right" or failures else reason,
+            self.solutions[kernel][0], said, own.judged - own.gave_up, own.findings, largest_errors(own), failures,
+            "" if said == "right" or failures else reason,
         )  # fmt: skip
 
 
