@@ -92,7 +92,7 @@ class Session:
             progress = Progress(screen, self.tally, self.limits.max_time, most, self.patience)
             self._progress = stack.enter_context(progress)
             self.observers: Sequence[Observer] = (self._progress, self.log)
-            self._events = EventLog(self.tally) if events.wanted() else None
+            self._events = EventLog(self.tally) if events.wanted() and self.book.keeps else None
             if self._events is not None:
                 self._events.started(self.seed, [each.id for each in self.targets], self.limits.max_time, most)
                 self.observers = (*self.observers, self._events)

@@ -53,6 +53,8 @@ class FindingBook:
     """The reason why some case file could not be written. The finding itself is kept."""
     errors: list[str] = field(default_factory=list)
     """A line for each of the first internal errors of judging: what the oracle says then cannot be trusted."""
+    keeps: bool = True
+    """Whether cases go to disk; False where nothing could judge them again later."""
     _gone: set[str] = field(default_factory=set)
     """These names are not given again in this session, since the batch may still speak of them."""
 
@@ -253,6 +255,8 @@ class FindingBook:
         """Write the case file. Where the disk is full the one before stays, and the bucket is not lost over it."""
         before = bucket.path
         self.describe(bucket)
+        if not self.keeps:
+            return
         path = self._path(bucket, self.store.folder)
         try:
             _save(path, bucket.case, bucket.record())

@@ -18,7 +18,7 @@ from fuzz.core.base.stream import Stream, dice_of
 from fuzz.core.base.text import counted
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.execute.pool import Pool
-from fuzz.core.generate.observed import PROPERTIES, kept_by, observed, structural, words_of
+from fuzz.core.generate.observed import PROPERTIES, kept_by, observed, words_of
 from fuzz.core.generate.plan import plan
 from fuzz.core.generate.realise import holds_in, realise
 from fuzz.core.generate.sketch import sketched
@@ -93,14 +93,6 @@ def square_in(
     return tuple(pairs)
 
 
-def structure_of(
-    called: Mapping[str, str], dims: Mapping[str, Sequence[str]], samples: Sequence[Samples], fixed: Collection[str]
-) -> tuple[Mapping[str, Kept], tuple[tuple[str, str], ...]]:
-    """Return what tensors are made to be as they always are in examples, and the dimensions that are as long then."""
-    kept = structural(seen_of(called, samples))
-    return kept, square_in(kept, dims, {name: tuple(samples[0][called[name]].shape) for name in kept}, fixed)
-
-
 def keeping(found: Derived, samples: Sequence[Samples], source: str, *, any_values: bool = False) -> Derived:
     """Return what was read, with what its inputs always are in examples: magnitudes and signs are only told, and of
     matrices that may have `any_values` only that they are square is kept."""
@@ -149,11 +141,13 @@ def beside(
 ) -> Mapping[str, Beyond]:
     """Return what kernels do on the other side of what was `seen`, by their names: beyond it those that have not
     failed, where it was kept; within it those that have, where it was not all kept."""
+    if not seen:
+        return {}
     op = OPS[targets[0].kernel.op]
     kept, found = kept_by(op), dict[str, Beyond]()
     for within in (False, True):
         some = [each for each in targets if (each.kernel.name in failed) is within]
-        if not some or not seen or (not kept if not within else {**kept} == {**seen}):
+        if not some or (not kept if not within else {**kept} == {**seen}):
             continue
         entries = [Entry(case) for case in _cases(some[0].kernel.capability, seed, seen if within else {})]
         ran, failing = _counts(pool, some, entries)

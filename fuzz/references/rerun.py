@@ -156,7 +156,7 @@ def ways_of(reference: Callable[..., Any], library: str = "torch") -> Ways:
         found = Replaying(reference)
         return Ways(found.exact, found.single, found.noisy, found.exact.takes)
     return Ways(
-        partial(widened, reference), lambda arrays: widened(reference, singles(arrays), widens=False),
+        partial(widened, reference), lambda arrays: widened(reference, floats_as(np.float32, arrays), widens=False),
         partial(_noisy, reference), partial(widened, reference), partial(_selected, reference),
     )  # fmt: skip
 
@@ -259,9 +259,9 @@ def draws_at_random(ways: Ways, arrays: Arrays) -> bool:
     return any(first_difference(*pair) is not None for pair in zip(one, two, strict=True))
 
 
-def singles(arrays: Arrays) -> Arrays:
-    """Return arrays whose floats are f32."""
-    return {name: each.astype(np.float32) if each.dtype.kind == "f" else each for name, each in arrays.items()}
+def floats_as(dtype: type[np.floating[Any]], arrays: Arrays) -> Arrays:
+    """Return arrays whose floats are of that dtype."""
+    return {name: each.astype(dtype) if each.dtype.kind == "f" else each for name, each in arrays.items()}
 
 
 def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: float) -> Sequence[F64]:

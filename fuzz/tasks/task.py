@@ -24,6 +24,7 @@ from oracles.operand import Kept
 if TYPE_CHECKING:
     from fuzz.campaign.measured import Measuring
     from fuzz.contracts.accepts import Accepted
+    from fuzz.references.replay.oracle import Replay
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class Task:
     """Whether the longest extents are tried at the end."""
     taken: Accepted | None = None
     """The extents that its kernel takes, if it does not take all."""
+    replay: Replay | None = None
+    """What draws its cases and judges them, where its op has no formula, which would."""
 
     @cached_property
     def searched(self) -> Sequence[Target]:
@@ -94,7 +97,8 @@ def drive(
     enough: Callable[[Tally], bool] = lambda tally: False,
 ) -> Driven:
     """Judge a task in a session: known cases, a search, the longest extents; then look at what was measured, and at
-    what lies beyond the examples. `meanwhile` is called while workers search, which ends where it is `enough`."""
+    what lies beyond the examples. `meanwhile` is called while workers search, which ends where it is `enough`. Raises
+    ReplayError for a reference that cannot be replayed."""
     book, pool, tally, most = session.book, session.pool, session.tally, session.limits.max_cases
     taken, targets, searched = task.taken, task.targets, task.searched
     runner = session.runner(searched)
@@ -120,7 +124,11 @@ def drive(
     again = bool(tally.findings)
     if not again:
         runner.wait_for_workers()
-        runner.run(task.op, session.seed)
+        if task.replay is None:
+            runner.run(task.op, session.seed)
+        else:
+            groups = task.replay.entries(session, enough)
+            runner.replay(in_batches(groups) if session.here is None else groups)
     if taken is not None and not book.buckets:
         runner = session.runner(targets)
         runner.replay([[Entry(taken.refused)]])

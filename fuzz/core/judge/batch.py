@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fuzz.core.adapters.target import Target
 from fuzz.core.judge.judge import EntryJudge
-from fuzz.core.judge.values import CaseOracle, Query
+from fuzz.core.judge.values import ORACLES, CaseOracle, Query
 from oracles import truth
 from oracles.problem import ProblemError
 from oracles.tiers import joined
@@ -30,7 +30,7 @@ def asked_of(judges: Iterable[EntryJudge], targets: Mapping[str, Target]) -> Map
     """Return what judging these targets will ask; a second run of the same case has the same oracle. Outcomes of other
     targets, which a pool of several has beside them, are not judged and ask nothing."""
     asked: dict[CaseOracle, dict[Query, None]] = {}
-    for judge in judges:
+    for judge in (each for each in judges if each.entry.case.op not in ORACLES):
         judged = [targets[name] for name in judge.outcomes if name in targets]
         asked.setdefault(judge.oracle, {}).update(dict.fromkeys(judge.queries(judged)))
     return {oracle: tuple(queries) for oracle, queries in asked.items()}

@@ -144,6 +144,8 @@ class Judge:
             raise InternalError(f"{outcome.target}: {outcome.detail}")
         if outcome.status is Status.RAN and not outcome.damage and not outcome.unwritten and outcome.fault is None:
             return None, ""
+        if outcome.status is Status.HUNG and self.oracle.is_patient:
+            return Verdict.NOT_RUN, outcome.detail
         if outcome.status in _BY_STATUS:
             return _BY_STATUS[outcome.status], outcome.detail
         if outcome.status is Status.REJECTED and not outcome.damage:

@@ -45,6 +45,9 @@ def truth_of(case: Case, check: OutputCheck, outcome: Outcome) -> Truth:
 class CaseOracle:
     """Judges outputs of one case. Exact values are computed once, equal outputs of equal contracts judged once."""
 
+    is_patient: bool = False
+    """Whether a kernel that takes too long for the case is not judged by it."""
+
     def __init__(self, case: Case, *, confirms: bool = True) -> None:
         """`confirms`: see `Truth`."""
         self.case = case

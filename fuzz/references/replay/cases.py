@@ -1,10 +1,10 @@
-"""The cases of a replay: inputs of a reference that no formula is read from, and what its outputs may be off by."""
+"""The cases of a replay: inputs of a reference that no formula is read from, and what was never drawn."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import count
 from typing import Any
@@ -14,18 +14,17 @@ from numpy.typing import NDArray
 
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.stream import Dice, Stream
-from fuzz.core.base.text import counted
 from fuzz.core.generate.menus import MENUS
-from fuzz.core.generate.observed import made_so
+from fuzz.core.generate.observed import made_so, structural
 from fuzz.core.generate.recipes import Recipe, RowSpec
-from fuzz.references.asked import AskedReference, asked_of
+from fuzz.references.asked import AskedReference, Shown, asked_of
 from fuzz.references.derive import output_names, taken
-from fuzz.references.dims import UnreadableError, first_of
+from fuzz.references.dims import UnreadableError
+from fuzz.references.examples import seen_of, square_in
 from fuzz.references.parameters import titled
-from fuzz.references.replay.ranges import Span, accepted, spans_of
 from fuzz.references.rerun import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
 from fuzz.references.tracing import RETURNS_NONE
-from oracles.dtypes import FORMATS, SINGLE
+from oracles.dtypes import FORMATS
 from oracles.formula.made import completed, grown
 from oracles.operand import Kept
 
@@ -48,9 +47,118 @@ Inputs that come with a reference are large."""
 _RANDOM = "draws at random, so no result of it is right or wrong: make what it draws an input"
 _COMPILED = 12
 """The sets of extents for which a reference is compiled, where that is done for each."""
-_CLEAR = 16
-"""An element counts as judged where less than this part of the largest one of its output is allowed: by what is random
-in a reference its replays differ by as much as it is."""
+_EXACT = 2**53
+"""Outputs are compared in float64, which has every integer up to this one."""
+_NEAR = 8
+"""One draw in four is of the integers up to this size, which are few in a dtype of 32 bits."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """What the integers of a tensor are drawn from."""
+
+    low: int
+    high: int | None = None
+    """None: the last place along the shortest dimension of a case."""
+    skips_zero: bool = False
+
+    @property
+    def recipe(self) -> str:
+        """What a case calls it."""
+        return "places" if self.high is None else f"integers from {self.low} to {self.high}"
+
+    def draw(self, stream: Stream, shape: tuple[int, ...], places: int) -> NDArray[np.int64]:
+        """Return integers of that shape: spread evenly, close to 0, of all sizes alike, or the ends."""
+        count, high = math.prod(shape), max(places - 1, 0) if self.high is None else self.high
+        low = min(self.low, high)
+        found = stream.integers(count, low, high)
+        if self.high is not None:
+            sizes = stream.child("sizes").integers(count, 0, (high - low).bit_length())
+            near = stream.child("near").integers(count, max(low, min(-_NEAR, high)), min(high, max(_NEAR, low)))
+            ends = np.array([low, high])[stream.child("ends").integers(count, 0, 1)]
+            how = stream.child("how").integers(count, 0, 7)
+            found = np.select([how < 3, how < 5, how < 7], [found, np.clip(found >> sizes, low, high), near], ends)
+            if self.skips_zero:
+                found = np.where(found == 0, 1 if high > 0 else -1, found)
+        return found.reshape(shape)
+
+
+def spans_of(dtype: str, shown: Shown | None) -> Sequence[Span]:
+    """Return what a tensor of integers may be drawn from, the widest first, given what its examples show. Integers of 8
+    and 16 bits are numbers, and wider ones places, unless examples show what is no place; none is below 0 where no
+    example is."""
+    places = [Span(0), Span(1)]
+    if dtype == "bool" or (shown is not None and (shown.low, shown.high) == (0, 1)):
+        return [Span(0, 1)]  # flags: nobody said what a 2 means
+    if np.iinfo(dtype).bits > 16 and (shown is None or shown.are_places):
+        return places
+    low, high = max(int(np.iinfo(dtype).min), -_EXACT), min(int(np.iinfo(dtype).max), _EXACT)
+    if shown is None:
+        return [Span(low, high), Span(low, high, skips_zero=True), *places]
+    low = low if shown.low < 0 else min(shown.low, 0)
+    ends = [(low, high), (shown.low, shown.high)]
+    return [*(Span(*each, skips_zero=skips) for each in ends for skips in (False, True)), *places]
+
+
+def accepted(spans: Sequence[Span], refusals: Callable[[Span], int]) -> Span:
+    """Return the first of the spans that a reference raises for least often."""
+    fewest: tuple[int, Span] | None = None
+    for each in spans:
+        count = refusals(each) if len(spans) > 1 else 0
+        if fewest is None or count < fewest[0]:
+            fewest = count, each
+        if not count:
+            break
+    assert fewest is not None
+    return fewest[1]
+
+
+@dataclass
+class Came:
+    """What has been drawn so far."""
+
+    dtypes: set[str] = field(default_factory=set)
+    low: dict[str, float] = field(default_factory=dict)
+    high: dict[str, float] = field(default_factory=dict)
+    kinds: dict[str, np.dtype[Any]] = field(default_factory=dict)
+    nan: bool = False
+    infinite: bool = False
+    magnitudes: tuple[float, float] = (math.inf, 0.0)
+    extents: tuple[int, int] = (1 << 62, 0)
+
+    def note(self, arrays: Mapping[str, NDArray[Any]], dtype: str) -> None:
+        """Note the inputs of a case, whose floats have that dtype."""
+        for name, each in arrays.items():
+            self.extents = min(self.extents[0], *each.shape, 1 << 62), max(self.extents[1], *each.shape, 0)
+            self.kinds[name] = each.dtype
+            self.nan |= bool(np.isnan(each).any())
+            self.infinite |= bool(np.isinf(each).any())
+            known = each[~np.isnan(each)]
+            if known.size:
+                self.low[name] = min(self.low.get(name, math.inf), known.min())
+                self.high[name] = max(self.high.get(name, -math.inf), known.max())
+            if each.dtype.kind == "f":
+                self.dtypes.add(dtype)
+                sizes = np.abs(known[np.isfinite(known) & (known != 0.0)])
+                least, most = self.magnitudes
+                self.magnitudes = min(least, sizes.min(initial=math.inf)), max(most, sizes.max(initial=0.0))
+
+    def never(self, dtypes: Sequence[str]) -> str:
+        """Return what was never drawn, though the dtypes have it, in a line; floats could have had these dtypes."""
+        floats = [name for name, kind in self.kinds.items() if kind.kind == "f"]
+        whole = {name: np.iinfo(kind) for name, kind in self.kinds.items() if kind.kind in "iu"}
+        specials = [word for word, came in (("NaN", self.nan), ("infinities", self.infinite)) if not came and floats]
+        signed = [*floats, *(name for name, of in whole.items() if of.min < 0)]
+        negative = [name for name in signed if self.low.get(name, 0.0) >= 0]
+        ends = {name: (int(self.low[name]), int(self.high[name])) for name in whole if name in self.low}
+        missing = [each for each in dtypes if each not in self.dtypes] if floats else []
+        parts = [", ".join(missing), ", ".join(specials), f"negative {', '.join(negative)}" if negative else ""]
+        for name, (low, high) in ends.items():
+            parts += [f"{name} outside {low} to {high}"] if (low, high) != (whole[name].min, whole[name].max) else []
+        if self.magnitudes[1] > 0.0:
+            parts.append("magnitudes outside {:.1e} to {:.1e}".format(*self.magnitudes))
+        parts.append("extents outside {} to {}".format(*self.extents))
+        return f"never drawn: {'; '.join(filter(None, parts))}"
 
 
 class ReplayError(UsageError):
@@ -71,27 +179,6 @@ class ReplayCase:
     def elements(self) -> int:
         """The number of elements of all inputs."""
         return sum(each.size for each in self.arrays.values())
-
-    @property
-    def text(self) -> str:
-        """Its shapes, and what they are drawn from."""
-        words = (f"{name} {'x'.join(map(str, each.shape)) or 'scalar'}" for name, each in self.arrays.items())
-        drawn = first_of([f"{word} ({self.recipes[name]})" for word, name in zip(words, self.arrays, strict=True)])
-        return f"{drawn}, {self.dtype}"
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What is said of the outputs of a case."""
-
-    wrong: str
-    """What is wrong with them; "" if nothing is."""
-    judged: int = 0
-    """How many elements are judged."""
-    ratio: float = 0.0
-    """The largest error, as a share of what is allowed."""
-    place: tuple[str, str, str, str] | None = None
-    """The place of the worst element that is wrong, what it is and must be, and how far it may be off."""
 
 
 Own = Callable[[int], Mapping[str, NDArray[Any]]]
@@ -286,76 +373,18 @@ def meant_of(
     raise refusal
 
 
+def keeping(meant: Meant, samples: Sequence[Mapping[str, Any]], fixed: Collection[str]) -> Meant:
+    """Return what is drawn for a reference, with what its tensors always are in samples, by what it calls them."""
+    dims = meant.asked.dims
+    called = {name: meant.asked.called.get(name) or name for name in dims}
+    kept = structural(seen_of(called, samples))
+    shapes = {name: tuple(samples[0][called[name]].shape) for name in kept}
+    return replace(meant, kept=kept, square=square_in(kept, dims, shapes, fixed))
+
+
 def tensor_of(array: NDArray[Any], dtype: str) -> Any:
     """Return a tensor of torch, floats in that dtype."""
     import torch
 
     found = torch.from_numpy(array.copy())
     return found.to(getattr(torch, FORMATS[dtype].spelling)) if array.dtype.kind == "f" else found
-
-
-def compared(
-    wanted: Sequence[Replayed], returned: Sequence[NDArray[Any]], dtype: str, names: Sequence[str] = (),
-    rows: Sequence[int] = (),
-) -> Comparison:  # fmt: skip
-    """Compare what a kernel returned with what a reference is, tensors of that dtype. Where they are these `rows` of
-    larger ones, places are told as places in those."""
-    if len(returned) != len(wanted):
-        return Comparison(f"returned {counted(len(returned), 'output')}, where the reference has {len(wanted)}")
-    judged, ratio = 0, 0.0
-    for at, (got, one) in enumerate(zip(returned, wanted, strict=True)):
-        output = names[at] if names else f"output {at}" if len(wanted) > 1 else "the output"
-        if got.shape != one.value.shape:
-            shapes = f"{list(got.shape)}, where the reference has {list(one.value.shape)}"
-            return Comparison(f"{output} has the shape {shapes}")
-        must, values = one.compared, got if one.places is None else one.places.elements(got)
-        known = np.isfinite(must) & np.isfinite(one.allowed)
-        width = width_of(one, dtype)
-        judged += judged_in(one, dtype)
-        with np.errstate(all="ignore"):
-            far = np.abs(values - must)
-            share = np.where(known & (far != 0.0), far / width, 0.0)
-            if one.moved:  # every kernel has the same NaN and infinities there
-                same = (values == must) | (np.isnan(values) & np.isnan(must))
-                share = np.where((one.allowed == 0.0) & ~known & ~same, math.inf, share)
-        if one.places is not None:
-            late = one.places.first & known & (far == 0.0) & (got != one.value)
-            share = np.where(late | ~one.places.exist(got), math.inf, share)
-        if (wrong := ~(share <= 1.0)).any():
-            return _worst(output, got, one, width, np.where(wrong, share, -1.0), judged, rows)
-        ratio = max(ratio, float(share.max(initial=0.0)))
-    return Comparison("", judged, ratio)
-
-
-def judged_in(one: Replayed, dtype: str) -> int:
-    """Return how many elements of an output are judged, tensors of that dtype."""
-    known = np.isfinite(one.compared) & np.isfinite(one.allowed)
-    most = np.abs(one.compared[known]).max(initial=0.0) / _CLEAR + 4 * SINGLE.tiny
-    same = one.moved & ~known & (one.allowed == 0.0)  # every kernel has the same NaN and infinities there
-    return int((width_of(one, dtype)[known] <= most).sum()) + int(same.sum())
-
-
-def width_of(one: Replayed, dtype: str) -> NDArray[Any]:
-    """Return how far elements of that dtype may be off."""
-    if one.whole:
-        return one.allowed
-    must = one.compared
-    return one.allowed + FORMATS[dtype].u * (np.abs(np.where(np.isfinite(must), must, 0.0)) + one.allowed)
-
-
-def _worst(
-    output: str, got: NDArray[Any], one: Replayed, width: NDArray[Any], share: NDArray[Any], judged: int,
-    rows: Sequence[int],
-) -> Comparison:  # fmt: skip
-    at = np.unravel_index(int(np.argmax(np.where(np.isnan(share), np.inf, share))), got.shape)
-    value, far = float(one.value[at]), float(width[at])
-    told = [int(each) for each in at]
-    told[:1] = [rows[each] for each in told[:1]] if rows else told[:1]
-    place, is_got = f"{output}[{', '.join(map(str, told))}]", f"{float(got[at]):.8g}"
-    count = int((share != -1.0).sum())
-    others = f"{value - far:.8g} to {value + far:.8g}" if one.places is None else "another place of as much"
-    is_only = one.places.first if one.places is not None else not math.isfinite(value)
-    others = "" if is_only else f" (or {others})"
-    wrong = f"{count:,} of {counted(got.size, 'element is', 'elements are')} wrong"
-    words = f"wrong values\n    {place} = {is_got}, must be {value:.8g}{others}; {wrong}"
-    return Comparison(words, judged, float(share[at]), (place, is_got, f"{value:.8g}", f"{far:.3g}"))

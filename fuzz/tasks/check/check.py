@@ -55,7 +55,7 @@ from fuzz.tasks.check.function import (
     of_numpy,
     spared,
 )
-from fuzz.tasks.check.plan import GIVEN, Checked, CheckPlan, Seed, origin_words, plan, running_test
+from fuzz.tasks.check.plan import GIVEN, PATIENCE_S, Checked, CheckPlan, Seed, origin_words, plan, running_test
 from fuzz.tasks.check.results import (
     CheckError,
     CheckFailed,
@@ -83,8 +83,6 @@ _AFTER_FINDING = 64
 """A check goes on for this many cases once it has found something: a smaller case is easier to understand."""
 _WHOLE = 100
 """The cases from which on a check looks at the longest extents too; it is the usual number."""
-_PATIENCE_S = 1.0
-"""The seconds after which a check shows its progress: most checks of a suite are over by then."""
 _AGAIN = (
     "  note          it fails on a kept case, or on one that failed the last time: these are run first, and the search "
     "was left out"
@@ -167,7 +165,7 @@ def check(
         todo, [dtype, *_] = plan(name_of(kernel), seed, max_cases, max_time), (capabilities or Capabilities()).dtypes
         with _misuse_is_said():
             said_of = shapes, example_inputs, values, fixed
-            check_by_replay(kernel, reference, todo, arrays, *said_of, dtype, any_values=any_values)
+            check_by_replay(kernel, reference, todo, arrays, *said_of, dtype, _screen(), any_values=any_values)
         return
     if reference is not None:
         if op is not None:
@@ -286,7 +284,7 @@ def check_targets(
     book, terms = book_in(GIVEN.options.output, todo.seed), Terms((kernel,), declared_laws([kernel]))
     session = Session(
         task.searched, book, terms, todo.seed, RunLimits(todo.max_time, todo.max_cases), searched=(), here=here,
-        screen=_screen(), patience=_PATIENCE_S, tells_facts=False,
+        screen=_screen(), patience=PATIENCE_S, tells_facts=False,
     )  # fmt: skip
     with _misuse_is_said(), session:
         driven = drive(task, session, enough=EndsSoonAfter(lambda tally: tally.findings, _AFTER_FINDING))

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 EXPLAIN_S = 10.0
+PATIENCE_S = 1.0
+"""The seconds after which a check shows its progress: most checks of a suite are over by then."""
 RANDOM = "random"
 """In place of a seed: a new one each time."""
 Seed = int | Literal["random"] | None

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import inspect
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
+from fuzz.campaign.search.groups import EndsSoonAfter
+from fuzz.campaign.search.stopping import RunLimits
 from fuzz.core.adapters.registry import expand
-from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.dtypes import NUMPY_DTYPE
 from fuzz.core.base.text import counted
 from fuzz.core.generate.menus import MENUS
@@ -22,19 +22,17 @@ from fuzz.core.generate.observed import words_of
 from fuzz.findings.tally import never_decided
 from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import GIVEN as EXAMPLES
-from fuzz.references.examples import structure_of
 from fuzz.references.parameters import name_of, titled
-from fuzz.references.replay.cases import DTYPES, WEAKER, Meant, meant_of
-from fuzz.references.replay.oracle import op_of
-from fuzz.references.replay.run import Run
+from fuzz.references.replay.cases import DTYPES, WEAKER, Meant, keeping, meant_of
+from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, Replay, op_of
 from fuzz.references.text import identifier
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.tasks.check.function import Arrays, Function, HereKernel, OwnProcess, never_given, plain_name, source_of
-from fuzz.tasks.check.plan import GIVEN, CheckPlan
+from fuzz.tasks.check.plan import GIVEN, PATIENCE_S, CheckPlan
 from fuzz.tasks.check.reference import named_examples
 from fuzz.tasks.check.results import CheckError, CheckFailed, reason_of, told
+from fuzz.tasks.replay import run_replay
 from oracles.dtypes import DTYPES as ALL_DTYPES
-from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS
 
@@ -44,7 +42,7 @@ _AFTER = 48
 
 
 @dataclass(frozen=True)
-class Replay:
+class FunctionReplay:
     """A kernel that is held against a replay."""
 
     kernel: Callable[..., Any]
@@ -57,38 +55,31 @@ class Replay:
         kept = words_of(self.meant.kept)
         return f"kept as in {EXAMPLES}: {kept}; any_values=True tries others" if kept else ""
 
-    def run(self, todo: CheckPlan) -> None:
+    def run(self, todo: CheckPlan, screen: Console) -> None:
         """Try cases; raise CheckFailed for the smallest that fails."""
-        name, began, most = name_of(self.kernel), time.monotonic(), todo.max_cases
-        drawn = self.meant.cases(todo.seed)
-        first = next(drawn)
-        op = op_of(self.meant, self.meant.outputs(first), f"replayed_{identifier(name, 'kernel')}"[:31])
+        name = name_of(self.kernel)
+        op = op_of(self.meant, identifier(name, "kernel"), todo.seed)
         here = self._here(op)
-        run = Run(self.meant, op, [here.target], (), todo.seed)
-        [line], last = run.lines.values(), 0
-        for case in chain([first], drawn):
-            over = todo.max_time is not None and time.monotonic() - began > todo.max_time
-            if over or run.cases == most or (line.findings and run.cases > last + _AFTER) or line.broken:
-                break
-            run.batch(here, [case])
-            last = last or run.cases * bool(line.findings)
-        if line.broken:
-            raise CheckFailed(wrapped_text(f"NOTHING RAN: {name}: {line.broken}", columns()))
-        for failure in run.smallest.values():
-            lines = [f"FAIL  {name}  {failure.words}"]
-            lines += [f"  {each}" for each in (failure.case.text, self.said, WEAKER) if each]
-            raise CheckFailed(wrapped_text("\n".join([*lines, f"  again: {todo.command}"]), columns()))
+        run = run_replay(
+            Replay(self.meant, op), [here.target], todo.seed, RunLimits(todo.max_time, todo.max_cases),
+            GIVEN.options.output, enough=EndsSoonAfter(lambda tally: tally.findings, _AFTER), here=here, screen=screen,
+            patience=PATIENCE_S,
+        )  # fmt: skip
+        for failure in run.failures(here.target.kernel.name):
+            about = filter(None, (failure.text, self.said, WEAKER, f"again: {todo.command}"))
+            lines = [f"FAIL  {name}  {failure.words}", *(f"  {each}" for each in about)]
+            raise CheckFailed(wrapped_text("\n".join(lines), columns()))
+        [line], replay = run.tally.targets.values(), run.replay
         judged = line.judged - line.gave_up
         if (outputs := never_decided(line.decided)) or not judged:
             never = f" of {' nor '.join(outputs)}" if judged else ""
-            raise CheckFailed(
-                f"NOTHING WAS JUDGED{never}: no element{never} in {counted(run.cases, 'case')} is decided by a replay"
-            )
-        elements = counted(run.elements, "element")
-        passed = f"{name} passed a replay: {counted(run.cases, 'case')}, {elements} judged, seed {todo.seed}"
+            cases = counted(replay.cases, "case")
+            raise CheckFailed(f"NOTHING WAS JUDGED{never}: no element{never} in {cases} is decided by a replay")
+        elements = counted(replay.elements, "element")
+        passed = f"{name} passed a replay: {counted(replay.cases, 'case')}, {elements} judged, seed {todo.seed}"
         asked, tensors, bound = self.meant.asked, self._tensors, self._bound
         own = never_given(self.kernel, asked.name, {*(tensors if bound is None else bound), *asked.others}, tensors)
-        notes = asked.left_out, self.said, own, run.came.never(DTYPES).text, WEAKER
+        notes = asked.left_out, self.said, own, replay.came.never(DTYPES), WEAKER
         told = [passed, *(f"  {each}" for each in notes if each)]
         GIVEN.passed += told
         print(wrapped_text("\n".join(told), columns()), file=sys.stderr)
@@ -96,16 +87,8 @@ class Replay:
     def _here(self, op: Op) -> OwnProcess:
         """The kernel, called in this process as one of the op: what it returns may have any dtypes."""
         source = source_of(self.kernel)
-        OPS.pop(op.name, None)  # of an earlier check: kernels are declared while nobody knows it, as it has no formula
-        kernel = HereKernel(
-            plain_name(self.kernel) or op.name,
-            op.name,
-            source,
-            self.arrays,
-            Contract(platform="none"),
-            Capabilities(dtypes=DTYPES),
-        )
         OPS[op.name] = op
+        kernel = HereKernel(plain_name(self.kernel) or op.name, op.name, source, self.arrays, NOTHING_PROMISED, ABLE)
         names, returns = frozenset(self.meant.asked.dims), tuple(each.name for each in op.outputs)
         call = partial(self._called, {each.name: each.dtype for each in op.outputs})
         function = Function(call, names, {}, returns, str(source.parent.resolve()))
@@ -158,6 +141,7 @@ def check_by_replay(
     values: Mapping[str, str] | str | None,
     fixed: Mapping[str, int] | None,
     dtype: str,
+    screen: Console,
     *,
     any_values: bool,
 ) -> None:
@@ -172,9 +156,6 @@ def check_by_replay(
     except UnreadableError as error:
         raise CheckError(f"{titled(reference)}: {error}") from reason_of(error)
     if example_inputs is not None and not any_values:
-        own, dims = meant.asked.called, meant.asked.dims
-        called = {name: own.get(name) or name for name in dims}
-        sample = named_examples(reference, called, example_inputs)
-        kept, square = structure_of(called, dims, [sample], fixed or {})
-        meant = replace(meant, kept=kept, square=square)
-    Replay(kernel, meant, arrays).run(todo)
+        called = {name: meant.asked.called.get(name) or name for name in meant.asked.dims}
+        meant = keeping(meant, [named_examples(reference, called, example_inputs)], fixed or {})
+    FunctionReplay(kernel, meant, arrays).run(todo, screen)

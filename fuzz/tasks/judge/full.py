@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from types import ModuleType
@@ -17,25 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.campaign.search.groups import free_memory
-from fuzz.core.adapters.target import NotRun, Target
+from fuzz.campaign.search.stopping import RunLimits
 from fuzz.core.base.case import STORAGE_LIMIT, Case
-from fuzz.core.base.dtypes import from_bits
-from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.base.errors import UsageError
+from fuzz.core.base.outcome import Status
 from fuzz.core.base.text import printable
-from fuzz.core.execute.pool import WorkerPool
-from fuzz.core.judge.judge import Judge
+from fuzz.core.laws.registry import Entry
 from fuzz.references.dims import UnreadableError
 from fuzz.references.guard import first_difference
-from fuzz.references.replay.cases import ReplayCase, ReplayError, compared
-from fuzz.references.replay.oracle import arrays_of, case_of
-from fuzz.references.rerun import Replayed, ways_of
-from fuzz.tasks.judge.own import beside, drawn_of, replay_s, shapes_of
-from fuzz.tasks.judge.replay import ReplayPlan, replay_of
+from fuzz.references.replay.oracle import Replay, arrays_of, case_of
+from fuzz.references.rerun import Replayed, floats_as, ways_of
+from fuzz.report import console
+from fuzz.tasks.judge.own import array_of, beside, drawn_of, replay_s, shapes_of
+from fuzz.tasks.judge.replay import replay_of
 from fuzz.tasks.judge.ruling import Asked, FullSize, SolutionRuling, worst_of
 from fuzz.tasks.readers.kernelbench import batch_of, of_module
 from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import Solutions
 from fuzz.tasks.readers.source import TaskError, executed, text_of
+from fuzz.tasks.replay import ReplayRun, run_replay
 
 _FILE = "full_size_"
 _BYTES = 32
@@ -79,8 +79,8 @@ class _Task:
 
     def at(self, rows: Sequence[int]) -> Mapping[str, NDArray[Any]]:
         """Return the inputs of some rows, floats as float64."""
-        found = {name: each[list(rows)] if name in self.cut else each for name, each in self.arrays.items()}
-        return {name: each.astype(np.float64) if each.dtype.kind == "f" else each for name, each in found.items()}
+        cut = {name: each[list(rows)] if name in self.cut else each for name, each in self.arrays.items()}
+        return floats_as(np.float64, cut)
 
 
 def at_full_size(
@@ -97,7 +97,7 @@ def at_full_size(
         return tuple(rulings)
     try:
         found = _judged(asked, _task(asked.against, seed, limits), left, seed, limits)
-    except (TaskError, UnreadableError, ReplayError) as error:
+    except (UsageError, UnreadableError) as error:
         found = dict.fromkeys(left, _untried(printable(str(error))))
     return tuple(_with_full(each, found.get(kernel)) for kernel, each in zip(solutions, rulings, strict=True))
 
@@ -163,17 +163,9 @@ def _cut(path: Path, module: ModuleType, given: Sequence[Any], cut: Sequence[int
     problem = of_module(path, small)[0]
     assert problem.module is not None
     own = problem.module
-    arrays = {name: _array(each) for name, each in drawn_of(whole, own, seed).items()}
+    arrays = {name: array_of(each) for name, each in drawn_of(whole, own, seed).items()}
     names = frozenset(own.inputs[at] for at in cut)
     return _Task(replace(problem, fixed={**problem.fixed, **problem.examples[0]}), arrays, names, count)
-
-
-def _array(tensor: Any) -> NDArray[Any]:
-    """The same as it is: NumPy lacks bfloat16."""
-    import torch
-
-    found: NDArray[Any] = (tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor).numpy()
-    return found.copy(order="C") if not found.flags.c_contiguous else found
 
 
 def _check_sizes(shapes: Sequence[tuple[int, ...]], limits: SizeLimits) -> None:
@@ -239,60 +231,62 @@ def _differ(one: NDArray[Any], two: NDArray[Any]) -> bool:
     return first_difference(one.astype(np.float64), two.astype(np.float64)) is not None
 
 
+@dataclass
+class _FullReplay(Replay):
+    """Judges one case by what its rows are, which were replayed alone."""
+
+    case: Case = field(kw_only=True)
+    wanted: Sequence[Replayed] = field(kw_only=True)
+
+    def entries(self, *_: object) -> Iterator[list[Entry]]:
+        yield [Entry(self.case)]
+
+    def replays(self, case: Case) -> Sequence[Replayed]:
+        return self.wanted
+
+
 def _judged(asked: Asked, task: _Task, solutions: Solutions, seed: int, limits: SizeLimits) -> Mapping[str, FullSize]:
     """What is said of solutions, by their kernels. Raises ProblemError."""
     some = task.at(task.rows)
     files = {name: (words, beside(each, _FILE)) for name, (words, each) in solutions.items()}
-    replay = replay_of(asked, replace(task.problem, own=lambda _: some), files)
-    if task.seconds > limits.seconds and all(each.name.place != "cuda" for each in replay.targets):
+    plan = replay_of(asked, replace(task.problem, own=lambda _: some), files)
+    if task.seconds > limits.seconds and all(each.name.place != "cuda" for each in plan.targets):
         raise TaskError(f"a call takes about {task.seconds:.0f} s")
-    meant, recipes = replay.meant, dict.fromkeys(some, "its own")
-    drawn = ReplayCase(some, recipes, meant.floats[0])
+    meant, drawn = plan.meant, next(plan.meant.cases(seed))
     outputs = meant.outputs(drawn)
-    wanted = meant.replays(arrays_of(case_of(drawn, outputs, replay.op, seed, 1)))
+    wanted = meant.replays(arrays_of(case_of(drawn, outputs, plan.op, seed, 1)))
     if wanted is None:
         raise TaskError("the reference raises where it is replayed")
     whole = {name: ((task.count, *shape[1:]), dtype) for name, (shape, dtype) in outputs.items()}
-    case = case_of(ReplayCase(task.arrays, recipes, meant.floats[0]), whole, replay.op, seed, 1)
+    case = case_of(replace(drawn, arrays=task.arrays), whole, plan.op, seed, 1)
     limit = min(asked.case_limit or limits.seconds, limits.seconds)
     found = dict[str, list[FullSize]]()
-    for target in replay.targets:  # one after the other, as each holds all of it
-        outcome = _outcome(target, case, limit)
-        said = _untried(outcome) if isinstance(outcome, str) else _said(replay, task, case, wanted, outcome)
-        found.setdefault(target.kernel.name, []).append(said)
+    for target in plan.targets:  # one after the other, as each holds all of it
+        replay = _FullReplay(meant, plan.op, [drawn.recipes], rows=task.rows, case=case, wanted=wanted)
+        run = run_replay(replay, [target], seed, RunLimits(), plan.folder, case_limit=limit, screen=console.silent())
+        found.setdefault(target.kernel.name, []).append(_said(run, task))
     return {
         name: next(each for each in said if each.verdict == worst_of(one.verdict for one in said))
         for name, said in found.items()
     }
 
 
-def _outcome(target: Target, case: Case, limit: float) -> Outcome | str:
-    """What became of a call, or why none was made. Who has too little memory or time is not held against a solution."""
-    with WorkerPool([target], limit=limit) as pool:
-        status = pool.statuses[target.id]
-        if isinstance(status, NotRun):
-            return status.reason
-        outcome = pool.submit([case]).outcomes()[0].get(target.id)
-    if outcome is None:
-        return "it is not given cases as large"
-    lacks_memory = outcome.status is Status.RAISED and "memory" in outcome.detail.lower()
-    if lacks_memory or outcome.status in (Status.HUNG, Status.DIED, Status.NOT_RUN, Status.MISUSED):
-        return printable(outcome.detail) or outcome.status.value
-    return outcome
-
-
-def _said(replay: ReplayPlan, task: _Task, case: Case, wanted: Sequence[Replayed], outcome: Outcome) -> FullSize:
+def _said(run: ReplayRun, task: _Task) -> FullSize:
+    """What became of a call. Who has too little memory or time is not held against a solution."""
     assert task.problem.module is not None
+    assert isinstance(run.replay, _FullReplay)
     shapes = {name: each.shape for name, each in task.arrays.items() if name in task.problem.module.inputs}
-    elements = sum(each.layout.size for each in case.outputs.values())
-    verdict, words = Judge(case).apart_from_values(outcome)
-    if verdict is not None:
-        return FullSize(shapes, "wrong", 0, elements, f"{verdict.name}: {words}", "")
-    returned = [
-        from_bits(outcome.outputs[name], each.dtype, each.layout.shape)[list(task.rows)].astype(np.float64)
-        for name, each in case.outputs.items()
-    ]
-    found = compared(wanted, returned, replay.meant.floats[0], [*case.outputs], task.rows)
-    if found.wrong or found.judged:
-        return FullSize(shapes, "wrong" if found.wrong else "right", found.judged, elements, found.wrong, "")
-    return FullSize(shapes, "undecided", 0, elements, "", "no element of the rows that were compared is decided")
+    elements = sum(each.layout.size for each in run.replay.case.outputs.values())
+    [line] = run.tally.targets.values()
+    for bucket in run.book.buckets.values():
+        outcome = bucket.judgement.outcome
+        lacks_memory = bucket.judgement.raised and "memory" in bucket.judgement.reason.lower()
+        if outcome is not None and (lacks_memory or outcome.status is Status.DIED):
+            return _untried(printable(outcome.detail) or outcome.status.value)
+        [failure] = run.failures(bucket.kernel)
+        return FullSize(shapes, "wrong", failure.found.judged, elements, failure.words, "")
+    if not line.judged:
+        return _untried(printable(line.not_run_reason) or "it is not given cases as large")
+    if line.gave_up:
+        return FullSize(shapes, "undecided", 0, elements, "", "no element of the rows that were compared is decided")
+    return FullSize(shapes, "right", run.replay.elements, elements, "", "")

@@ -1,4 +1,5 @@
-"""Solutions of one problem, judged together: they share its cases and the exact values."""
+"""Solutions of one problem, judged together: they share its cases and the exact values. Where no formula is read from
+the reference, or at the shapes that come with it, the reference judges by a replay, a weaker judge."""
 
 from __future__ import annotations
 
@@ -19,23 +20,26 @@ from rich.console import Console
 from fuzz.campaign.search.stopping import RunLimits
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
-from fuzz.campaign.starting import select_targets, writable
+from fuzz.campaign.starting import writable
 from fuzz.contracts.accepts import Accepts, accepts
 from fuzz.core.adapters.pack import load
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.exits import Exit
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.probe import GHOST, STREAM
+from fuzz.core.base.text import counted
 from fuzz.core.execute.pool import Pool
 from fuzz.core.generate.dims import MOST_WORK, USUAL_WORK
+from fuzz.core.generate.observed import words_of
 from fuzz.core.generate.search import Search, batches
 from fuzz.core.judge.values import problem_of
-from fuzz.core.laws.registry import declared as declared_laws
 from fuzz.explain.diagnosis import new_workers
 from fuzz.findings.book import book_in
 from fuzz.references.derive import ANY, FINITE, Derived
-from fuzz.references.dims import parsed
+from fuzz.references.dims import UnreadableError, parsed, shapes_text
 from fuzz.references.examples import DRAWN, samples_of, seen_in
+from fuzz.references.parameters import titled
+from fuzz.references.replay.cases import DTYPES, WEAKER, ReplayError
 from fuzz.references.scope import UnknownStepError
 from fuzz.report.brief import Provenance
 from fuzz.report.console import print_lines
@@ -43,15 +47,28 @@ from fuzz.report.outline import run_outline
 from fuzz.report.totals import not_exercised
 from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.check.reference import contract_of, with_names
-from fuzz.tasks.judge.own import own_problem
-from fuzz.tasks.judge.replaying import judged_by_replay, looked
-from fuzz.tasks.judge.ruling import VERSION, Asked, Judged, Ruling, not_given, solution_ruling, summary, worst_of
+from fuzz.tasks.judge.full import at_full_size
+from fuzz.tasks.judge.own import affordable, in_other_mode, own_problem, own_shapes, with_causes, with_mode, with_own
+from fuzz.tasks.judge.replay import ReplayPlan, chosen, laws_of, replay_of
+from fuzz.tasks.judge.ruling import (
+    VERSION,
+    Asked,
+    Judged,
+    Ruling,
+    SolutionRuling,
+    failures_told,
+    not_given,
+    solution_ruling,
+    summary,
+    worst_of,
+)  # fmt: skip
 from fuzz.tasks.judge.written import derived, write_pack
 from fuzz.tasks.readers.formats import problems_of
 from fuzz.tasks.readers.kernelbench import LAST
 from fuzz.tasks.readers.problem import Statement, UnreadProblemError
 from fuzz.tasks.readers.solution import Solutions, solutions_of
 from fuzz.tasks.readers.source import TaskError
+from fuzz.tasks.replay import PROBED_ONE_IN
 from fuzz.tasks.task import Data, Task, drive
 from oracles.formula.contract import Contract
 from oracles.op import Op
@@ -63,8 +80,14 @@ _VARIED = 4
 """If every dimension that is not fixed can have this extent, a case has room to vary them."""
 _AROUND_S = 10.0
 """The seconds for what changes about a failure that is not shrunk."""
-_PROBED_ONE_IN = 4
-"""Cases of which one is called again by a probe: there are five of them, and few cases."""
+_UNEXERCISED = (
+    "not exercised by a replay: strides, other ranks, the order of sums; failures are not explained, nor kept as cases"
+)
+_OTHERS = "not exercised, as only the shapes that come with the task were asked for: other shapes"
+_UNPROBED = "not exercised, as a case takes long: other ways to make the same call"
+_PROBED = 4
+"""With fewer cases none is called in other ways, each of which has other values, whose replay takes as long."""
+_UNREAD = "not exercised, as the reference is neither read nor replayed there: other shapes"
 _TURNS, _MOST_ELEMENTS, _FEW, _DIGITS = 3, 1024, 2, 2
 
 
@@ -84,11 +107,10 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     print_lines(screen, [*filter(None, (found.said, found.left_out, problem.kept))])
     # Not before: no solution can know it.
     seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed
-    here = {target.name.place for target in targets if target.unavailable() is None}
-    laws = tuple(law for law in declared_laws(kernels) if law != STREAM or "cuda" in here)
+    laws = laws_of(targets)
     book, limits = book_in(folder / "findings", seed), RunLimits(None, asked.cases)
     session = Session(
-        targets, book, Terms(kernels, laws, twin_one_in=_PROBED_ONE_IN), seed, limits, case_limit=asked.case_limit,
+        targets, book, Terms(kernels, laws, twin_one_in=PROBED_ONE_IN), seed, limits, case_limit=asked.case_limit,
         screen=screen,
     )  # fmt: skip
     origin = Provenance(seed, _command(asked, seed), ("--pack", str(folder)), numbered=True)
@@ -114,10 +136,9 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     interrupted = session.interruption.wanted
     outline = run_outline("judge", book, targets, session.tally, origin, interrupted=interrupted, usual=session.usual)
     session.tell_troubles()
-    by_id = {target.id: target for target in targets}
     found_of = {
         kernel: solution_ruling(
-            words, kernel, by_id, session.tally, book, driven.measuring, ready.accepting,
+            words, kernel, session.tally, book, driven.measuring, ready.accepting,
             untried=ready.untried.get(kernel, ""), refuses=ready.refuses.get(kernel, ""), interrupted=interrupted,
             beyond=driven.beyond.get(kernel),
         )
@@ -139,6 +160,86 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     shaken = outline.outcome.code in (Exit.INTERNAL, Exit.INTERRUPTED)
     text = "\n\n".join([*lines, wrapped_text(summary(ruling, elapsed), width)])
     return Judged(ruling, text, outline.outcome.code if shaken else None)
+
+
+def judged_by_replay(asked: Asked, problem: Statement, why: str, screen: Console, width: int) -> Judged:
+    """Judge solutions of a problem that is not read, because of `why`, or by its own inputs alone; where it takes no
+    others than those, also by these. Raises ProblemError."""
+    solutions = solutions_of(asked.solutions, problem, asked.against)
+    try:
+        replay = replay_of(asked, problem, solutions)
+        seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed  # not before: no solution can know it
+        return _replayed(asked, problem, why, screen, width, replay, solutions, seed)
+    except (ReplayError, TaskError, UnreadableError) as error:
+        is_ours = isinstance(error, TaskError)
+        refusal = str(error) if is_ours else f"{asked.against}: {error}" if isinstance(error, ReplayError) else why
+        if problem.module is None or problem.own is not None:
+            raise TaskError(refusal or str(error)) from error
+        try:
+            own = own_problem(asked.against)
+        except TaskError as worse:
+            raise TaskError(f"{refusal}; at the shapes that come with it: {worse}") from error
+    return judged_by_replay(asked, own, why, screen, width)
+
+
+def _replayed(
+    asked: Asked, problem: Statement, why: str, screen: Console, width: int, replay: ReplayPlan, solutions: Solutions,
+    seed: int,
+) -> Judged:  # fmt: skip
+    title, dims = titled(replay.meant.asked.reference), replay.meant.asked.dims
+    sizes = replay.meant.asked.fixed if problem.own else {}
+    shapes = shapes_text({each: [sizes.get(dim, dim) for dim in some] for each, some in dims.items()})
+    but = f", but for {problem.changed}" if problem.changed else ""
+    how = ", ".join([
+        *([f"at the shapes that come with it{but}"] if problem.own else []),
+        *([f"as it cannot be read: {why.removeprefix(f'{title} cannot be read: ')}"] if why else []),
+        *([f"kept as in {DRAWN}: {words_of(replay.meant.kept)}"] if replay.meant.kept else []),
+    ])  # fmt: skip
+    returns = ", ".join(each.name for each in replay.op.outputs)
+    said = f"{title}: {shapes} -> {returns}, replayed, {how}"
+    print_lines(screen, [said, WEAKER])
+    began = time.monotonic()
+    cases = affordable(replay, seed) if problem.own and why else asked.replays
+    laws = laws_of(replay.targets) if cases >= min(_PROBED, asked.replays) else ()
+    run = replay.run(cases, seed, laws, screen, asked.replay_s)
+    seen, cases = run.replay, run.replay.cases
+    few = f"not exercised, as a case takes long: more than {counted(cases, 'case')}" if cases < asked.replays else ""
+    found = replay.rulings(run)
+    rulings = looked(asked, problem, solutions, found, seed, screen)
+    elapsed = time.monotonic() - began
+    floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(seen.floors.items()) if each}
+    others = (_UNREAD if why else _OTHERS) if problem.own else ""
+    never = others, replay.meant.asked.left_out, seen.came.never(DTYPES)
+    ruling = Ruling(
+        VERSION, worst_of(each.verdict for each in rulings), asked.against, said, "replay", WEAKER, seed, cases,
+        str(replay.folder), {law: run.tally.laws[law] for law in laws}, floors, {}, problem.never,
+        (_UNEXERCISED, *filter(None, (*never, few)), *([] if laws else [_UNPROBED]), *problem.remarks), rulings,
+        *problem.modes,
+    )  # fmt: skip
+    told = [text for kernel, each in zip(found, rulings, strict=True) for text in failures_told(kernel, each.failures)]
+    texts = (wrapped_text(each, width) for each in (*told, summary(ruling, elapsed)))
+    return Judged(ruling, "\n\n".join(texts))
+
+
+def looked(
+    asked: Asked, problem: Statement, solutions: Solutions, found: Mapping[str, SolutionRuling], seed: int,
+    screen: Console,
+) -> tuple[SolutionRuling, ...]:  # fmt: skip
+    """Return rulings, by the kernels of solutions, with what replays say besides: at the shapes that come with the
+    problem, as they are or smaller, in the other mode, and with what may be wrong of them undone."""
+    own = {} if problem.own else own_shapes(asked, problem, solutions, seed, screen)
+    other = in_other_mode(asked, problem, solutions, seed, screen)
+    rulings = tuple(_unless_changed(with_own(each, own.get(kernel)), problem) for kernel, each in found.items())
+    rulings = at_full_size(asked, problem, solutions, rulings, seed)
+    rulings = tuple(with_mode(each, problem, other.get(kernel)) for kernel, each in zip(found, rulings, strict=True))
+    return with_causes(asked, problem, solutions, rulings, seed, screen)
+
+
+def _unless_changed(ruling: SolutionRuling, problem: Statement) -> SolutionRuling:
+    """Return a ruling of a solution that need only be right at a task's own shapes: at others it is never wrong."""
+    if not problem.changed or ruling.verdict != "wrong":
+        return ruling
+    return replace(ruling, verdict="undecided", reason=f"it fails, but at none of the task's shapes: {problem.changed}")
 
 
 def _unseen(undeclared: list[str], laws: tuple[str, ...], always: Mapping[str, int]) -> tuple[str, ...]:
@@ -265,13 +366,9 @@ def prepared(asked: Asked, problem: Statement, found: Derived, solutions: Soluti
         name: f"it refuses the small numbers that stand for those of the problem: {' and '.join(each.refused)}"
         for name, each in by_kernel.items() if each.usual == "refuses" and problem.module is not None
     }  # fmt: skip
-    refuses = (
-        {}
-        if problem.module is not None
-        else {name: said for name, each in by_kernel.items() if (said := _refused(each, problem))}
-    )
+    refuses = {name: _refused(each, problem) for name, each in by_kernel.items() if problem.module is None}
     always = {} if problem.draw is None else seen_in(found, samples_of(problem.draw))
-    task = Task(_chosen(asked, kernels), Data((), always, DRAWN), measures=True)
+    task = Task(chosen(asked, kernels), Data((), always, DRAWN), measures=True)
     return Prepared(found, folder, task, accepting, untried, refuses)
 
 
@@ -280,13 +377,7 @@ def _written(asked: Asked, problem: Statement, found: Derived, solutions: Soluti
     own = {name: each for name, (_, each) in solutions.items()}
     write_pack(folder, problem, own, found, values=asked.values, untrusted=asked.untrusted)
     kernels = [each for each in load(folder).kernels if each.name in solutions]  # earlier ones are there, too
-    return folder, _chosen(asked, kernels)
-
-
-def _chosen(asked: Asked, kernels: Sequence[Kernel]) -> tuple[Target, ...]:
-    """The targets that are asked for. A device that is not here is no news, unless there is no other."""
-    targets = select_targets(kernels, patterns=asked.targets)
-    return tuple(each for each in targets if asked.targets or each.unavailable() is None) or targets
+    return folder, chosen(asked, kernels)
 
 
 def _accepting(targets: Sequence[Target], found: Derived, asked: Asked) -> Mapping[str, Accepts]:

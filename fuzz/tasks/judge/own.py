@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from fuzz.core.base.errors import error_line
+from fuzz.core.base.errors import UsageError, error_line
 from fuzz.core.base.text import printable
 from fuzz.references.dims import UnreadableError
-from fuzz.references.replay.cases import ReplayCase, ReplayError
-from fuzz.references.rerun import FINE, RUNS, Ways
+from fuzz.references.replay.cases import ReplayCase
+from fuzz.references.rerun import FINE, RUNS, Ways, floats_as
 from fuzz.tasks.judge.replay import ReplayPlan, replay_of
 from fuzz.tasks.judge.ruling import Asked, OwnShapes, SolutionRuling, shapes_text
-from fuzz.tasks.readers.kernelbench import of_module, with_smaller_batches
+from fuzz.tasks.readers.kernelbench import made_with, of_module, with_smaller_batches
 from fuzz.tasks.readers.problem import SEED, Module, Statement, has_too_many
 from fuzz.tasks.readers.solution import Solution, Solutions
 from fuzz.tasks.readers.source import TaskError, executed, text_of
@@ -72,7 +72,7 @@ def own_problem(against: str, *, one_seed: bool = False) -> Statement:
     own = replace(problem.module, one_seed=one_seed or problem.module.one_seed)
 
     def drawn(seed: int) -> Mapping[str, NDArray[Any]]:
-        return {name: _array(each) for name, each in drawn_of(module, own, seed).items()}
+        return floats_as(np.float64, {name: array_of(each) for name, each in drawn_of(module, own, seed).items()})
 
     fixed = {**problem.fixed, **problem.examples[0]}
     return replace(problem, fixed=fixed, module=own, own=drawn, changed=changed)
@@ -110,7 +110,7 @@ def _call_s(module: ModuleType) -> float | None:
     import torch
 
     with suppress(Exception, SystemExit), torch.no_grad():
-        model = module.Model(*(module.get_init_inputs() if hasattr(module, "get_init_inputs") else ()))
+        model = module.Model(*made_with(module))
         given, began = module.get_inputs(), time.process_time()
         model(*given)
         return time.process_time() - began
@@ -122,8 +122,7 @@ def _returned(module: ModuleType) -> Sequence[tuple[int, ...]]:
     import torch
 
     with suppress(Exception, SystemExit), torch.device("meta"):
-        made_of = tuple(module.get_init_inputs()) if hasattr(module, "get_init_inputs") else ()
-        found = module.Model(*made_of)(*module.get_inputs())
+        found = module.Model(*made_with(module))(*module.get_inputs())
         return [tuple(each.shape) for each in (found if isinstance(found, (tuple, list)) else [found])]
     return []
 
@@ -135,9 +134,8 @@ def shapes_of(module: ModuleType) -> tuple[Sequence[tuple[int, ...]], Sequence[t
 
     def made(device: str) -> tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]:
         with torch.device(device):
-            made_of = tuple(module.get_init_inputs()) if hasattr(module, "get_init_inputs") else ()
             given = [tuple(each.shape) for each in module.get_inputs() if hasattr(each, "shape")]
-            return given, [tuple(each.shape) for each in module.Model(*made_of).state_dict().values()]
+            return given, [tuple(each.shape) for each in module.Model(*made_with(module)).state_dict().values()]
 
     try:
         with suppress(RuntimeError, NotImplementedError):
@@ -166,11 +164,12 @@ def drawn_of(module: ModuleType, own: Module, seed: int) -> Mapping[str, Any]:
     return {name: each.detach() for name, each in found.items()}
 
 
-def _array(tensor: Any) -> NDArray[Any]:
+def array_of(tensor: Any) -> NDArray[Any]:
+    """Return the tensor as an array; NumPy lacks bfloat16."""
     import torch
 
-    found: NDArray[Any] = (tensor.to(torch.float64) if tensor.is_floating_point() else tensor).numpy()
-    return found.copy(order="C")  # `ascontiguousarray` gives a number a dimension
+    found: NDArray[Any] = (tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor).numpy()
+    return found.copy(order="C") if not found.flags.c_contiguous else found
 
 
 def own_shapes(
@@ -190,7 +189,7 @@ def own_shapes(
         if any(np.prod(shape) > _MOST_ELEMENTS for shape, _ in outputs.values()) or not cases:
             raise TaskError(f"they are {shapes_text(shapes)}, of which a case takes too long: {seconds:.0f} s")
         found = replay.rulings(replay.run(cases, seed, (), screen))
-    except (ReplayError, TaskError, UnreadableError) as error:
+    except (UsageError, UnreadableError) as error:
         reason = printable(str(error))
         return dict.fromkeys(solutions, OwnShapes({}, "", "did not run", 0, 0, (), reason))
     return {
@@ -200,13 +199,9 @@ def own_shapes(
 
 
 def with_causes(
-    asked: Asked,
-    problem: Statement,
-    solutions: Solutions,
-    rulings: Sequence[SolutionRuling],
-    seed: int,
+    asked: Asked, problem: Statement, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int,
     screen: Console,
-) -> tuple[SolutionRuling, ...]:
+) -> tuple[SolutionRuling, ...]:  # fmt: skip
     """Return rulings with what is said of those that are wrong at a task's own shapes if each solution keeps the
     weights of its construction; and if it is kept in the mode of the reference, where one of the two sets its own."""
     if (module := problem.module) is None:
@@ -243,7 +238,7 @@ def in_other_mode(
     try:
         replay = replay_of(asked, other, files)
         return replay.rulings(replay.run(min(_IN_OTHER_MODE, affordable(replay, seed)), seed, (), screen))
-    except (ReplayError, TaskError, UnreadableError) as error:
+    except (UsageError, UnreadableError) as error:
         reason = printable(str(error))
         return {name: SolutionRuling(words, "did not run", 0, 0, {}, (), reason) for name, (words, _) in files.items()}
 

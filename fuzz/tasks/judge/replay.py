@@ -7,38 +7,32 @@ import math
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
-from fuzz.campaign.search.runner import MOST_HANGS
+from fuzz.campaign.search.stopping import RunLimits
 from fuzz.campaign.starting import select_targets, writable
 from fuzz.core.adapters.python_kernel import PythonKernel
-from fuzz.core.adapters.target import NotRun, Target
-from fuzz.core.base.capability import Capabilities
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.probe import GHOST, STREAM
 from fuzz.core.base.text import counted
-from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.laws.registry import declared
 from fuzz.findings.tally import TargetTally, never_decided
-from fuzz.references.examples import samples_of, structure_of
-from fuzz.references.replay.cases import DTYPES, Meant, ReplayError, meant_of
-from fuzz.references.replay.oracle import SPARE, op_of
-from fuzz.references.replay.run import Run
-from fuzz.tasks.judge.ruling import Asked, Said, SolutionRuling, worst_of
+from fuzz.references.examples import samples_of
+from fuzz.references.replay.cases import DTYPES, Meant, ReplayError, keeping, meant_of
+from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, SPARE, Replay, op_of
+from fuzz.report import console
+from fuzz.tasks.judge.ruling import Asked, Said, SolutionRuling, largest_errors, of_kernel, worst_of
 from fuzz.tasks.judge.written import floats_of, probes_of, shown_line, write_solutions
 from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import ENTRY, Solutions
 from fuzz.tasks.readers.source import TaskError
-from oracles.formula.contract import Contract
+from fuzz.tasks.replay import ReplayRun, run_replay
 from oracles.op import Op
 from oracles.ops import OPS
-
-_BATCH = 8
-_ABLE = Capabilities(dtypes=DTYPES)
-_NOTHING_PROMISED = Contract(platform="none")
-"""It is not judged by a formula, to which a contract could apply."""
 
 
 @dataclass(frozen=True)
@@ -52,53 +46,40 @@ class ReplayPlan:
     folder: Path
     targets: Sequence[Target]
 
-    def run(
-        self, cases: int, seed: int, laws: Sequence[str], screen: Console, seconds: float = math.inf
-    ) -> Run:  # fmt: skip
-        """Judge at most `cases` cases, and begin none after `seconds` of processor time. Raises ProblemError if the
-        reference accepts no case."""
-        run = Run(self.meant, self.op, self.targets, tuple(laws), seed)
-        workers = WorkerPool(self.targets, limit=self.asked.case_limit, most_hangs=MOST_HANGS)
-        with workers as pool, screen.status("replaying ..."):
-            for name, status in pool.statuses.items():
-                if isinstance(status, NotRun):
-                    run.lines[name].not_run_reason, run.lines[name].broken = status.reason, status.broken
-            drawn, end = islice(self.meant.cases(seed), cases), time.process_time() + seconds
+    def run(self, cases: int, seed: int, laws: Sequence[str], screen: Console, seconds: float = math.inf) -> ReplayRun:
+        """Judge at most `cases` cases, and begin none after `seconds` of processor time. Raises TaskError where the
+        reference cannot be replayed, and UsageError where the only solution cannot be called."""
+        end = time.process_time() + seconds
+        with screen.status("replaying ..."):
             try:
-                while time.process_time() < end and (some := [*islice(drawn, _BATCH)]):
-                    run.batch(pool, some)
+                return run_replay(
+                    Replay(self.meant, self.op), self.targets, seed, RunLimits(None, cases), self.folder, laws,
+                    enough=lambda tally: time.process_time() >= end, case_limit=self.asked.case_limit,
+                    screen=console.silent(),
+                )  # fmt: skip
             except ReplayError as error:
                 raise TaskError(f"{self.asked.against}: {error}") from error
-        return run
 
-    @property
-    def laws(self) -> Sequence[str]:
-        """The other ways to call that there are here."""
-        here = {target.name.place for target in self.targets if target.unavailable() is None}
-        return [law for law in self.targets[0].kernel.laws if law != STREAM or "cuda" in here]
-
-    def rulings(self, run: Run) -> Mapping[str, SolutionRuling]:
+    def rulings(self, run: ReplayRun) -> Mapping[str, SolutionRuling]:
         """Return what is said of each solution, by its kernel."""
         return {name: self._ruling(name, run) for name in self.solutions}
 
-    def _ruling(self, kernel: str, run: Run) -> SolutionRuling:
-        lines = [line for line in run.lines.values() if line.kernel == kernel]
+    def _ruling(self, kernel: str, run: ReplayRun) -> SolutionRuling:
+        own, cases = of_kernel(run.tally, kernel), run.replay.cases
+        lines = own.targets.values()
         said = worst_of(each for line in lines if (each := _said(line)) != "did not run")
-        largest = dict[str, float]()
-        for dtype, worst in (each for line in lines for each in line.worst.items()):
-            largest[dtype] = max(worst.ratio, largest.get(dtype, 0.0))
-        slow = {each.id: each.size_limit.beyond(run.op) for each in self.targets if each.size_limit is not None}
+        slow = {each.id: each.size_limit.beyond(self.op) for each in self.targets if each.size_limit is not None}
         not_given = [f"not given to {name}, which is slow: {larger}" for name, larger in slow.items()]
         reason = next((each.not_run_reason for each in lines if each.not_run_reason), "".join(not_given[:1]))
         if said == "undecided":
             undecided = max(each.gave_up for each in lines)
             never = dict.fromkeys(name for each in lines for name in never_decided(each.decided))
-            reason = f"{undecided:,} of {counted(run.cases, 'case has', 'cases have')} no element that a replay decides"
+            reason = f"{undecided:,} of {counted(cases, 'case has', 'cases have')} no element that a replay decides"
             reason = f"no element of {' or '.join(never)} is decided by a replay" if never else reason
-        failures = tuple(run.smallest[each.target].record for each in lines if each.target in run.smallest)
+        failures = tuple(each.record for each in run.failures(kernel))
         return SolutionRuling(
-            self.solutions[kernel][0], said, sum(each.judged - each.gave_up for each in lines),
-            sum(each.findings for each in lines), largest, failures, "" if said == "right" or failures else reason,
+            self.solutions[kernel][0], said, own.judged - own.gave_up, own.findings, largest_errors(own), failures,
+            "" if said == "right" or failures else reason,
         )  # fmt: skip
 
 
@@ -122,11 +103,8 @@ def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> ReplayP
         dtypes, own=problem.own,
     )  # fmt: skip
     if samples := samples_of(problem.draw) if problem.draw and not (problem.own or asked.any_values) else ():
-        dims = meant.asked.dims
-        kept, square = structure_of({name: name for name in dims}, dims, samples, problem.fixed)
-        meant = replace(meant, kept=kept, square=square)
-    first = next(meant.cases(secrets.randbelow(2**32)))
-    op = op_of(meant, meant.outputs(first), f"replayed_{problem.name}"[:31])
+        meant = keeping(meant, samples, problem.fixed)
+    op = op_of(meant, problem.name, secrets.randbelow(2**32))
     if op.main == SPARE:
         raise ReplayError(f"{op.name}: it takes no tensor of floats that has dimensions")
     place = writable(asked.output) / problem.name
@@ -143,15 +121,25 @@ def menus_of(problem: Statement, values: str) -> Mapping[str, str] | str:
 
 
 def _targets(asked: Asked, problem: Statement, op: Op, folder: Path, solutions: Solutions) -> Sequence[Target]:
-    OPS.pop(op.name, None)  # of an earlier judgement: kernels are declared while nobody knows it, as it has no formula
     laws = tuple(law for law in probes_of(problem) if law != GHOST)
+    OPS[op.name] = op
     kernels = [
         PythonKernel(
-            name, op.name, folder / name / each.file, each.framework, _NOTHING_PROMISED, _ABLE, entry=ENTRY,
+            name, op.name, folder / name / each.file, each.framework, NOTHING_PROMISED, ABLE, entry=ENTRY,
             shown=shown_line(each), laws=laws, untrusted=asked.untrusted,
         )
         for name, (_, each) in solutions.items()
     ]  # fmt: skip
-    OPS[op.name] = op
+    return chosen(asked, kernels)
+
+
+def chosen(asked: Asked, kernels: Sequence[Kernel]) -> tuple[Target, ...]:
+    """Return the targets that are asked for. A device that is not here is no news, unless there is no other."""
     targets = select_targets(kernels, patterns=asked.targets)
     return tuple(each for each in targets if asked.targets or each.unavailable() is None) or targets
+
+
+def laws_of(targets: Sequence[Target]) -> tuple[str, ...]:
+    """Return the laws that their kernels declare and that can be tried here."""
+    here = {target.name.place for target in targets if target.unavailable() is None}
+    return tuple(law for law in declared(each.kernel for each in targets) if law != STREAM or "cuda" in here)

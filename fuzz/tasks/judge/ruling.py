@@ -191,35 +191,40 @@ class Judged:
     """The exit code, where that is not the verdict's: it was interrupted, or ended by an error of ours."""
 
 
+def of_kernel(tally: Tally, kernel: str) -> Tally:
+    """Return what was counted of one kernel's targets."""
+    return Tally({name: line for name, line in tally.targets.items() if line.kernel == kernel})
+
+
+def largest_errors(tally: Tally) -> Mapping[str, float]:
+    """Return the largest error of a run that passed, as a share of what is allowed, by dtype."""
+    found = dict[str, float]()
+    for dtype, worst in (each for line in tally.targets.values() for each in line.worst.items()):
+        found[dtype] = max(worst.ratio, found.get(dtype, 0.0))
+    return found
+
+
 def solution_ruling(
-    solution: str, kernel: str, targets: Mapping[str, Target], tally: Tally, book: FindingBook,
-    measuring: Measuring, accepting: Mapping[str, Accepts], *, untried: str = "", refuses: str = "",
-    interrupted: bool = False, beyond: Beyond | None = None,
+    solution: str, kernel: str, tally: Tally, book: FindingBook, measuring: Measuring, accepting: Mapping[str, Accepts],
+    *, untried: str = "", refuses: str = "", interrupted: bool = False, beyond: Beyond | None = None,
 ) -> SolutionRuling:  # fmt: skip
     """Return what is said of the solution that a kernel was made of. It is undecided where it was not tried, and wrong
     where it refuses what comes with the problem; each says why."""
-    own = [name for name in tally.targets if targets[name].kernel.name == kernel]
-    lines = [tally.targets[name] for name in own]
+    own = of_kernel(tally, kernel)
     failures = tuple(encoded(each.told) for each in book.buckets.values() if each.kernel == kernel)
-    worst = dict[str, float]()
-    for line in lines:
-        for dtype, each in line.worst.items():
-            worst[dtype] = max(each.ratio, worst.get(dtype, 0.0))
-    counted = Tally({each.target: each for each in lines})
-    outcome = outcome_of(counted, failing=counted.findings > 0, errors=book.errors, interrupted=interrupted)
+    outcome = outcome_of(own, failing=own.findings > 0, errors=book.errors, interrupted=interrupted)
     said = "undecided" if untried else "wrong" if refuses else _SAID.get(outcome.code, "undecided")
-    reason = next((each.broken or each.not_run_reason for each in lines if each.broken or each.not_run_reason), "")
+    reason = next(filter(None, (each.broken or each.not_run_reason for each in own.targets.values())), "")
     if untried or refuses:
         reason = untried or refuses
     elif said == "undecided":
         reason = "; ".join(remarks(outcome))
-    records = tuple(measuring.records[name] for name in own if name in measuring.records)
-    right_as = next((measuring.right_as[name] for name in own if measuring.right_as.get(name)), "")
+    records = tuple(measuring.records[name] for name in own.targets if name in measuring.records)
+    right_as = next((measuring.right_as[name] for name in own.targets if measuring.right_as.get(name)), "")
     return SolutionRuling(
-        solution, said, 0 if untried else sum(each.judged for each in lines),
-        0 if untried else sum(each.findings for each in lines), worst, failures,
+        solution, said, 0 if untried else own.judged, 0 if untried else own.findings, largest_errors(own), failures,
         "" if said == "right" or (failures and not refuses) else reason, records,
-        tuple(accepting[name] for name in own if name in accepting), right_as, beyond=beyond,
+        tuple(accepting[name] for name in own.targets if name in accepting), right_as, beyond=beyond,
     )  # fmt: skip
 
 

@@ -96,9 +96,7 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
     import torch
 
     torch.manual_seed(SEED)
-    made_of = tuple(module.get_init_inputs()) if hasattr(module, "get_init_inputs") else ()
-    if len(made_of) == 2 and isinstance(made_of[0], (list, tuple)) and isinstance(made_of[1], dict):
-        made_of = tuple(made_of[0]) if not made_of[1] else made_of
+    made_of = made_with(module)
     torch.manual_seed(SEED)
     model = module.Model(*made_of)
     given = module.get_inputs()
@@ -141,6 +139,13 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
                         draw=partial(_inputs_of, module, inputs))
             )  # fmt: skip
     return found
+
+
+def made_with(module: ModuleType) -> tuple[Any, ...]:
+    """Return the arguments that a model is constructed with; an empty dict of arguments by name is left out."""
+    found = tuple(module.get_init_inputs()) if hasattr(module, "get_init_inputs") else ()
+    by_name = len(found) == 2 and isinstance(found[0], (list, tuple)) and isinstance(found[1], dict)
+    return tuple(found[0]) if by_name and not found[1] else found
 
 
 def _numbers(made_of: Sequence[Any]) -> set[int]:

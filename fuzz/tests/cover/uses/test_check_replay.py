@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ import torch
 import fuzz
 from fuzz.findings.tally import Decided, never_decided, note_open
 from fuzz.references.asked import Shown
-from fuzz.references.replay.cases import compared, judged_in
-from fuzz.references.replay.ranges import Came, Span, spans_of
+from fuzz.references.replay.cases import Came, Span, spans_of
+from fuzz.references.replay.oracle import compared, judged_in
 from fuzz.references.rerun import Replayed, draws_at_random, replayed, ways_of
+from fuzz.report.events import EVENTS
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
@@ -46,6 +48,16 @@ def test_a_refusal_names_the_replay_which_says_what_it_is(capsys: pytest.Capture
     with pytest.raises(fuzz.CheckFailed, match=r"FAIL  always  wrong values\n    y\[") as caught:
         fuzz.check(always, reference=clipped, shapes="x=b n", oracle="replay", max_cases=12, seed=1)
     assert "oracle: replay, weaker than a formula" in str(caught.value)
+
+
+def test_a_case_that_nothing_could_judge_again_is_neither_kept_nor_told_to_programs(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(EVENTS, "1")
+    with pytest.raises(fuzz.CheckFailed, match="FAIL  always  wrong values"):
+        fuzz.check(always, reference=clipped, shapes="x=b n", oracle="replay", max_cases=12, seed=1)
+    assert not [*tmp_path.rglob("*.json")]
+    assert '"event"' not in capfd.readouterr().err
 
 
 def test_an_extent_may_follow_from_another_one() -> None:
@@ -193,14 +205,12 @@ def test_spans_follow_from_the_dtype_and_from_what_examples_show() -> None:
 def test_what_was_never_drawn_is_one_line() -> None:
     came = Came()
     came.note({"x": np.array([1.0, 1e4]), "a": np.array([0, 62], np.int8), "b": np.array([-128, 127], np.int8)}, "f32")
-    never = came.never(("f32", "f64"))
-    assert (never.dtypes, never.negative, never.beyond) == (["f64"], ["x", "a"], {"a": (0, 62)})
-    assert never.text == (
+    assert came.never(("f32", "f64")) == (
         "never drawn: f64; NaN, infinities; negative x, a; a outside 0 to 62; magnitudes outside 1.0e+00 to 1.0e+04; "
         "extents outside 2 to 2"
     )
     came.note({"x": np.array([-np.inf, np.nan])}, "f64")
-    assert came.never(("f32", "f64")).text.startswith("never drawn: negative a; a outside 0 to 62; ")
+    assert came.never(("f32", "f64")).startswith("never drawn: negative a; a outside 0 to 62; ")
 
 
 @pytest.mark.parametrize("kernel", [torch.zeros_like, torch.clone])

@@ -117,3 +117,10 @@ def test_who_raises_there_is_wrong_but_not_for_too_little_memory(tmp_path: Path)
     wrong, untried = _full(tmp_path, _ROWS, raises, lacks)
     assert (wrong.verdict, "AssertionError" in wrong.failure) == ("wrong", True)
     assert (untried.verdict, "can't allocate memory" in untried.reason) == ("did not run", True)
+
+
+def test_who_changes_the_process_there_is_wrong(tmp_path: Path) -> None:
+    """The values that it returns are right."""
+    [full] = _full(tmp_path, _ROWS, "torch.set_flush_denormal(x.shape[0] > 4096)")
+    assert full.verdict == "wrong"
+    assert full.failure

@@ -75,6 +75,14 @@ def test_a_network_with_a_weight_too_large_for_a_case_keeps_those_of_one_seed(tm
     assert problem.changed == "batch_size = 4, as more takes too long"
 
 
+def test_own_shapes_are_those_of_a_model_whose_arguments_have_an_empty_dict_beside_them(tmp_path: Path) -> None:
+    """A `Model` was given both, so how large its tensors are was said not to be known."""
+    path = _model(tmp_path, "self.norm(x)", "torch.nn.Linear(n, n)")
+    text = (tmp_path / "model.py").read_text().replace("def __init__(self)", "def __init__(self, n)")
+    (tmp_path / "model.py").write_text(f"{text}\n\ndef get_init_inputs():\n    return [[24], {{}}]\n")
+    assert own_problem(path).shapes == {"x": "d0 d1", "norm_weight": "d1 d2", "norm_bias": "d1"}
+
+
 def test_cases_are_counted_by_what_a_replay_that_rounds_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plain call takes far less."""
     now = [0.0]
@@ -90,11 +98,11 @@ def test_cases_are_counted_by_what_a_replay_that_rounds_takes(tmp_path: Path, mo
 
 def test_no_case_is_begun_after_the_time_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     meant = meant_of(lambda x: x * 2, "x=b n", None, {}, "finite", ("f32",))
-    op = op_of(meant, meant.outputs(next(meant.cases(1))), "replayed_it")
+    op = op_of(meant, "it", 1)
     replay, seconds = ReplayPlan(_asked(tmp_path), meant, op, {}, tmp_path, ()), count()
-    assert replay.run(20, 1, (), Console(quiet=True)).cases == 20
+    assert replay.run(20, 1, (), Console(quiet=True)).replay.cases == 20
     monkeypatch.setattr("fuzz.tasks.judge.replay.time.process_time", lambda: float(next(seconds)))
-    assert replay.run(20, 1, (), Console(quiet=True), 1.5).cases == 8, "one batch of cases"
+    assert replay.run(20, 1, (), Console(quiet=True), 1.5).replay.cases == 1
 
 
 def test_more_time_is_taken_for_more_cases_alone(tmp_path: Path) -> None:

@@ -8,12 +8,16 @@ from pathlib import Path
 from unittest.mock import patch
 
 import jsonschema
+import numpy as np
 import pytest
 
 from fuzz.core.base.case import Tensor, contiguous
+from fuzz.core.base.outcome import Outcome, Status
 from fuzz.core.base.places import stray_places
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judge
 from fuzz.references.replay.cases import meant_of
-from fuzz.references.replay.oracle import case_of, op_of
+from fuzz.references.replay.oracle import Replay, case_of, op_of
 from fuzz.tests.conftest import CHECKOUT, Cli
 from oracles.ops import OPS
 
@@ -61,7 +65,8 @@ def test_a_branch_on_values_is_judged_by_a_replay_which_every_report_says(cli_he
         "number of Python (ref.py line 5)"
     )
     by_name = {each["solution"][:-3]: each for each in ruling["solutions"]}
-    assert by_name["right"]["judged"] == 24
+    others = sum(ruling["probes"].values()) // 3  # the fourth solution raises, so it is not called in other ways
+    assert (ruling["cases"], by_name["right"]["judged"]) == (24, 24 + others)
     assert 0 < by_name["right"]["largest_error"]["f32"] < 0.5
     [failure] = by_name["wrong"]["failures"]
     assert (failure["verdict"], failure["place"][:2]) == ("FAIL_NUMERIC", "y[")
@@ -75,7 +80,7 @@ def test_a_branch_on_values_is_judged_by_a_replay_which_every_report_says(cli_he
 
     told = cli_here("judge", "right.py", *words[:-1], "4", "--trusted")
     assert told.returncode == 0, told.stderr
-    assert "right        right.py  4 runs by replay, largest error " in told.stdout
+    assert "right        right.py  6 runs by replay, largest error " in told.stdout
     for text in (told.stdout, told.stderr):
         assert "oracle: replay, weaker than a formula: " in " ".join(text.split())
 
@@ -95,11 +100,23 @@ def test_numbers_of_a_case_that_is_replayed_are_places() -> None:
     """No formula says what follows from what: its cases do."""
     meant = meant_of(lambda x, at: x[at] if x.sum() > 0 else x[at] * 2, "x=b n, at=m", None, {}, "finite", ("f32",))
     drawn = next(meant.cases(1))
-    op = op_of(meant, meant.outputs(drawn), "replayed_some")
+    op = op_of(meant, "some", 1)
     with patch.dict(OPS, {op.name: op}):
         case = case_of(drawn, meant.outputs(drawn), op, 1, 1)
         assert stray_places(case) == {}
         assert stray_places(replace(case, inputs={**case.inputs, "at": _ABOVE})).keys() == {"at"}
+
+
+@pytest.mark.parametrize(("has_own", "verdict"), [(True, Verdict.NOT_RUN), (False, Verdict.TIMEOUT)])
+def test_who_takes_too_long_for_extents_that_come_with_a_problem_is_not_judged_by_them(
+    has_own: bool, verdict: Verdict
+) -> None:
+    own = (lambda seed: {"x": np.ones((2, 3))}) if has_own else None
+    meant = meant_of(lambda x: x * 2, "x=b n", None, {}, "finite", ("f32",), {"x": "float32"}, own)
+    drawn, op = next(meant.cases(1)), op_of(meant, "late", 1)
+    Replay(meant, op)
+    case = case_of(drawn, meant.outputs(drawn), op, 1, 1)
+    assert Judge(case).apart_from_values(Outcome("mine", Status.HUNG))[0] is verdict
 
 
 def test_integers_of_8_bits_of_such_a_case_are_any_numbers() -> None:
@@ -107,7 +124,7 @@ def test_integers_of_8_bits_of_such_a_case_are_any_numbers() -> None:
         lambda x, q: x * q if x.sum() > 0 else x, "x=b n, q=b n", None, {}, "finite", ("f32",), {"q": "int8"}
     )
     drawn = next(meant.cases(1))
-    op = op_of(meant, meant.outputs(drawn), "replayed_codes")
+    op = op_of(meant, "codes", 1)
     with patch.dict(OPS, {op.name: op}):
         case = case_of(drawn, meant.outputs(drawn), op, 1, 1)
         assert stray_places(case) == {}
@@ -205,7 +222,7 @@ def test_where_there_is_time_for_few_cases_none_is_called_in_other_ways(
     cli_here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of them has other values, whose replay takes as long as the case."""
-    monkeypatch.setattr("fuzz.tasks.judge.replaying.affordable", lambda *_: 1)
+    monkeypatch.setattr("fuzz.tasks.judge.judging.affordable", lambda *_: 1)
     branch = "return self.last(x) if x.sum() > -1e9 else x"
     (tmp_path / "one.py").write_text(_ONE_SIZE.replace("return self.last(x)", branch))
     (tmp_path / "right.py").write_text(_ONE_SIZE.replace("Model(", "ModelNew("))

@@ -1,0 +1,60 @@
+"""A task that a reference judges by itself, run by the one driver: what its op is to kernels, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.turn_runner import Terms
+from fuzz.campaign.session import Session
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.errors import InternalError
+from fuzz.findings.book import FindingBook
+from fuzz.findings.bucket import Source
+from fuzz.findings.store import FileStore
+from fuzz.findings.tally import Tally
+from fuzz.references.replay.oracle import Replay, ReplayFailure
+from fuzz.tasks.task import Task, drive
+
+PROBED_ONE_IN = 4
+"""Cases of which one is called again by a probe: there are five of them, and few cases."""
+
+
+@dataclass(frozen=True)
+class ReplayRun:
+    """A replay that was run, and what came of it."""
+
+    replay: Replay
+    tally: Tally
+    book: FindingBook
+
+    def failures(self, kernel: str) -> Sequence[ReplayFailure]:
+        """Return the smallest case that a kernel gets wrong, by each of its targets."""
+        failing = [each for each in self.book.buckets.values() if each.kernel == kernel]
+        return [self.replay.failure(each.case, each.judgement) for each in failing]
+
+
+def run_replay(
+    replay: Replay,
+    targets: Sequence[Target],
+    seed: int,
+    limits: RunLimits,
+    folder: Path,
+    laws: Sequence[str] = (),
+    *,
+    enough: Callable[[Tally], bool] = lambda tally: False,
+    **how: Any,
+) -> ReplayRun:
+    """Judge cases until a limit is reached or it is `enough`, in a session that is made so. The cases of errors of ours
+    go to the folder. Raises ReplayError, InternalError, and UsageError where the only kernel cannot be called."""
+    book = FindingBook(FileStore(folder), lambda: Source(seed), name_of=lambda _, each: each.target, keeps=False)
+    terms = Terms([each.kernel for each in targets], tuple(laws), twin_one_in=PROBED_ONE_IN)
+    session = Session(targets, book, terms, seed, limits, searched=(), tells_facts=False, **how)
+    with session:
+        drive(Task(targets, looks_far=False, replay=replay), session, enough=enough)
+    if book.errors:
+        raise InternalError("\n".join(book.errors))
+    return ReplayRun(replay, session.tally, book)
