@@ -16,7 +16,7 @@ from fuzz.core.adapters.isa import QEMU, architectures
 from fuzz.core.adapters.target import Attestation, NotRun, Target
 from fuzz.core.adapters.toolchain import Tool, this_host
 from fuzz.core.base.packages import APT, how, manager
-from fuzz.core.execute.reach import Statuses
+from fuzz.core.execute.corners import Statuses
 from fuzz.core.transport import sandbox
 from fuzz.report.console import PlainTable, print_lines
 from fuzz.report.records import environment, status_record

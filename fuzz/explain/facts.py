@@ -175,10 +175,10 @@ def _alternative(rule: Rule, core: Rule) -> Alternative:
 
 def shared(conclusion: Conclusion) -> SharedCondition | None:
     """Return what all failures have in common, where something that passes has it not and the rule is not certain."""
-    reach = conclusion.reach
-    if reach is None or not reach.necessary.atoms:
+    bounds = conclusion.bounds
+    if bounds is None or not bounds.necessary.atoms:
         return None
-    return SharedCondition(reach.necessary, reach.outside)
+    return SharedCondition(bounds.necessary, bounds.outside)
 
 
 def _smallest(case: Case, judgement: Judgement, diagnosis: Diagnosis | None) -> SmallestCase:

@@ -13,8 +13,8 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import THREADS, Case
 from fuzz.core.base.feature import Feature, Label
 from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.corners import CornerCounts
 from fuzz.core.execute.lane import Wait
-from fuzz.core.execute.reach import CornerCounts
 from fuzz.core.generate.conditions import Together, conditions_of
 from fuzz.core.generate.coverage import Ledger
 from fuzz.core.generate.pairing import PairCoverage, held
@@ -261,7 +261,7 @@ class Tally:
     """The most processor threads that a call could use; 0 where that is not known."""
     never: tuple[str, ...] = ()
     """In which ways else the targets are never called, such as "autograd"."""
-    reach: Mapping[str, CornerCounts] = field(default_factory=dict)
+    corners: Mapping[str, CornerCounts] = field(default_factory=dict)
     """What the targets can visit, by op, and so what is a coverage gap."""
 
     def count(self, case: Case, judgements: Sequence[Judgement], targets: Mapping[str, Target]) -> None:
@@ -317,7 +317,7 @@ class Tally:
         """What judged cases have visited of what the targets can visit, by op."""
         found = {}
         for op, visits in self.visits.items():
-            found[op] = ledger = Ledger(self.reach.get(op, CornerCounts()).space)
+            found[op] = ledger = Ledger(self.corners.get(op, CornerCounts()).space)
             ledger.see(visits)
             for (kind, value), count in visits.items():
                 if kind in ledger.counts:
@@ -326,7 +326,7 @@ class Tally:
 
     def pairs(self) -> Mapping[str, PairCoverage]:
         """Which pairs of conditions that the targets allow held together in judged cases, by op; it takes a while."""
-        return {op: held(self.reach.get(op, CornerCounts()).capabilities, each) for op, each in self.together.items()}
+        return {op: held(self.corners.get(op, CornerCounts()).capabilities, each) for op, each in self.together.items()}
 
     @property
     def judged(self) -> int:
@@ -341,7 +341,10 @@ class Tally:
     def note_waiting(self) -> None:
         """Say of targets whose op was not searched at all why they judged nothing."""
         waiting = [
-            name for op, reach in self.reach.items() if op not in self.visits for name in reach.space[Feature("target")]
+            name
+            for op, of_op in self.corners.items()
+            if op not in self.visits
+            for name in of_op.space[Feature("target")]
         ]
         for name, line in self.targets.items():
             if name in waiting and not line.not_run_reason:

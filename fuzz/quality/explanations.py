@@ -206,11 +206,11 @@ def _hidden(
     learned, found = conclusion.learned, [False] * len(fresh)
     if not conclusion.hidden or learned is None:
         return found
-    reach = conclusion.reach
+    bounds = conclusion.bounds
     asked = [
         place
         for place, (each, fails) in enumerate(zip(traits, failed, strict=True))
-        if not fails and (learned.holds(each) or (reach is not None and not reach.agree(each, failed=False)))
+        if not fails and (learned.holds(each) or (bounds is not None and not bounds.agree(each, failed=False)))
     ]
     cases = [fresh[place] for place in asked]
     ordinarily = failing_ordinarily(trials, cases, conclusion.shown_in, conclusion.shown_with, conclusion.shown_by)
@@ -258,11 +258,11 @@ def compared(
     learned, (traits, failed, hidden) = conclusion.learned, fresh
     assert learned is not None
     said = [learned.holds(each) and not hides for each, hides in zip(traits, hidden, strict=True)]
-    reach, besides = conclusion.reach, list[str]()
-    if reach is not None and reach.necessary.atoms:
-        besides.append(f"only when {reach.necessary}")
-    if reach is not None and reach.sufficient is not None:
-        besides.append(f"always when {reach.sufficient}")
+    bounds, besides = conclusion.bounds, list[str]()
+    if bounds is not None and bounds.necessary.atoms:
+        besides.append(f"only when {bounds.necessary}")
+    if bounds is not None and bounds.sufficient is not None:
+        besides.append(f"always when {bounds.sufficient}")
     return Confirmation(
         bug,
         "; or ".join(map(str, (learned.rule, *learned.others))) or "always",
@@ -275,7 +275,7 @@ def compared(
         sum(hidden),
         "; ".join(besides),
         sum(
-            reach is not None and not hides and not reach.agree(each, failed=bad)
+            bounds is not None and not hides and not bounds.agree(each, failed=bad)
             for each, bad, hides in zip(traits, failed, hidden, strict=True)
         ),
         round(seconds, 1),

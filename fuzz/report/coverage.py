@@ -32,11 +32,11 @@ def print_coverage(console: Console, tally: Tally, pairs: Mapping[str, PairCover
         rows = [(said(op, kind), *row) for kind, row in _coverage_rows(ledger)]
         print_table(PlainTable(("kind", "visited", "of", "rarest", "gaps"), rows), markdown=False)
     gaps = sum(ledger.size for ledger in tally.coverage.values())
-    able = {target for reach in tally.reach.values() for target in reach.space[Feature("target")]}
+    able = {target for of_op in tally.corners.values() for target in of_op.space[Feature("target")]}
     unable = [target for target in tally.targets if target not in able]
     if unable:
         print_lines(console, [f"cannot run here, and visited nothing: {and_more(unable)}"])
-    beyond = [(op, kind, values) for op, reach in tally.reach.items() for kind, values in reach.beyond.items()]
+    beyond = [(op, kind, values) for op, of_op in tally.corners.items() for kind, values in of_op.beyond.items()]
     if beyond:
         corners = sum(len(values) for _, _, values in beyond)
         named = ", ".join(f"{op} {said(op, kind)}{_few(answer_words(kind, values))}" for op, kind, values in beyond)

@@ -132,9 +132,9 @@ class RecordLog(Observer):
                 "coverage": {op: _coverage(op, ledger) for op, ledger in tally.coverage.items()},
                 "pairs": {op: each.record for op, each in pairs.items()},
                 "unreachable": {
-                    op: {kind.label(): answer_words(kind, values) for kind, values in reach.beyond.items()}
-                    for op, reach in tally.reach.items()
-                    if reach.beyond
+                    op: {kind.label(): answer_words(kind, values) for kind, values in of_op.beyond.items()}
+                    for op, of_op in tally.corners.items()
+                    if of_op.beyond
                 },
                 "undeclared": undeclared,
                 "targets": [

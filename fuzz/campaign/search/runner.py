@@ -17,9 +17,9 @@ from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.case import Case
 from fuzz.core.base.errors import AwayError
 from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.corners import corners_of, has_corners
 from fuzz.core.execute.lane import Wait
 from fuzz.core.execute.pool import Batch, Pool
-from fuzz.core.execute.reach import has_corners, reach_of
 from fuzz.core.generate.search import Search
 from fuzz.core.judge.judge import Judgement
 from fuzz.core.laws.registry import Entry
@@ -95,7 +95,7 @@ class Runner:
             self._terms = replace(self._terms, groups=([target.id for target in self.targets],))
         self._statuses = self.pool.statuses
         ops = {target.kernel.op for target in self.targets}
-        self.tally.reach = {op: reach_of(op, self.targets, self._statuses) for op in ops}
+        self.tally.corners = {op: corners_of(op, self.targets, self._statuses) for op in ops}
         self.tally.threads = max(self.tally.threads, self.pool.threads)
         ways = [way for target in self.targets for way in target.kernel.never]
         ways += [way if len(ops) == 1 else f"{way} of {op}" for op in sorted(ops) for way in OPS[op].too_short]

@@ -11,8 +11,8 @@ from fuzz.explain.attribute.places import places_of
 from fuzz.explain.evidence.evidence import Evidence
 from fuzz.explain.evidence.masking import hiding, shown_in, shown_with
 from fuzz.explain.explanation import Held, Places, Suggestion
+from fuzz.explain.rule.bounds import RuleBounds, bounds_of
 from fuzz.explain.rule.inducer import loosened
-from fuzz.explain.rule.reach import RuleBounds, reach_of
 from fuzz.explain.rule.rule import Learned, Rule
 from fuzz.explain.rule.thresholds import HELD, Probed, fades, held_against, is_open, plainly
 from fuzz.explain.rule.traits import varied_sizes
@@ -63,7 +63,7 @@ class Conclusion:
     """What every probing of an input varies, where there is time for it."""
     doubt: str = ""
     """Why a rule that agrees with every probe does not stand."""
-    reach: RuleBounds | None = None
+    bounds: RuleBounds | None = None
     """How far it goes where the rule is not certain, as far as there was time for it."""
     met: int = 0
     """The number of probes that fail as the rule says, and of hidden ones."""
@@ -122,15 +122,15 @@ def concluded(evidence: Evidence, law: str) -> Conclusion:
     )
     failing = sum(evidence.failed[place] and learned.holds(evidence.traits[place]) for place in counted)
     said = replace(Conclusion(learned, places_of(alike or own), law, core, *about), met=failing + hidden[0], held=held)
-    return said if said.certain else replace(said, reach=_reach(evidence))
+    return said if said.certain else replace(said, bounds=_bounds(evidence))
 
 
-def _reach(evidence: Evidence) -> RuleBounds | None:
+def _bounds(evidence: Evidence) -> RuleBounds | None:
     """None where there was no time to draw for it. What is common to all that fails is told of the probes near a
     failure too, where the time was over before all of them were made."""
     counted = evidence.counted()
     known = sum(place < evidence.drawn for place in counted) if evidence.drawn else len(counted)
-    return reach_of(*evidence.tried(counted), known) if evidence.drawn or not evidence.tested else None
+    return bounds_of(*evidence.tried(counted), known) if evidence.drawn or not evidence.tested else None
 
 
 def _doubt(evidence: Evidence, rules: Sequence[Rule], tried: Sequence[Probed], held: Sequence[Held]) -> str:

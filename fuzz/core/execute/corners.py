@@ -30,7 +30,7 @@ class CornerCounts:
     """Those of the targets that run and take cases of any size."""
 
 
-def reach_of(op: str, targets: Iterable[Target], statuses: Statuses) -> CornerCounts:
+def corners_of(op: str, targets: Iterable[Target], statuses: Statuses) -> CornerCounts:
     """What these targets can visit of `op`."""
     chosen = [target for target in targets if target.kernel.op == op]
     running = [target for target in chosen if not isinstance(statuses.get(target.id), NotRun)]

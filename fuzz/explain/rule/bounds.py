@@ -1,4 +1,4 @@
-"""Reach: how far a failure goes that no simple rule fits, as where rounding decides whether it shows. One condition may
+"""Bounds: how far a failure goes that no simple rule fits, as where rounding decides whether it shows. One condition may
 be necessary, without which nothing fails; one sufficient, with which everything does. Between them it is luck. No probe
 contradicts either, with room at their limits; a rare case may."""
 
@@ -49,7 +49,7 @@ class RuleBounds:
         return not (self.sufficient is not None and self.necessary.holds(traits) and self.sufficient.holds(traits))
 
 
-def reach_of(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> RuleBounds:
+def bounds_of(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> RuleBounds:
     """Return the reach of probes of which some failed. A sufficient condition is found by the first `known` ones. The
     others are drawn as a search draws them: what is common among them is so in a search, and they must not contradict
     it either."""
