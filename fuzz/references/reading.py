@@ -12,7 +12,7 @@ from fuzz.references.lines import number, of_dims, template
 from fuzz.references.maps import as_axis, spread, taken_at, with_axis
 from fuzz.references.names import locals_of
 from fuzz.references.recording import Use, fault
-from fuzz.references.scope import COMPLEX, NOTES, TURNS, Complex, Number, Scope, UnknownStepError, Value
+from fuzz.references.scope import COMPLEX, ITERATIONS, NOTES, Complex, Number, Scope, UnknownStepError, Value
 
 _CHOOSING = "where", "masked_fill", "clamp", "clamp_min", "clamp_max", "mul"
 """Operations that leave places what they are, or make others of some: a product is one with flags."""
@@ -57,7 +57,7 @@ class Reader(Scope):
     def _needed(self) -> frozenset[int]:
         """The steps that outputs are made of, and those that change what is there."""
         found, steps = set[int](), self.recording.steps
-        changing = (at for at, step in enumerate(steps) if step.op.endswith("_") or step.op == TURNS)
+        changing = (at for at, step in enumerate(steps) if step.op.endswith("_") or step.op == ITERATIONS)
         waiting = [*self.recording.outputs, *map(Use, changing)]
         while waiting:
             at = waiting.pop().step

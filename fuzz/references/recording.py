@@ -13,9 +13,9 @@ from traceback import walk_tb
 from typing import Any
 
 from fuzz.references.dims import MisnamedError, Pair, UnreadableError
+from fuzz.references.iterations import name_of
 from fuzz.references.loops import rolled, word
 from fuzz.references.tracing import RETURNS_NONE, CodePlace, Traced, ValueDecidesError, own_folders, traced
-from fuzz.references.turns import name_of
 
 Reference = Callable[..., Any]
 _COUNT_FOLLOWS = "it makes more tensors, or takes more numbers, with other extents: how many follows from them"
@@ -88,11 +88,11 @@ def record(
     nodes = [_nodes(graph.graph.nodes) for graph in (first, second)]
     if [*map(word, nodes[0])] != [*map(word, nodes[1])]:
         refused = f"with other extents it does something else: {_difference(nodes)}"
-        turns = [rolled(graph.graph) for graph in (first, second)]
-        nodes = [_nodes(each) for each in turns if each is not None]
-        if len(nodes) < len(turns) or [*map(word, nodes[0])] != [*map(word, nodes[1])]:
+        iterations = [rolled(graph.graph) for graph in (first, second)]
+        nodes = [_nodes(each) for each in iterations if each is not None]
+        if len(nodes) < len(iterations) or [*map(word, nodes[0])] != [*map(word, nodes[1])]:
             raise UnreadableError(
-                f"{refused}. A loop is read if its turns take one place after the other, from "
+                f"{refused}. A loop is read if its iterations take one place after the other, from "
                 "either end, and no two of what they carry are made of each other"
             )
     numbered = [{node: at for at, node in enumerate(some)} for some in nodes]

@@ -17,8 +17,8 @@ from oracles.formula.node import Node
 
 NOTES = "input", "constant"
 """Steps that are no operations."""
-TURNS = "lax.turns"
-"""The step that says how often a loop turns: others are read by it."""
+ITERATIONS = "lax.iterations"
+"""The step that says how often a loop iterates: others are read by it."""
 COMPARING = "lt", "le", "gt", "ge", "eq", "ne"
 
 
@@ -96,10 +96,10 @@ class Scope:
     """What numbers, and extents, are in all of them, by what they are in the first two."""
     guessed: bool = False
     """Whether two calls alone say how some number follows from extents."""
-    turns: Dim | None = None
+    iterations: Dim | None = None
     """The dimension that a loop goes through."""
     starts: dict[str, Value] = field(default_factory=dict)
-    """What it begins with, by how its turns call what the one before made."""
+    """What it begins with, by how its iterations call what the one before made."""
     stacks: dict[str, Sequence[Value]] = field(default_factory=dict)
     """What lies beside each other along a dimension of its own, by its line."""
     taken: dict[str, tuple[Value, Dim, ast.expr, frozenset[Dim], float | None]] = field(default_factory=dict)

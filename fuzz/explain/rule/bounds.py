@@ -1,6 +1,6 @@
-"""Bounds: how far a failure goes that no simple rule fits, as where rounding decides whether it shows. One condition may
-be necessary, without which nothing fails; one sufficient, with which everything does. Between them it is luck. No probe
-contradicts either, with room at their limits; a rare case may."""
+"""Bounds of a failure that no simple rule fits, for example one that shows only with some roundings: a necessary
+condition, without which nothing fails, and a sufficient one, with which everything fails. Between them it is luck. No
+probe contradicts either, with room at their thresholds; a rarer case may."""
 
 from __future__ import annotations
 

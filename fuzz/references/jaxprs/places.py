@@ -1,4 +1,4 @@
-"""What JAX takes and writes at places that are calculated, and what its loops take of their turns."""
+"""What JAX takes and writes at places that are calculated, and what its loops take of their iterations."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from fuzz.references.scatter import is_place
 from fuzz.references.scope import Value
 
 
-@primitive("turns")
-def _turns(reader: Reader, length: Pair) -> Value:
-    """The number of turns of a loop so far."""
+@primitive("iterations")
+def _iterations(reader: Reader, length: Pair) -> Value:
+    """The number of iterations of a loop so far."""
     [axis] = own_axes(reader, [length])
     if not axis:
-        raise UnreadableError("turns once: write what it does without the loop")
-    reader.turns = axis[0] if reader.turns is None else reader.turns
-    if reader.turns.sizes != axis[0].sizes:
+        raise UnreadableError("loops once: write what it does without the loop")
+    reader.iterations = axis[0] if reader.iterations is None else reader.iterations
+    if reader.iterations.sizes != axis[0].sizes:
         raise UnreadableError("has loops of different lengths: formulas have recurrences along one dimension")
-    return Value(reader.place(reader.turns), (), frozenset((reader.turns,)), "torch.int32")
+    return Value(reader.place(reader.iterations), (), frozenset((reader.iterations,)), "torch.int32")
 
 
 @primitive("before")
 def _before(reader: Reader, args: Sequence[Any]) -> Value:
-    """What the turn before made: in the first one what it begins with."""
-    made, start, turns = cast(Sequence[Value], args)
-    dim = along(reader, turns)
+    """What the iteration before made: in the first one what it begins with."""
+    made, start, iterations = cast(Sequence[Value], args)
+    dim = along(reader, iterations)
     assert dim is not None
     return made_before(reader, made, start, dim)
 
 
 @primitive("while")
 def _while(reader: Reader, **_: object) -> Value:
-    raise UnreadableError("turns as often as a value says: a formula has loops over a dimension")
+    raise UnreadableError("loops as often as a value says: a formula has loops over a dimension")
 
 
 @primitive("cond")

@@ -15,7 +15,7 @@ from typing import Any
 from fuzz.references.dims import Pair, UnreadableError
 from fuzz.references.jaxprs.tracing import Equation, TracedNumber, TracedProgram, program
 from fuzz.references.recording import Recording, Step, Two, Use
-from fuzz.references.scope import TURNS
+from fuzz.references.scope import ITERATIONS
 
 LOOPS = "A loop over a dimension is read if it is jax.lax.scan or fori_loop"
 
@@ -27,8 +27,8 @@ def difference(one: Equation, other: Equation) -> str:
 
 
 @dataclass
-class LoopTurn:
-    """One turn of a loop, in both programs."""
+class Iteration:
+    """One iteration of a loop, in both programs."""
 
     first: TracedProgram
     second: TracedProgram
@@ -44,7 +44,7 @@ class LoopTurn:
         return found
 
     def before(self, number: int) -> set[int]:
-        """What the end of one is made of, of all that there is of the turn before."""
+        """What the end of one is made of, of all that there is of the iteration before."""
         found = {self.ends[number]}
         for each in reversed(self.first.equations):
             if {*each.made} & found - self.done:
@@ -60,7 +60,7 @@ class LoopTurn:
         yield from self._of(lambda each: bool({*each.made} & wanted - self.done))
 
     def rest(self) -> Iterator[tuple[Equation, Equation]]:
-        """Yield all other equations, and again those that use what the turn before made, which is known now."""
+        """Yield all other equations, and again those that use what the iteration before made, which is known now."""
         yield from self._of(lambda each: not {*each.made} & self.done)
 
     def _of(self, wanted: Callable[[Equation], bool]) -> Iterator[tuple[Equation, Equation]]:
@@ -216,26 +216,30 @@ class _Recorder:
         return False if zero and one.given[places] in self._places else None
 
     def _scan(self, one: Equation, other: Equation, given: Sequence[Known]) -> None:
-        """A loop: one turn, and markers for what it takes of each place and of the turn before."""
+        """A loop: one iteration, and markers for what it takes of each place and of the iteration before."""
         consts, carried = one.constants_and_carried
         reverse, at, [first], [second] = one.params["reverse"], one.places, one.bodies, other.bodies
-        turns = self._step(TURNS, {"length": (one.params["length"], other.params["length"])}, [()], "int32", at)
+        iterations = self._step(
+            ITERATIONS, {"length": (one.params["length"], other.params["length"])}, [()], "int32", at
+        )
         for number, known in zip(first.inputs, given[:consts], strict=False):
             self._known[number] = known
         every = slice(consts + carried, None)
         for number, known, operand in zip(first.inputs[every], given[every], one.given[every], strict=True):
             self._each(first, second, number, known, operand, at, reverse=reverse)
-        turn = LoopTurn(first, second, dict(zip(first.inputs[consts : consts + carried], first.outputs, strict=False)))
-        waiting = dict(zip(turn.ends, given[consts : consts + carried], strict=True))
+        iteration = Iteration(
+            first, second, dict(zip(first.inputs[consts : consts + carried], first.outputs, strict=False))
+        )
+        waiting = dict(zip(iteration.ends, given[consts : consts + carried], strict=True))
         for number in [*waiting]:
-            if self._counts(turn, number, waiting[number], turns, at) and not reverse:
+            if self._counts(iteration, number, waiting[number], iterations, at) and not reverse:
                 del waiting[number]
         while waiting:
-            ready = [number for number in waiting if not turn.before(number) & {*waiting} - {number}]
+            ready = [number for number in waiting if not iteration.before(number) & {*waiting} - {number}]
             if not ready:
-                raise UnreadableError("what a loop's turns take of each other goes round: that has no formula")
-            self._recurrence(turn, ready[0], waiting.pop(ready[0]), turns, at)
-        for mine, theirs in turn.rest():
+                raise UnreadableError("what a loop's iterations take of each other goes round: that has no formula")
+            self._recurrence(iteration, ready[0], waiting.pop(ready[0]), iterations, at)
+        for mine, theirs in iteration.rest():
             self._equation(mine, theirs)
         shapes = [tuple(zip(*pair, strict=True)) for pair in zip(one.shapes, other.shapes, strict=True)]
         for item, (number, shape, dtype) in enumerate(zip(one.made, shapes, one.dtypes, strict=True)):
@@ -261,7 +265,7 @@ class _Recorder:
         *,
         reverse: bool,
     ) -> None:
-        """What a turn has of a table."""
+        """What an iteration has of a table."""
         (shape, dtype), other = first.shapes[number], second.shapes[number][0]
         if isinstance(known, Use):
             whole = self.steps[known.step].shapes[known.item or 0]
@@ -271,36 +275,42 @@ class _Recorder:
         if mine in self._places:
             self._places.add(number)
 
-    def _counts(self, turn: LoopTurn, number: int, start: Known, turns: Use, at: Any) -> bool:
-        """Whether what a turn has of the one before is the number of turns so far: then it is noted."""
-        shape, dtype = turn.first.shapes[number]
-        made = [each for each in turn.first.equations if each.made == (turn.ends[number],) and each.name == "add"]
+    def _counts(self, iteration: Iteration, number: int, start: Known, iterations: Use, at: Any) -> bool:
+        """Whether what an iteration has of the one before is the number of iterations so far: then it is noted."""
+        shape, dtype = iteration.first.shapes[number]
+        made = [
+            each for each in iteration.first.equations if each.made == (iteration.ends[number],) and each.name == "add"
+        ]
         by_one = [each for each in made for more in each.given if isinstance(more, TracedNumber) and more.value == 1]
         if shape or "int" not in dtype or isinstance(start, Use) or not any(number in each.given for each in by_one):
             return False
-        self._known[number] = self._step("lax.add", {"args": [turns, start]}, [()], dtype, at)
+        self._known[number] = self._step("lax.add", {"args": [iterations, start]}, [()], dtype, at)
         if _first(start) >= 0:
             self._places.add(number)
         return True
 
-    def _recurrence(self, turn: LoopTurn, number: int, start: Known, turns: Use, at: Any) -> None:
-        """What all turns make of something, from what the turns before made, and then what that was."""
-        (shape, dtype), other, end = turn.first.shapes[number], turn.second.shapes[number][0], turn.ends[number]
+    def _recurrence(self, iteration: Iteration, number: int, start: Known, iterations: Use, at: Any) -> None:
+        """What all iterations make of something, from what the iterations before made, and then what that was."""
+        (shape, dtype), other, end = (
+            iteration.first.shapes[number],
+            iteration.second.shapes[number][0],
+            iteration.ends[number],
+        )
         pair = tuple(zip(shape, other, strict=True))
         if end == number:  # it stays as it was
             self._known[number] = start
             return
         begin = self.as_step(start, dtype, at)
         carried = self._known[number] = self._step("carried", {"start": begin}, [pair], dtype, at)
-        for mine, theirs in turn.made_for(end):
+        for mine, theirs in iteration.made_for(end):
             self._equation(mine, theirs)
-        value = self._operand(end, end) if isinstance(end, int) else self._operand(end, turn.second_end(number))
+        value = self._operand(end, end) if isinstance(end, int) else self._operand(end, iteration.second_end(number))
         given = {"carried": carried, "value": self.as_step(value, dtype, at)}
         made = self._step("recurrence", given, [pair], dtype, at)
         if isinstance(end, int):
             self._known[end] = made
-            turn.done.add(end)
-        self._known[number] = self._step("lax.before", {"args": [made, begin, turns]}, [pair], dtype, at)
+            iteration.done.add(end)
+        self._known[number] = self._step("lax.before", {"args": [made, begin, iterations]}, [pair], dtype, at)
 
 
 def _first(known: Known) -> float:
