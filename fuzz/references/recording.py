@@ -15,7 +15,7 @@ from typing import Any
 from fuzz.references.dims import MisnamedError, Pair, UnreadableError
 from fuzz.references.iterations import name_of
 from fuzz.references.loops import rolled, word
-from fuzz.references.tracing import RETURNS_NONE, CodePlace, Traced, ValueDecidesError, own_folders, traced
+from fuzz.references.tracing import RETURNS_NONE, SourceLine, Traced, ValueDecidesError, own_folders, traced
 
 Reference = Callable[..., Any]
 _COUNT_FOLLOWS = "it makes more tensors, or takes more numbers, with other extents: how many follows from them"
@@ -56,7 +56,7 @@ class Step:
     """The shape of each tensor that it returns."""
     dtype: str
     """The dtype of the first of them."""
-    at: Sequence[CodePlace]
+    at: Sequence[SourceLine]
     """Where it was called from, the innermost line first."""
 
 
@@ -149,10 +149,10 @@ def _traced(
 def fault(error: Exception, reference: Reference | None = None) -> str:
     """Return in one line that something of ours raised, and where; of a `reference` its first line."""
     frames = [*walk_tb(error.__traceback__)]
-    place = CodePlace(frames[-1][0].f_code.co_filename, frames[-1][1])
+    line = SourceLine(frames[-1][0].f_code.co_filename, frames[-1][1])
     code = getattr(inspect.unwrap(getattr(reference, "forward", reference)), "__code__", None) if reference else None
-    first = f"it{f' ({CodePlace(code.co_filename, code.co_firstlineno)})' if code else ''} " if reference else ""
-    said = f"{type(error).__name__} ({place}): {' '.join(str(error).split())[:120]}"
+    first = f"it{f' ({SourceLine(code.co_filename, code.co_firstlineno)})' if code else ''} " if reference else ""
+    said = f"{type(error).__name__} ({line}): {' '.join(str(error).split())[:120]}"
     return f"{first}meets a bug of kernelfuzz, which is not yours: {said}"
 
 
@@ -160,8 +160,8 @@ def raised(error: Exception) -> str:
     """Return in one line what a reference raised, with its own line where that happened."""
     said = " ".join(str(error).split()) or type(error).__name__
     frames = ((frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__))
-    places = [CodePlace(*each) for each in frames if not each[0].startswith(own_folders())]
-    where = f" ({places[-1]})" if places else ""
+    lines = [SourceLine(*each) for each in frames if not each[0].startswith(own_folders())]
+    where = f" ({lines[-1]})" if lines else ""
     if isinstance(error, ValueDecidesError):
         return f"a value decides what it does, or becomes a number of Python{where}: a formula has neither"
     return f"{type(error).__name__}{where}: {said[:300]}"
@@ -187,10 +187,10 @@ def _name(node: Any) -> str:
 
 
 def _where(node: Any) -> str:
-    return next((f" ({place})" for place in _places(node)), "")
+    return next((f" ({line})" for line in _lines(node)), "")
 
 
-def _places(node: Any) -> Sequence[CodePlace]:
+def _lines(node: Any) -> Sequence[SourceLine]:
     return node.meta.get("at") or ()
 
 
@@ -201,7 +201,7 @@ def _step(a: Any, b: Any, known: Sequence[Mapping[Any, int]], graphs: Sequence[A
         tensors = [graph.held[node.target] for graph, node in zip(graphs, (a, b), strict=True)]
         numbers = [each.item() if each.ndim == 0 else None for each in tensors]
         value = None if None in numbers else _either(*numbers)
-        return Step("constant", "", {"value": value}, [()], str(tensors[0].dtype), _places(a))
+        return Step("constant", "", {"value": value}, [()], str(tensors[0].dtype), _lines(a))
     schema = a.target._schema
     given = dict[str, Any]()
     for at, argument in enumerate(schema.arguments):
@@ -211,7 +211,7 @@ def _step(a: Any, b: Any, known: Sequence[Mapping[Any, int]], graphs: Sequence[A
         )
         given[argument.name] = _merged(first, second, known)
     name = a.target._schema.name.partition("::")[2]
-    return Step(name, a.target._overloadname, given, *_returned(a, b), _places(a))
+    return Step(name, a.target._overloadname, given, *_returned(a, b), _lines(a))
 
 
 def _returned(a: Any, b: Any) -> tuple[Sequence[tuple[Pair, ...]], str]:

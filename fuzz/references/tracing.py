@@ -20,7 +20,7 @@ class ValueDecidesError(Exception):
 
 
 @dataclass(frozen=True)
-class CodePlace:
+class SourceLine:
     """A line of a file in which code of the user's was at work."""
 
     file: str
@@ -119,7 +119,7 @@ class _Tracer:
     parts: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
     graph: Any = field(default_factory=_graph)
     held: dict[str, Any] = field(default_factory=dict)
-    at: Sequence[CodePlace] | None = None
+    at: Sequence[SourceLine] | None = None
     """Where the operation is called from; None: where it is."""
     _nodes: Any = field(default_factory=_by_tensor)
     """The node of each tensor. None is kept alive: autograd copies gradients that others have, too."""
@@ -172,7 +172,7 @@ class _Tracer:
         import torch
 
         several = isinstance(found, (tuple, list))
-        node.meta = {"val": [*map(_shaped, found)] if several else _shaped(found), "at": self._places()}
+        node.meta = {"val": [*map(_shaped, found)] if several else _shaped(found), "at": self._lines()}
         if isinstance(found, torch.Tensor):
             self._nodes[found] = node
         for at, each in enumerate(found if several else ()):
@@ -190,24 +190,24 @@ class _Tracer:
                 name = f"constant{len(self.held)}"
                 self.held[name] = value
                 node = self.graph.create_node("get_attr", name)
-                node.meta = {"val": _shaped(value), "at": self._places()}
+                node.meta = {"val": _shaped(value), "at": self._lines()}
                 self._nodes[value] = node
             return self._nodes[value]
         if isinstance(value, Mapping):
             return {name: self._given(each) for name, each in value.items()}
         return type(value)(map(self._given, value)) if isinstance(value, (tuple, list)) else value
 
-    def _places(self) -> Sequence[CodePlace]:
+    def _lines(self) -> Sequence[SourceLine]:
         if self.at is not None:
             return self.at
-        frame, places = sys._getframe(1), list[CodePlace]()
+        frame, lines = sys._getframe(1), list[SourceLine]()
         while frame is not None and frame.f_code is not _Tracer.trace.__code__:
             if not frame.f_code.co_filename.startswith(self._folders):
                 named = (each for each in frame.f_code.co_consts if isinstance(each, tuple))
                 keywords = frozenset(each for names in named for each in names if isinstance(each, str))
-                places.append(CodePlace(frame.f_code.co_filename, frame.f_lineno, keywords))
+                lines.append(SourceLine(frame.f_code.co_filename, frame.f_lineno, keywords))
             frame = frame.f_back  # type: ignore[assignment]
-        return places
+        return lines
 
 
 def _shaped(value: Any) -> Any:

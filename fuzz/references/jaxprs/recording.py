@@ -22,7 +22,7 @@ LOOPS = "A loop over a dimension is read if it is jax.lax.scan or fori_loop"
 
 def difference(one: Equation, other: Equation) -> str:
     """Return what differs between the programs of two sets of extents."""
-    where = f" ({one.places[0]})" if one.places else ""
+    where = f" ({one.lines[0]})" if one.lines else ""
     return f"with other extents it does something else: lax.{one.name} or lax.{other.name}{where}. {LOOPS}"
 
 
@@ -165,7 +165,7 @@ class _Recorder:
         plain = {name: each for name, each in params.items() if "jaxpr" not in name and not callable(each)}
         plain = {} if one.bodies else plain
         dtype = one.dtypes[0] if one.dtypes else ""
-        use = self._step(f"lax.{one.name}", {"args": given, **plain}, shapes, dtype, one.places)
+        use = self._step(f"lax.{one.name}", {"args": given, **plain}, shapes, dtype, one.lines)
         for item, number in enumerate(one.made):
             self._known[number] = use if len(one.made) == 1 else Use(use.step, item)
 
@@ -218,7 +218,7 @@ class _Recorder:
     def _scan(self, one: Equation, other: Equation, given: Sequence[Known]) -> None:
         """A loop: one iteration, and markers for what it takes of each place and of the iteration before."""
         consts, carried = one.constants_and_carried
-        reverse, at, [first], [second] = one.params["reverse"], one.places, one.bodies, other.bodies
+        reverse, at, [first], [second] = one.params["reverse"], one.lines, one.bodies, other.bodies
         iterations = self._step(
             ITERATIONS, {"length": (one.params["length"], other.params["length"])}, [()], "int32", at
         )

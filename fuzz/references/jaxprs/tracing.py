@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fuzz.references.dims import MisnamedError, UnreadableError
-from fuzz.references.tracing import RETURNS_NONE, CodePlace
+from fuzz.references.tracing import RETURNS_NONE, SourceLine
 
 _CALLS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 """The parameters of an equation that are what it calls."""
@@ -42,7 +42,7 @@ class Equation:
     """The dtypes of the results."""
     dtypes: tuple[str, ...]
     params: Mapping[str, Any]
-    places: tuple[CodePlace, ...]
+    lines: tuple[SourceLine, ...]
     primitive: Any
     bodies: tuple[TracedProgram, ...] = ()
 
@@ -132,12 +132,12 @@ def _why(error: Exception) -> str:
     import jax
 
     said = " ".join(str(error).split()) or type(error).__name__
-    trace, place = error.__traceback__, None
+    trace, line = error.__traceback__, None
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        place = place if is_library(file) else CodePlace(file, trace.tb_lineno)
+        line = line if is_library(file) else SourceLine(file, trace.tb_lineno)
         trace = trace.tb_next
-    where = f" ({place})" if place is not None else ""
+    where = f" ({line})" if line is not None else ""
     if isinstance(error, jax.errors.TracerArrayConversionError):
         return f"it gives an array of JAX to NumPy{where}: write jnp for np there"
     if isinstance(error, jax.errors.ConcretizationTypeError):
@@ -156,12 +156,12 @@ def is_library(file: str) -> bool:
 
 
 class _Flattening:
-    """Numbers what a jaxpr makes, and puts what it calls in the calls' place."""
+    """Numbers what a jaxpr makes, and puts what it calls in place of the calls."""
 
     def __init__(self) -> None:
         self._count = 0
 
-    def program(self, closed: Any, places: tuple[CodePlace, ...] = ()) -> TracedProgram:
+    def program(self, closed: Any, lines: tuple[SourceLine, ...] = ()) -> TracedProgram:
         """Return a closed jaxpr's program."""
         known, jaxpr, shapes = dict[Any, int | TracedNumber](), closed.jaxpr, dict[int, tuple[tuple[int, ...], str]]()
         constants, inputs = dict[int, Any](), list[int]()
@@ -176,7 +176,7 @@ class _Flattening:
             number = known[var]
             if isinstance(number, int):
                 shapes[number] = tuple(var.aval.shape), str(var.aval.dtype)
-        equations = [*self._equations(jaxpr, known, places, constants, shapes)]
+        equations = [*self._equations(jaxpr, known, lines, constants, shapes)]
         outputs = tuple(_known(known, each) for each in jaxpr.outvars)
         return TracedProgram(tuple(inputs), tuple(equations), outputs, constants, shapes=shapes)
 
@@ -186,27 +186,27 @@ class _Flattening:
         return self._count
 
     def _equations(
-        self, jaxpr: Any, known: dict[Any, int | TracedNumber], outer: tuple[CodePlace, ...], constants: dict[int, Any],
-        shapes: dict[int, tuple[tuple[int, ...], str]],
+        self, jaxpr: Any, known: dict[Any, int | TracedNumber], outer: tuple[SourceLine, ...],
+        constants: dict[int, Any], shapes: dict[int, tuple[tuple[int, ...], str]],
     ) -> Iterator[Equation]:  # fmt: skip
         for eqn in jaxpr.eqns:
-            name, places = eqn.primitive.name, (*_places(eqn), *outer)
+            name, lines = eqn.primitive.name, (*_lines(eqn), *outer)
             called = next((eqn.params[each] for each in _CALLS if eqn.params.get(each) is not None), None)
             whole = eqn.params.get("name") in WHOLE and is_library(_file(called))
             if called is not None and name not in _OPAQUE and not whole and hasattr(_open(called), "eqns"):
-                yield from self._called(eqn, called, known, places, constants, shapes)
+                yield from self._called(eqn, called, known, lines, constants, shapes)
                 continue
             given = tuple(_known(known, each) for each in eqn.invars)
             made = tuple(self._new(known, var) for var in eqn.outvars)
             avals = [var.aval for var in eqn.outvars]
-            bodies = tuple(self.program(each, places) for each in _bodies(eqn)) if name in _OPAQUE or whole else ()
+            bodies = tuple(self.program(each, lines) for each in _bodies(eqn)) if name in _OPAQUE or whole else ()
             yield Equation(
                 eqn.params["name"] if whole else name, given, made, tuple(tuple(each.shape) for each in avals),
-                tuple(str(each.dtype) for each in avals), eqn.params, places, eqn.primitive, bodies,
+                tuple(str(each.dtype) for each in avals), eqn.params, lines, eqn.primitive, bodies,
             )  # fmt: skip
 
     def _called(
-        self, eqn: Any, called: Any, known: dict[Any, int | TracedNumber], places: tuple[CodePlace, ...],
+        self, eqn: Any, called: Any, known: dict[Any, int | TracedNumber], lines: tuple[SourceLine, ...],
         constants: dict[int, Any], shapes: dict[int, tuple[tuple[int, ...], str]],
     ) -> Iterator[Equation]:  # fmt: skip
         inner, own = _open(called), dict[Any, int | TracedNumber]()
@@ -219,8 +219,8 @@ class _Flattening:
         own |= {var: _known(known, each) for var, each in zip(inner.invars, eqn.invars, strict=True)}
         # What JAX's own functions are made of was traced once for all, from wherever it was called first.
         yield from (
-            replace(each, places=places if is_library(_file(called)) else each.places)
-            for each in self._equations(inner, own, places, constants, shapes)
+            replace(each, lines=lines if is_library(_file(called)) else each.lines)
+            for each in self._equations(inner, own, lines, constants, shapes)
         )
         known |= {var: _known(own, each) for var, each in zip(eqn.outvars, inner.outvars, strict=True)}
 
@@ -251,11 +251,11 @@ def _number(value: Any, aval: Any) -> TracedNumber:
     return TracedNumber(np.asarray(value).item(), str(aval.dtype))
 
 
-def _places(eqn: Any) -> Iterator[CodePlace]:
+def _lines(eqn: Any) -> Iterator[SourceLine]:
     trace = getattr(eqn.source_info, "traceback", None)
     for frame in trace.frames if trace is not None else ():
         if not is_library(frame.file_name):
-            yield CodePlace(frame.file_name, frame.line_num)
+            yield SourceLine(frame.file_name, frame.line_num)
 
 
 def _with_numbers(own: TracedProgram, exact: TracedProgram) -> TracedProgram:
