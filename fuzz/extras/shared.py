@@ -13,8 +13,8 @@ from fuzz.core.adapters.build import Builder, BuildError
 from fuzz.core.adapters.c import CAdapter, CAttestation, CProgram
 from fuzz.core.adapters.isa import ISAS
 from fuzz.core.adapters.linking import Library
-from fuzz.core.adapters.places import Place, places
 from fuzz.core.adapters.shared_kernel import SharedKernel, shared_kernel
+from fuzz.core.adapters.sites import Site, sites
 from fuzz.core.adapters.target import AttestationError, Target, TargetId
 from fuzz.core.adapters.toolchain import Host
 from fuzz.core.base.kernel import Kernel
@@ -39,17 +39,17 @@ _WORD_BITS = {1: 32, 2: 64}
 
 class SharedAdapter(CAdapter):
     """Kernels in shared libraries. What they were compiled with is not known, and how the lines that call them are does
-    not matter: a target is a place."""
+    not matter: there is one target for each site."""
 
     def targets(self, kernel: Kernel, host: Host) -> Iterator[Target]:
         known = shared_kernel(kernel)
         arch = _arch(known)
-        found = [each for each in places(known.isa, known.beside, host) if each.arch == arch]
-        for place in found or [Place(ISAS[known.isa].arch or host.arch)]:
+        found = [each for each in sites(known.isa, known.beside, host) if each.arch == arch]
+        for site in found or [Site(ISAS[known.isa].arch or host.arch)]:
             yield Target(
-                TargetId(kernel.kind, kernel.name, place.name, place.told), kernel, self, place.traits,
-                place.case_limit, place.size_limit("O2"), arch=place.arch, emulator=place.emulator, own=place.own,
-                settings=place.settings, host=host, flags=("-O2", *place.flags),
+                TargetId(kernel.kind, kernel.name, site.name, site.told), kernel, self, site.traits,
+                site.case_limit, site.size_limit("O2"), arch=site.arch, emulator=site.emulator, own=site.own,
+                settings=site.settings, host=host, flags=("-O2", *site.flags),
             )  # fmt: skip
 
     kind = "shared"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from fuzz.core.adapters import isa
 from fuzz.core.adapters.build import Builder, BuildError
 from fuzz.core.adapters.isa import Emulator, Settings
-from fuzz.core.adapters.places import OwnTarget
+from fuzz.core.adapters.sites import OwnTarget
 from fuzz.core.adapters.toolchain import Host, Tool, this_host
 from fuzz.core.base.dispatch import SizeLimit
 from fuzz.core.base.errors import InternalError
