@@ -63,7 +63,7 @@ def filled(case: Case, kind: int, without: Collection[str] = ()) -> Case:
 
 
 def refilled(case: Case) -> Case:
-    """Return the case with another kind of fill: other than the stated one, else 0 for a drawn NaN and NaN for the rest."""
+    """Return the case with another kind of fill than it states or, if it states none, than it draws."""
     asked, drawn = case.params.get(FILL), fill_of(case)
     if asked is None:
         return filled(case, ZERO if drawn == NAN else NAN)

@@ -21,7 +21,7 @@ def processors_time() -> float:
 @dataclass(frozen=True)
 class Spent:
     """A clock that begins now. It counts processor seconds of this process, of kernels that run in it and of workers,
-    but no more than the wall clock, since threads that run at once use more, and no less than its MOST_TIMES-th part."""
+    but never more than the wall clock, since threads that run at once use more, and at least a MOST_TIMES-th of it."""
 
     _began: float = field(default_factory=time.monotonic)
     _used: float = field(default_factory=processors_time)

@@ -1,4 +1,4 @@
-"""The cases of one turn: sketches for one capability, what dice make of them, and their values drawn together."""
+"""The cases of one turn: sketches for one capability, which dice complete, with values that are drawn together."""
 
 from __future__ import annotations
 
@@ -30,47 +30,48 @@ from fuzz.core.generate.values import Laid
 from oracles.ops import OPS
 
 PLACES = 32
-"""Numbers of a turn: its own cases have the places from 1 to BATCH, relatives that a guide proposes those after."""
+"""The numbers of a turn's places: its own cases have those from 1 to BATCH, relatives that a guide proposes those
+after."""
 BATCH = 16
-"""The number of cases in one turn: enough to amortise a draw and a message, few enough to keep the progress line
-moving."""
+"""The cases of one turn: enough to amortise a draw and a message, few enough to keep the progress line moving.
+Chosen."""
 FAN = 4
-"""The number of successive cases of a turn that are relatives of one sketch. Hypothesis draws the sketch of a call
-sequence, dice draw the others in the same way, for a twentieth of the price."""
+"""Successive cases of a turn that are relatives of one sketch. Hypothesis draws the sketch of a call sequence; dice
+draw the others in the same way, for a twentieth of the time."""
 STEERED = 10
-"""The cases of a turn that fill coverage gaps, while there are any; the others only go near them."""
+"""The cases of a turn that fill coverage gaps, while there are any; the others only come near them."""
 STEERED_LATER = 2
-"""The cases that do once turns for a capability have begun with every part of its gaps: what a shard has not visited,
-others have."""
+"""The same, once turns for a capability have begun with every part of its gaps: other shards have visited what this one
+has not."""
 PAIRED, PAIRED_LATER = 1, 4
-"""The last cases of a turn, in which two conditions hold that never held together in their shard: this many before
-turns have begun with every part, and after that."""
+"""The last cases of a turn, in which two conditions hold that never held together in their shard: this many until turns
+have begun with every part, and after that."""
 SEQUENCE_EVERY = 2
-"""One turn of a capability in this many begins with a call sequence in place of its first fan."""
+"""One turn of a capability in this many begins with a call sequence, in place of its first fan."""
 TILED_EVERY = 2
-"""One turn of a capability in this many, another one, begins with a case that has whole tiles in several dimensions: it
-takes as long as all others of the turn."""
+"""One other turn of a capability in this many begins with a case of whole tiles in several dimensions, which takes as
+long as all others of the turn."""
 TILE_PLACE = FAN
-"""The case of each turn that has a whole tile along one dimension: the first that no call sequence takes the place of,
-and no gap. Of ops with several dimensions the next one, which no gap takes then, is long along one, or, where another
-one of the turn is, has whole tiles along two."""
+"""The case of each turn that has a whole tile along one dimension: the first that neither a call sequence nor a gap
+takes. For ops with several dimensions the next case, which then fills no gap, is long along one of them or, if another
+case of the turn is, has whole tiles along two."""
 LIMIT_PLACE = 6
 """The first case of each turn that has an extent of `fuzz.core.generate.limits`, while any is left."""
 _EMPTY: tuple[Label, ...] = (N, 0), (ROWS, 0)
 _EMPTY_EVERY = 6
-"""One turn in this many has a case of rows without elements, or of no rows, while its shard has seen none: such a case
-fills no other gap, and as one size of many it would be asked for once in thousands of cases."""
+"""One turn in this many has a case without rows, or with rows without elements, while its shard has seen none: such a
+case fills no other gap, and as one size among many it would come once in thousands of cases."""
 _OUT_ONE_IN = 8
-"""One sketch in this many is of what the kernel promises to reject, where it does: a few kernels of a pack."""
+"""One sketch in this many is of something that the kernel promises to reject, if it does."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """A case, and how it was made."""
+    """A case, with how it was made."""
 
     case: Case
     draw: Draw | None
-    """None of a case that is not the case of a draw alone: in a call sequence, or a big one."""
+    """The draw; None if the case is more than the case of a draw: one of a call sequence, or a big one."""
     capability: Capability
 
 
@@ -80,7 +81,7 @@ class Turn:
 
     shard: int
     number: int
-    """0, 1, 2, ... of its shard."""
+    """The number among the turns of its shard: 0, 1, 2, ..."""
 
     @property
     def first(self) -> int:
@@ -90,17 +91,17 @@ class Turn:
 
 @dataclass(frozen=True)
 class _Planned:
-    """A case all of which is decided but its values."""
+    """A case that is decided except for its values."""
 
     laid: Laid
     capability: Capability
     dice: Dice
     shared: tuple[Answer, int] | None = None
-    """Its tensors shall share memory: as the label says, or '' for as the dice say."""
+    """How its tensors shall share memory: as the label says, or, for '', as the dice say."""
 
 
 class TurnMaker:
-    """Makes the turns of one capability. What it makes depends on nothing but the turn's place, rank and state."""
+    """Makes the turns of one capability. They depend on nothing but the turn's place, rank and state."""
 
     def __init__(self, capability: Capability, ahead: int, sequences: bool, numbers: Sequence[int] = ()) -> None:
         """`numbers`: those of the sources of its kernels."""
