@@ -104,18 +104,18 @@ class TurnMaker:
     """Makes the turns of one capability. They depend on nothing but the turn's place, rank and state."""
 
     def __init__(self, capability: Capability, ahead: int, sequences: bool, numbers: Sequence[int] = ()) -> None:
-        """`numbers`: those of the sources of its kernels."""
+        """`numbers`: those in the sources of its kernels."""
         self.capability, self.sequences = capability, sequences
         self._ahead = ahead
-        """The number of turns by which the sweep of the gaps is shifted, different for each capability."""
+        """A shift, in turns, of the sweep over the gaps; each capability has another one."""
         self._outside = out_of_capability([capability])
         self._steered_first = STEERED - (not has_rows_alone(OPS[capability.op]))
         self._corners, self._pairing = corners_of(capability), pairing_of(capability)
         self._limits = Limits(capability, numbers)
 
     def cases(self, place: Turn, stream: Stream, rank: int, state: bytes) -> tuple[list[Made], bytes]:
-        """The cases of the turn that comes after `rank` others, drawn from the stream, and the next state: what its
-        shard has visited."""
+        """Return the cases of the turn that comes after `rank` others, drawn from the stream, and the next state: what
+        its shard has visited."""
         visited, turn = int.from_bytes(state, "little"), rank + self._ahead
         gaps, pairs = self._corners.gaps(visited, turn), visited >> self._corners.size
         dice = dice_of(stream, BATCH + PAIRED_LATER)
@@ -152,7 +152,7 @@ class TurnMaker:
         counted = len(made)
         for each, case in zip(planned, cases_of([each.laid for each in planned]), strict=True):
             made.append(Made(self._shared(case, each), each.laid.draw, each.capability))
-        # What shares memory, and what values decide, was not counted yet.
+        # Shared memory, and what values decide, was not counted yet.
         late = [
             one
             for one, each in zip(made[counted:], planned, strict=True)
@@ -164,7 +164,7 @@ class TurnMaker:
         return made, visited.to_bytes(-(-(self._corners.size + self._pairing.part(turn)) // 8), "little")
 
     def _whole(self, sketch: Sketch, stream: Stream, rank: int, index: int) -> Sketch | None:
-        """The sketch with whole tiles, or long, in the places of a turn that are for that."""
+        """Return the sketch with whole tiles, or long, if this place of the turn is for that; else None."""
         rounds, rest = divmod(rank, TILED_EVERY)
         if index == 0 and rest == 1:
             return tiled(sketch, Dice(stream.child("tiles")), rounds)
@@ -177,7 +177,7 @@ class TurnMaker:
         return None
 
     def _left(self, gaps: Gaps, made: Sequence[Made]) -> Gaps:
-        """The gaps that these cases leave open."""
+        """Return the gaps that these cases leave open."""
         for each in made:
             if gaps and each.capability is self.capability:
                 gaps = gaps.without(self._corners.seen(_counted(each.case.origin.labels, SMALL.holds(each.case))))
@@ -192,7 +192,7 @@ class TurnMaker:
                 sketch = simplest(self.capability, head)
             elif place == 0 and by_hypothesis and capability is self.capability:
                 drawn = drawn_from(capability)(stream.child("sketch"))
-                sketch = replace(drawn, capability=capability)  # it may have an equal one of another pack
+                sketch = replace(drawn, capability=capability)  # it may have an equal capability of another pack
             else:
                 sketch = sketched(capability, head.below)
             yield sketch
@@ -222,27 +222,28 @@ def _free(sketch: Sketch, dice: Dice, shard: Shard, number: int) -> _Planned:
 
 
 def _empty(gaps: Gaps, rank: int) -> Sequence[Label]:
-    """The gap of a case without elements that the turn fills, if it is one that does."""
+    """Return the gap for a case without elements, if this turn fills it."""
     rounds, rest = divmod(rank, _EMPTY_EVERY)
     open_ones = [label for label in _EMPTY if gaps.wants(label)] if rest == 0 else []
     return [open_ones[rounds % len(open_ones)]] if open_ones else []
 
 
 def _calls(place: Turn, sketch: Sketch, dice: Dice, turn: int) -> list[Made]:
-    """A call sequence, which begins the turn."""
+    """Return a call sequence, which begins the turn."""
     cases = sequence(plan(sketch, dice=dice), sketch.capability, turn)
     origins = [replace(c.origin, shard=place.shard, number=place.first + i) for i, c in enumerate(cases)]
     return [Made(replace(c, origin=o), None, sketch.capability) for c, o in zip(cases, origins, strict=True)]
 
 
 def _counted(labels: Labels, small: bool) -> Sequence[Label]:
-    """What a case counts for. One that slow targets are not given leaves to others what is not about its size."""
+    """Return the labels that a case is counted for. A case too large for slow targets counts only for its size, so that
+    others fill the rest."""
     if small:
         return labels
     return [label for label in labels if label[0].kind in ("n", "rows", "tail", "extent", "remainder", "tile")]
 
 
 def _is_small(draw: Draw) -> bool:
-    """As SMALL would say of its case."""
+    """Return what SMALL would say of the draw's case."""
     small = all(math.prod(draw.block(part.name)) <= SMALL.elements for part in draw.parts)
     return small and draw.rows <= SMALL.most_rows(OPS[draw.op])

@@ -1,8 +1,6 @@
-"""Workers of Python kernels, forked by a server that has imported what their kernels do: of torch that takes seconds.
-
-There is one server in this process for each set of imports, and another for interpreted kernels; processes that are
-forked later share those that are there. `python/server.py` says why it is not that of `multiprocessing`.
-"""
+"""Workers of Python kernels, forked by a server that has imported what their kernels import: torch takes seconds. This
+process has one server for each set of imports, and another for interpreted kernels; processes that are forked later
+share the existing servers. `python/server.py` says why `multiprocessing` is not used."""
 
 from __future__ import annotations
 
@@ -22,14 +20,14 @@ from fuzz.core.transport.child import Child
 from fuzz.core.transport.sandbox import BARE, Sandbox, outside, started
 
 _START_LIMIT_S = 180.0
-"""Seconds that a server may take to start its first worker: it imports torch, perhaps on a busy machine from a cold
-disk."""
+"""Seconds that a server may take to start its first worker: it imports torch, perhaps from a cold disk on a busy
+machine. Chosen."""
 _MESSAGE_BYTES = 64
-"""A message takes less: it is 'code' or 'pid', and a number."""
+"""The most bytes of a message: 'code' or 'pid', and a number."""
 
 
 def worker_environment(interpreted: bool) -> dict[str, str]:
-    """The environment variables of a worker of Python kernels, forked or not."""
+    """Return the environment variables of a worker of Python kernels, forked or not."""
     package = Path(__file__).resolve().parents[3]
     path = os.environ.get("PYTHONPATH")
     variables = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
@@ -40,7 +38,7 @@ def worker_environment(interpreted: bool) -> dict[str, str]:
 
 
 class ForkServer:
-    """Starts workers quickly. Safe to use from many threads."""
+    """Starts workers quickly. It can be used from many threads."""
 
     def __init__(self, imports: tuple[str, ...], interpreted: bool, sandbox: Sandbox | None = None) -> None:
         self._imports, self._sandbox = imports, sandbox
@@ -59,7 +57,7 @@ class ForkServer:
                 self._restart()
 
     def start(self, spec: str, stdin: int, stdout: int, stderr: int, journal: int) -> Child:
-        """A worker for the encoded `spec`. Raises OSError."""
+        """Return a worker for the encoded `spec`. Raises OSError."""
         descriptors = (stdin, stdout, stderr, journal)
         try:
             return self._started(spec, descriptors)
@@ -67,7 +65,7 @@ class ForkServer:
             raise
         except OSError:
             with self._lock:
-                self._stop()  # it has ended: who shares it cannot know, nor who has just ended its sandbox
+                self._stop()  # it has ended: who shares it cannot know, nor who just ended its sandbox
         return self._started(spec, descriptors)
 
     def _started(self, spec: str, descriptors: Sequence[int]) -> Child:
@@ -91,7 +89,8 @@ class ForkServer:
             self._stop()
 
     def _runs(self) -> bool:
-        """Whether it was started, and has not ended as far as this process can know: only its parent sees that."""
+        """Return whether it was started, and has not ended as far as this process can know: only its parent sees
+        that."""
         return self._popen is not None and (self._owner != os.getpid() or self._popen.poll() is None)
 
     def _restart(self) -> None:
@@ -126,7 +125,7 @@ class _Forked:
     """A worker that the server forked. It is no child of ours: the server sends its id and its end, and can kill it."""
 
     def __init__(self, notify: socket.socket, sandbox: int | None) -> None:
-        """`sandbox` is the process that started the sandbox that the server is in, where it is in one."""
+        """`sandbox` is the process that started the sandbox that the server is in, if it is in one."""
         self._notify = notify
         self._code: int | None = None
         self._waiting = threading.Lock()
@@ -163,7 +162,7 @@ class _Forked:
 
 
 def _number(notice: bytes) -> int | None:
-    """The number in a notice of a server; None where it has ended, or somebody else wrote."""
+    """Return the number in a notice of a server; None if the server has ended, or if somebody else wrote."""
     found = re.fullmatch(rb"(?:pid|code) (-?\d{1,9})", notice)
     return None if found is None else int(found[1])
 
