@@ -1,8 +1,8 @@
-"""What the form of a sum is made of: sums along axes of what the forms of its terms hold.
+"""Sums along axes of the fields of terms' forms, from which the form of a sum is made.
 
-The terms need not all be there at once. Sums over parts of an axis add up to those over all of it, so that products of
-two values are formed for some places of the axes at a time; and of ordinary numbers none is formed, since sums of
-centres, of magnitudes, and of errors times magnitudes are products of matrices.
+The terms need not all exist at once: sums over parts of an axis add up to those over all of it, so products of two
+values are formed for some places of the axes at a time. For ordinary numbers no products are formed at all, since sums
+of centres, of magnitudes, and of errors times magnitudes are products of matrices.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Sums:
     """Sums of the fields of terms' forms along axes, which are kept. Arrays broadcast against each other."""
 
     bits: int
-    """Enough significant bits for each term."""
+    """A number of significant bits that is enough for each term."""
     centre: F64
     size: F64
     """The sums of the largest magnitudes."""
@@ -41,7 +41,7 @@ class Sums:
     parts: Mapping[Symbol, F64]
     """The sums of coefficients of symbols that all terms share."""
     radii: Mapping[Symbol, F64]
-    """The sums of the errors of symbols that terms have each for itself."""
+    """The sums of the errors of symbols that each term has for itself."""
     rest: F64 | None
     may: Mask | None
     overflows: Mask | None
