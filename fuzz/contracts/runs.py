@@ -231,9 +231,7 @@ def times_as_wide(runs: Iterable[TargetRun], contract: Contract, other: Contract
     """Return how many times as much one contract allows as the other, as the geometric mean over runs; 1 without
     runs."""
     shares = _shares(runs, contract, other)
-    if {-math.inf, math.inf} <= {
-        *shares
-    }:  # in some runs one allows no error at all, or any: others decide
+    if {-math.inf, math.inf} <= {*shares}:  # in some runs one allows no error at all, or any: others decide
         shares = [share for share in shares if math.isfinite(share)] or [0.0]
     return float(np.exp(np.mean(shares)))
 

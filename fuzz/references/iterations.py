@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 _LEAST = 3
-"""Fewer iterations than this are no loop."""
+"""The least number of iterations of a loop."""
 _COUNTED = "add", "sub", "rsub", "mul", "div"
-"""These may take the number of iterations so far."""
+"""Operations that may use the number of the iteration."""
 _LIKE = ("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty")
-"""These follow from a shape alone."""
+"""Operations whose result follows from a shape alone."""
 
 
 class NoLoopError(Exception):
@@ -49,7 +49,7 @@ def plain(graph: Any) -> Sequence[Any]:
 
 @dataclass(frozen=True)
 class _Place:
-    """What a node is of a table."""
+    """The element of a table that a node is: its dimension and index."""
 
     table: Any
     dim: int
@@ -104,7 +104,7 @@ def peel(graph: Any) -> bool:
 
 
 def _shaped_like(at: Any, node: Any, dim: int, extent: int) -> dict[str, Any]:
-    """The notes of a node that is made there: it is shaped like another one, but for one extent."""
+    """Return the notes of a node that is made at `at`: shaped like another one, except for one extent."""
     shape = [*shape_of(node)]
     shape[dim] = extent
     return {**at.meta, "val": SimpleNamespace(shape=tuple(shape), dtype=node.meta["val"].dtype)}
@@ -125,13 +125,13 @@ class Iterations:
         iterations = [
             [node for node in ranked if self._iteration[node] == iteration] for iteration in range(self.count)
         ]
-        makes_none = all(map(self.is_taken, iterations[0]))  # as where the iterations go the other way
+        makes_none = all(map(self.is_taken, iterations[0]))  # for example if the iterations go the other way
         if makes_none or any(len(iteration) != len(iterations[0]) for iteration in iterations[:-1]):
             raise NoLoopError
         final = self._final(iterations[-2], iterations[-1])
         ahead = [at for at, node in enumerate(final) if node is None]
         iterations[-1] = final
-        # What an iteration makes of what the one before made alone was taken for a part of that.
+        # What an iteration calculates only from results of the one before was taken for a part of that one.
         places = sum(self.is_taken(node) for node in iterations[0])
         rest = [at for at in range(places, len(final)) if at not in ahead]
         self.body = [
@@ -211,7 +211,7 @@ class Iterations:
         return max((self._iteration[arg] for arg in node.all_input_nodes), default=-1)
 
     def _counting(self) -> Iterator[tuple[tuple[int, int], float]]:
-        """The numbers that nodes have of the number of iterations so far, by place and argument: what they are more."""
+        """Yield, by index and argument, the nodes' numbers that count iterations, less the iteration's own."""
         for at, node in enumerate(self.body[1]):
             for place in range(len(node.args)) if name_of(node) in _COUNTED else ():
                 values = [body[at].args[place] for body in self.body[1:]]
@@ -224,7 +224,7 @@ class Iterations:
         """Check that all iterations are alike."""
         usual = [self._made(node, 2, at) for at, node in enumerate(self.body[2])]
         first = [node for node in self.all if self._iteration[node] == 0]
-        # What the first iteration makes of what it begins with alone follows from no place.
+        # What the first iteration calculates only from the loop's initial values depends on no place.
         known = [*first, *(node for node in self.all if self._iteration[node] < 0 and node.op == "call_function")]
         for at, made in enumerate(usual):
             self.at[next((node for node in known if self._begins(node, at, made)), None)] = 0, at
@@ -250,7 +250,7 @@ class Iterations:
         return all(self._matches(each, other, starts) for each, other in zip(made, first, strict=True))
 
     def _made(self, node: Any, iteration: int, at: int) -> Any:
-        """How a node is made, in words that are the same in every iteration."""
+        """Return how a node is made, in a form that is the same in every iteration."""
         place = self.places.get(node)
         if place is not None and self._iteration[place.table] < 0:
             return "each", ("outside", place.table), place.dim

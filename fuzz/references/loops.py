@@ -23,7 +23,7 @@ from fuzz.references.iterations import Iterations, NoLoopError, name_of, peel, p
 
 @dataclass(frozen=True)
 class Marker:
-    """What stands in the place of an operation of torch."""
+    """Stands in place of an operation of torch."""
 
     name: str
     parameters: tuple[str, ...]
@@ -34,7 +34,7 @@ class Marker:
         return self.name
 
     def __call__(self) -> None:
-        """It is read, and never run."""
+        """Never called: a marker is read only."""
 
     @property
     def _schema(self) -> Any:
@@ -52,7 +52,7 @@ MARKERS = ("each", "count", "carried", "recurrence", "before", "stacked", "joine
 
 
 def rolled(graph: Any) -> Sequence[Any] | None:
-    """Return the nodes of a graph with one iteration of its loop; None where it has none that is known."""
+    """Return the nodes of a graph with one iteration of its loop; None if it has no loop of a known kind."""
     graph.eliminate_dead_code()
     nodes = plain(graph)
     for backwards in (False, True):
@@ -86,7 +86,7 @@ class _Rolled:
         for start in self._of.starts.values():
             self._copy(start)
         for at, node in enumerate(self._of.body[1]):
-            if self._of.is_taken(node):  # that says which dimension the loop goes through
+            if self._of.is_taken(node):  # this says which dimension the loop goes through
                 self._made({at}, self._own)
         waiting = {at for at in self._of.starts if not self._is_written(at)}
         while waiting:
@@ -108,8 +108,7 @@ class _Rolled:
         return name_of(node) == "select_scatter" and self._of.at.get(node.args[0]) == (0, at)
 
     def _made_of(self, some: set[int], own: Mapping[int, Any]) -> tuple[set[int], set[int]]:
-        """Return these nodes and all that they are made of, of this iteration and of the one before, without
-        the known ones."""
+        """Return these nodes and all that they are made of, of this iteration and the last, without the known ones."""
         here, before, rest = set[int](), set[int](), [*some]
         while rest:
             at = rest.pop()
@@ -121,7 +120,7 @@ class _Rolled:
         return here, before
 
     def _recurrence(self, at: int) -> None:
-        """What all iterations make of something, from what the iterations before made."""
+        """Record a state: the results of all iterations, from those of the iterations before."""
         node, start = self._of.body[1][at], self._copy(self._of.starts[at])
         carried = self._carried[at] = self._marked(CARRIED, (start,), node)
         own = dict(self._own)
@@ -129,7 +128,7 @@ class _Rolled:
         also = {each for each in own if each != at and at not in self._made_of({each}, self._own)[1]}
         self._own |= {each: own[each] for each in also}
         self._own[at] = self._marked(RECURRENCE, (carried, own[at]), node)
-        del self._carried[at]  # what it was is known now
+        del self._carried[at]  # its former value is known now
 
     def _made(self, some: set[int], own: dict[int, Any]) -> None:
         """Note nodes of the representative iteration, and those that they are made of."""
@@ -152,7 +151,7 @@ class _Rolled:
         return copied
 
     def _here(self, node: Any, own: Mapping[int, Any]) -> Any:
-        """What stands for a node that the second iteration takes."""
+        """Return what replaces a node that the second iteration uses."""
         if node not in self._of.at:
             return self._copy(node)
         iteration, at = self._of.at[node]
@@ -163,7 +162,7 @@ class _Rolled:
         return self._carried[at]
 
     def _copy(self, node: Any) -> Any:
-        """What stands for a node outside of the loop."""
+        """Return what replaces a node outside of the loop."""
         if node in self._copies:
             return self._copies[node]
         if node in self._of.at and node not in self._of.places:
@@ -178,7 +177,7 @@ class _Rolled:
         return self._copies.setdefault(node, found)
 
     def _gathered(self, node: Any) -> Any:
-        """All that the iterations made of something, one beside the other."""
+        """Return the results of all iterations, side by side."""
         if name_of(node) not in ("stack", "cat") or len(node.args[0]) != self._of.count:
             return None
         places = [self._of.at.get(each) for each in node.args[0]]
@@ -188,7 +187,7 @@ class _Rolled:
         marker = STACKED if name_of(node) == "stack" else JOINED
         if places == iterations:
             return self._marked(marker, (self._own[at], dim), node)
-        # Of several places for each iteration all would be turned round.
+        # If an iteration had several places, all of them would be reversed.
         if places != iterations[::-1] or shape_of(node)[dim] != self._of.count:
             return None
         return self._flipped(self._marked(marker, (self._own[at], dim), node), dim, node, node)
@@ -213,6 +212,6 @@ class _Rolled:
 
 
 def word(node: Any) -> str:
-    """What a node does, but for numbers."""
+    """Return what a node does, without its numbers."""
     said = node.target.name if isinstance(node.target, Marker) else node.target
     return f"{node.op} {said}" if node.op == "call_function" else str(node.op)

@@ -1,4 +1,4 @@
-"""What a reference calls what it calculates: the local variables that its statements assign, read from its source."""
+"""A reference's names for what it calculates: the local variables that its statements assign, read from its source."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def locals_of(steps: Sequence[Sequence[SourceLine]]) -> Mapping[int, str]:
         for depth, line in _outside_in(lines):
             statement = _statement(line)
             if statement is not None and (depth, _key(line)) not in following and (name := _assigned(statement)):
-                found.setdefault(at, name)  # the outermost first: what a caller calls it
+                found.setdefault(at, name)  # the outermost first: the caller's name for it
     return found
 
 
 def returned_names(function: Callable[..., Any]) -> Sequence[str]:
-    """Return what a function, or a module, calls what it returns, "" where that has no name."""
+    """Return the names of what a function, or a module, returns; "" for a result without a name."""
     code = getattr(inspect.unwrap(getattr(function, "forward", function)), "__code__", None)
     statements = _statements(code.co_filename) if code is not None else ()
     inside = [
@@ -58,7 +58,7 @@ def _key(line: SourceLine) -> tuple[str, int]:
 
 
 def _assigned(statement: ast.stmt) -> str:
-    """The one variable that a statement assigns."""
+    """Return the one variable that a statement assigns."""
     targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
     assigns = isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign))
     return targets[0].id if assigns and len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
@@ -66,7 +66,7 @@ def _assigned(statement: ast.stmt) -> str:
 
 @lru_cache(maxsize=1024)
 def _statement(line: SourceLine) -> ast.stmt | None:
-    """The smallest statement at that line."""
+    """Return the smallest statement at that line."""
     around = [each for each in _statements(line.file) if each.lineno <= line.line <= (each.end_lineno or 0)]
     return min(around, key=lambda each: (each.end_lineno or 0) - each.lineno, default=None)
 

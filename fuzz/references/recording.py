@@ -1,8 +1,6 @@
-"""What a reference does, call by call of torch's own operations, in two calls with other extents.
-
-A graph of one call says nothing of extents: they are numbers in it. So the reference is called twice, and the graphs
-are read in lockstep: what is equal in both is a constant.
-"""
+"""What a reference does, call by call of torch's own operations, in two calls with other extents. A graph of one call
+says nothing of extents: they are numbers in it. So the reference is called twice, and the graphs are read in lockstep:
+what is equal in both is a constant."""
 
 from __future__ import annotations
 
@@ -23,11 +21,11 @@ _COUNT_FOLLOWS = "it makes more tensors, or takes more numbers, with other exten
 
 @dataclass(frozen=True)
 class Use:
-    """A tensor among the arguments of a step: what an earlier step returned."""
+    """A tensor among the arguments of a step: the result of an earlier step."""
 
     step: int
     item: int | None = None
-    """Which of several tensors."""
+    """Its index if the step returned several tensors."""
 
 
 @dataclass(frozen=True)
@@ -39,19 +37,19 @@ class Two:
 
     @property
     def pair(self) -> tuple[float, float]:
-        """Both."""
+        """The numbers of both calls."""
         return self.first, self.second
 
 
 @dataclass(frozen=True)
 class Step:
-    """One operation of torch, of both calls."""
+    """One operation of torch, in both calls."""
 
     op: str
-    """The name of the operation, such as "mul"; "input" and "constant" for tensors that none made."""
+    """The name of the operation, such as "mul"; "input" and "constant" for tensors that no operation made."""
     overload: str
     given: Mapping[str, Any]
-    """All arguments by the names that torch gives them; tensors are `Use`s."""
+    """All arguments by torch's names; tensors are `Use`s."""
     shapes: Sequence[tuple[Pair, ...]]
     """The shape of each tensor that it returns."""
     dtype: str
@@ -67,11 +65,11 @@ class Recording:
     steps: Sequence[Step]
     outputs: Sequence[Use]
     names: Sequence[str]
-    """What the reference calls the outputs, where it returns a mapping or a named tuple."""
+    """The reference's names of the outputs, if it returns a mapping or a named tuple."""
 
     def beside(self, others: Sequence[Recording]) -> Mapping[tuple[float, float], Sequence[float]]:
-        """Return what numbers, or extents, are in all calls, the further ones those of other recordings of the same
-        steps: by what they are in both of the own; nothing of those that are not always the same then."""
+        """Return numbers and extents in all calls, where further recordings have the same steps: by their values in the
+        two own calls, without those whose values differ between uses."""
         found = dict[tuple[float, float], Sequence[float] | None]()
         for pair, *more in zip(*([*_pairs(each)] for each in (self, *others)), strict=True):
             values = [*pair, *(value for each in more for value in each)]
@@ -82,8 +80,8 @@ class Recording:
 def record(
     reference: Reference, names: Sequence[str], calls: Sequence[Mapping[str, Any]], known: Container[str] = ()
 ) -> Recording:
-    """Return what the reference does with the tensors of two calls: gradients by their parts, as far as torch says so
-    and the operation is none of the known ones. Raises UnreadableError."""
+    """Return what the reference does with the tensors of two calls. Gradients are replaced by their parts, if torch has
+    such and the operation is not a known one. Raises UnreadableError."""
     (first, keys), (second, _) = (_traced(reference, names, call, known) for call in calls)
     nodes = [_nodes(graph.graph.nodes) for graph in (first, second)]
     if [*map(word, nodes[0])] != [*map(word, nodes[1])]:
@@ -103,7 +101,7 @@ def record(
 
 
 def shortens(reference: Reference, names: Sequence[str], call: Mapping[str, Any]) -> bool:
-    """Whether it makes f32 of something that is f64, given tensors of that. False where it does not take them."""
+    """Return whether it makes f32 from f64, given f64 tensors; False if it does not take them."""
     import torch
 
     try:
@@ -142,7 +140,7 @@ def _traced(
         return traced(flat, [call[name] for name in names], known), keys
     except (UnreadableError, ImportError):
         raise
-    except Exception as error:  # whatever it raises, or torch, where a value decides
+    except Exception as error:  # whatever it raises, or torch does because a value decides
         raise UnreadableError(raised(error)) from error
 
 
@@ -227,7 +225,7 @@ def _returned(a: Any, b: Any) -> tuple[Sequence[tuple[Pair, ...]], str]:
 
 
 def _merged(a: Any, b: Any, known: Sequence[Mapping[Any, int]]) -> Any:
-    """An argument as both calls have it."""
+    """Return an argument as both calls have it."""
     if hasattr(a, "op"):
         return Use(known[0][a.args[0]], a.args[1]) if _is_item(a) else Use(known[0][a])
     if isinstance(a, (list, tuple)):
@@ -238,7 +236,7 @@ def _merged(a: Any, b: Any, known: Sequence[Mapping[Any, int]]) -> Any:
 
 
 def _pairs(recording: Recording) -> Iterator[tuple[float, float]]:
-    """All extents and numbers of a recording in their order, in both calls."""
+    """Yield all extents and numbers of a recording in their order, in both calls."""
     for step in recording.steps:
         yield from (pair for shape in step.shapes for pair in shape)
         yield from _numbers([*step.given.values()])

@@ -15,7 +15,7 @@ from fuzz.references.scope import Value
 from fuzz.references.sizes import of
 
 _MARK = "before "
-"""How what the iteration before made is called until it is known what follows from it: no name of Python."""
+"""The name of the previous state until it is known what follows from it: not a valid name in Python."""
 
 
 @rule("each")
@@ -62,7 +62,7 @@ def _recurrence(reader: Reader, carried: Value, value: Value) -> Value:
     if (extreme := _extreme(reader, expression, name)) is not None:
         return _extreme_so_far(reader, value, *extreme, start)
     factor, more = _Linear(reader.lines, name).parts(expression)
-    if is_number(factor, 0.0):  # it is made of nothing that the iteration before made of it
+    if is_number(factor, 0.0):  # it does not depend on the previous state
         return value
     parts = {"a": factor, "b": more, "dim": of_dims([along]), "start": reader.expression(start)}
     text = "f.scan(a, b, dim)" if is_number(parts["start"], 0.0) else "f.scan(a, b, dim, start)"
@@ -76,7 +76,7 @@ def _before(reader: Reader, made: Value, start: Value) -> Value:
 
 
 def made_before(reader: Reader, made: Value, start: Value, dim: Dim) -> Value:
-    """Return what the iteration before made: in the first one what it begins with."""
+    """Return the result of the iteration before; in the first iteration, the initial value."""
     index = template("place - 1.0", {"place": reader.place(dim)})
     shifted = taken_at(reader, made, dim, index, (dim,), 0.0)
     if start.expression is not None and is_number(start.expression, 0.0):
@@ -124,7 +124,7 @@ def _extreme_so_far(reader: Reader, value: Value, more: ast.expr, is_larger: boo
 
 
 class _Linear:
-    """A value as a factor times what the iteration before made, and something else."""
+    """A value as a factor times the previous state, plus something else."""
 
     def __init__(self, lines: Lines, name: str) -> None:
         self._lines, self._name = lines, name
@@ -164,7 +164,7 @@ class _Linear:
         )
 
     def depends(self, expression: ast.expr) -> bool:
-        """Return whether an expression is made of what the iteration before made."""
+        """Return whether an expression depends on the previous state."""
         names = {each.id for each in ast.walk(expression) if isinstance(each, ast.Name)}
         if self._name in names:
             return True

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fuzz.references.jaxprs.tracing import Equation, TracedNumber, TracedProgram, opened, program, traced
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-"""It is run once or twice with each set of extents: most time goes into compiling it."""
+"""It is run once or twice with each set of extents, so most time goes into compiling it."""
 _SCATTERS = {
     "scatter": "scatter", "scatter-add": "scatter_add", "scatter-mul": "scatter_mul", "scatter-min": "scatter_min",
     "scatter-max": "scatter_max", "scatter-sub": "scatter_sub",
@@ -55,7 +55,7 @@ def shaped(call: Callable[..., Any], specs: Specs) -> None:
 
 
 Step = Callable[[Equation, Sequence[Any]], Sequence[Any]]
-"""What comes of an equation and its operands."""
+"""Evaluates an equation with its operands."""
 
 
 def run(made: TracedProgram, *inputs: Any) -> tuple[Any, ...]:

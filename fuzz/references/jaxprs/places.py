@@ -1,4 +1,4 @@
-"""What JAX takes and writes at places that are calculated, and what its loops take of their iterations."""
+"""JAX's reads and writes at calculated places, and what its loops use of their iterations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fuzz.references.scope import Value
 
 @primitive("iterations")
 def _iterations(reader: Reader, length: Pair) -> Value:
-    """The number of iterations of a loop so far."""
+    """Return the number of the iteration of a loop."""
     [axis] = own_axes(reader, [length])
     if not axis:
         raise UnreadableError("loops once: write what it does without the loop")
@@ -33,7 +33,7 @@ def _iterations(reader: Reader, length: Pair) -> Value:
 
 @primitive("before")
 def _before(reader: Reader, args: Sequence[Any]) -> Value:
-    """What the iteration before made: in the first one what it begins with."""
+    """Return the result of the iteration before; in the first iteration, the initial value."""
     made, start, iterations = cast(Sequence[Value], args)
     dim = along(reader, iterations)
     assert dim is not None
@@ -111,7 +111,7 @@ def _dynamic_update_slice(reader: Reader, args: Sequence[Any], **_: object) -> V
 
 
 def _columns(indices: Any, count: int) -> Sequence[Value]:
-    """The places along each dimension, without the axis on which they lie side by side."""
+    """Return the places along each dimension, without the axis on which they lie side by side."""
     found = [*indices] if isinstance(indices, PlaceColumns) else [indices]
     if len(found) != count or any(each.axes[-1] for each in found):
         raise UnreadableError("takes places from a table of them: write each dimension's by itself")

@@ -1,8 +1,6 @@
-"""Two programs of a reference, of two sets of extents, in lockstep: the steps that a formula is read from.
-
+"""Two programs of a reference, for two sets of extents, read in lockstep into the steps that a formula is made of.
 Numbers that follow from numbers and from extents are calculated here, and so is what is known of places: none is
-negative, so that what JAX does for those that are vanishes.
-"""
+negative, so JAX's handling of negative places is dropped."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ class Iteration:
     first: TracedProgram
     second: TracedProgram
     ends: Mapping[int, int | TracedNumber]
-    """What it makes for the next one, of each that it has of the one before."""
+    """By each value of the iteration before, what replaces it for the next one."""
     done: set[int] = field(default_factory=set)
     """The ends that are known."""
 
@@ -44,7 +42,7 @@ class Iteration:
         return found
 
     def before(self, number: int) -> set[int]:
-        """What the end of one is made of, of all that there is of the iteration before."""
+        """Return the values of the iteration before from which the end `number` is calculated."""
         found = {self.ends[number]}
         for each in reversed(self.first.equations):
             if {*each.made} & found - self.done:
@@ -52,7 +50,7 @@ class Iteration:
         return {each for each in self.ends if each in found}
 
     def made_for(self, end: int | TracedNumber) -> Iterator[tuple[Equation, Equation]]:
-        """The equations that an end is made by."""
+        """Yield the equations from which an end is calculated."""
         wanted = {end}
         for each in reversed(self.first.equations):
             if {*each.made} & wanted - self.done:
@@ -83,10 +81,10 @@ _NUMBERS: Mapping[str, Callable[..., Any]] = {
 }  # fmt: skip
 """Primitives that are calculated here if all operands are numbers."""
 _SAME = ("reshape", "broadcast_in_dim", "squeeze", "transpose", "copy", "slice", "rev", "convert_element_type", "split")
-"""Primitives that make no negative place of places that are not negative."""
+"""Primitives that make no negative place from places that are not negative."""
 _NOT_NEGATIVE = ("iota", "argmax", "argmin")
 _PER_CALL = ("sharding", "out_sharding", "precision", "debug_info", "linear", "unroll", "out_avals")
-"""Parameters that say nothing of values."""
+"""Parameters that say nothing about values."""
 
 
 def record(
@@ -110,7 +108,7 @@ class _Recorder:
         self._places = set[int]()
         """Start with no value known to be never negative."""
         self._always = dict[int, bool]()
-        """Conditions that are known everywhere."""
+        """Conditions that are the same everywhere."""
 
     def given(self, number: int, first: tuple[tuple[int, ...], str], second: tuple[tuple[int, ...], str]) -> None:
         """Note an input."""
@@ -196,15 +194,14 @@ class _Recorder:
         return True
 
     def _all_places(self, one: Equation, given: Sequence[Known]) -> bool:
-        """Whether sums, products and the like are of places and of numbers that are not negative."""
+        """Return whether a result is a place: a sum, product or the like of places and nonnegative numbers."""
         if one.name not in ("add", "mul", "max", "min") or "int" not in one.dtypes[0]:
             return False
         positive = (not isinstance(each, Use) and _first(each) >= 0 for each in given)
         return all(each in self._places or is_positive for each, is_positive in zip(one.given, positive, strict=True))
 
     def _compared(self, one: Equation, given: Sequence[Known]) -> bool | None:
-        """What a condition is everywhere: that a place is negative, or that something differs from itself. NaN is what
-        it is without that."""
+        """Return the constant value of a condition: that a place is negative, or x != x, with NaN ignored."""
         if one.name in (*_SAME, "reduce_or", "reduce_and"):
             return self._always.get(one.given[0]) if one.given and isinstance(one.given[0], int) else None
         if one.name == "ne" and one.given[0] == one.given[1]:
@@ -216,7 +213,7 @@ class _Recorder:
         return False if zero and one.given[places] in self._places else None
 
     def _scan(self, one: Equation, other: Equation, given: Sequence[Known]) -> None:
-        """A loop: one iteration, and markers for what it takes of each place and of the iteration before."""
+        """Record a loop: one iteration, and markers for what it uses of each place and of the iteration before."""
         consts, carried = one.constants_and_carried
         reverse, at, [first], [second] = one.params["reverse"], one.lines, one.bodies, other.bodies
         iterations = self._step(
@@ -265,7 +262,7 @@ class _Recorder:
         *,
         reverse: bool,
     ) -> None:
-        """What an iteration has of a table."""
+        """Record an iteration's element of a table."""
         (shape, dtype), other = first.shapes[number], second.shapes[number][0]
         if isinstance(known, Use):
             whole = self.steps[known.step].shapes[known.item or 0]
@@ -290,7 +287,7 @@ class _Recorder:
         return True
 
     def _recurrence(self, iteration: Iteration, number: int, start: Known, iterations: Use, at: Any) -> None:
-        """What all iterations make of something, from what the iterations before made, and then what that was."""
+        """Record a state: the results of all iterations, from those of the iterations before."""
         (shape, dtype), other, end = (
             iteration.first.shapes[number],
             iteration.second.shapes[number][0],
@@ -339,7 +336,7 @@ def _either(a: Any, b: Any) -> Two | float | int | bool:
 
 
 def _merged(a: Any, b: Any) -> Any:
-    """A parameter as both calls have it."""
+    """Return a parameter as both calls have it."""
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)) and not hasattr(a, "_fields"):
         if len(a) != len(b):
             raise UnreadableError("the number of something follows from extents")

@@ -14,9 +14,9 @@ from fuzz.references.dims import MisnamedError, UnreadableError
 from fuzz.references.tracing import RETURNS_NONE, SourceLine
 
 _CALLS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
-"""The parameters of an equation that are what it calls."""
+"""The parameters of an equation that contain what it calls."""
 _OPAQUE = "scan", "while", "cond"
-"""Equations with bodies that are run by rules of their own."""
+"""Equations with bodies, which have rules of their own."""
 WHOLE = "floor_divide", "remainder"
 """JAX's own functions that are kept as one operation: their parts calculate with integers."""
 CAST = "convert_element_type"
@@ -36,10 +36,10 @@ class Equation:
 
     name: str
     given: tuple[int | TracedNumber, ...]
-    """Its operands: what an equation made, by its number."""
+    """Its operands: results of equations, by their numbers, or numbers."""
     made: tuple[int, ...]
     shapes: tuple[tuple[int, ...], ...]
-    """The dtypes of the results."""
+    """The shapes of the results; `dtypes` are their dtypes."""
     dtypes: tuple[str, ...]
     params: Mapping[str, Any]
     lines: tuple[SourceLine, ...]
@@ -48,8 +48,8 @@ class Equation:
 
     @property
     def constants_and_carried(self) -> tuple[int, int]:
-        """The number of constants that a loop takes first, and of values that each turn has of the one before. Raises
-        UnreadableError where JAX does not say them: 0.11 does not."""
+        """The number of constants that a loop takes first, and of values that each iteration has from the one before.
+        Raises UnreadableError if JAX does not say them: 0.11 does not."""
         try:
             return self.params["num_consts"], self.params["num_carry"]
         except KeyError as error:
@@ -64,23 +64,23 @@ class TracedProgram:
     equations: tuple[Equation, ...]
     outputs: tuple[int | TracedNumber, ...]
     constants: Mapping[int, Any] = field(default_factory=dict)
-    """The arrays that it has from elsewhere."""
+    """The arrays that it captures."""
     names: tuple[str, ...] = ()
-    """The keys of its outputs, where it returns a mapping."""
+    """The keys of its outputs, if it returns a mapping."""
     shapes: Mapping[int, tuple[tuple[int, ...], str]] = field(default_factory=dict)
     """The shape and the dtype of inputs and constants."""
 
 
 def program(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...], str]]) -> TracedProgram:
-    """Return what a function does with arrays of these shapes and dtypes; its numbers are those that it is written
-    with, as far as the same function of float64 says them. Raises UnreadableError."""
+    """Return what a function does with arrays of these shapes and dtypes. Its numbers are those in its source, as far
+    as the same function of float64 shows them. Raises UnreadableError."""
     import jax
 
     own = _program(call, specs)
     try:
         with jax.enable_x64(True):
             exact = _program(call, {name: (shape, _widest(dtype)) for name, (shape, dtype) in specs.items()})
-    except UnreadableError:  # such as a loop that begins with zeros of f32
+    except UnreadableError:  # for example a loop that begins with zeros of f32
         exact = own
     return _with_numbers(own, exact)
 
@@ -100,7 +100,7 @@ def _program(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...]
 
 
 def traced(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...], str]]) -> tuple[Any, Sequence[str]]:
-    """Return a function's jaxpr of such arrays, and the keys of its outputs. Raises UnreadableError."""
+    """Return a function's jaxpr for such arrays, and the keys of its outputs. Raises UnreadableError."""
     import jax
 
     keys: list[str] = []
@@ -123,7 +123,7 @@ def traced(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...], 
         return jax.make_jaxpr(flat)(*(jax.ShapeDtypeStruct(*each) for each in specs.values())), keys
     except UnreadableError:
         raise
-    except Exception as error:  # whatever it raises, or JAX, where a value decides
+    except Exception as error:  # whatever it raises, or JAX does because a value decides
         raise UnreadableError(_why(error)) from error
 
 
@@ -156,7 +156,7 @@ def is_library(file: str) -> bool:
 
 
 class _Flattening:
-    """Numbers what a jaxpr makes, and puts what it calls in place of the calls."""
+    """Numbers the results in a jaxpr, and puts what it calls in place of the calls."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -217,7 +217,7 @@ class _Flattening:
             number = self._new(own, var)
             constants[number], shapes[number] = value, (tuple(var.aval.shape), str(var.aval.dtype))
         own |= {var: _known(known, each) for var, each in zip(inner.invars, eqn.invars, strict=True)}
-        # What JAX's own functions are made of was traced once for all, from wherever it was called first.
+        # JAX's own functions were traced once for all, from wherever they were called first.
         yield from (
             replace(each, lines=lines if is_library(_file(called)) else each.lines)
             for each in self._equations(inner, own, lines, constants, shapes)
@@ -238,7 +238,7 @@ def _open(jaxpr: Any) -> Any:
 
 
 def _file(jaxpr: Any) -> str:
-    """The file of the function that a jaxpr is of."""
+    """Return the file of the function that a jaxpr belongs to."""
     said = getattr(getattr(_open(jaxpr), "debug_info", None), "func_src_info", None) or ""
     return str(said).rpartition(" at ")[2].rpartition(":")[0]
 
@@ -259,7 +259,7 @@ def _lines(eqn: Any) -> Iterator[SourceLine]:
 
 
 def _with_numbers(own: TracedProgram, exact: TracedProgram) -> TracedProgram:
-    """A program with the numbers that it is written with: in f32 it has them rounded."""
+    """Return a program with the numbers in its source: in f32 it has them rounded."""
     mine = [each for each in own.equations if each.name != CAST]
     theirs = [each for each in exact.equations if each.name != CAST]
     if [each.name for each in mine] != [each.name for each in theirs]:
