@@ -1,1 +1,2 @@
-"""A search on workers of Dask, which schedules, retries and shows: it gets one function of ours, and JSON text."""
+"""A search on workers of Dask, which schedules, retries and displays. It runs a single function of ours, on JSON
+text."""
