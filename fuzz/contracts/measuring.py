@@ -25,7 +25,7 @@ from oracles.ops import OPS
 from oracles.summation import Read, Summation
 
 _LONG, _SHORT = 256, 67
-"""Lengths of sums, tried until one shows an order: one of whole blocks and lanes, and a short one with a tail."""
+"""Lengths of sums, until one shows an order: of whole blocks and lanes, and a short one with a tail."""
 _GUESSED = 1031
 """A sum that is long enough for a guess."""
 _WORK, _MOST_RUNS, _FEW_RUNS = 1 << 24, 1500, 40

@@ -64,7 +64,7 @@ class FormulaProblem:
 
     @lazy
     def alike(self) -> tuple[Hashable, Hashable]:
-        """Return keys that are equal for problems that may be joined: the first for problems of one length, or of equal
+        """Keys that are equal for problems that may be joined: the first for problems of one length, or of equal
         extents if rows depend on each other, with equal parameters; the second for problems that are filled up."""
         dtypes = tuple((name, name_of(array.dtype)) for name, array in self.problem.inputs.items())
         outputs = tuple((each.name, self._dtypes[each.name]) for each in self.of_op.outputs)

@@ -143,7 +143,7 @@ class OutputValues:
         return (found.doubled if isinstance(found, ExtendedDouble) else found).high
 
     def width(self, output: str) -> F64:
-        """Return how far values may lie from the centre, in the output's shape."""
+        """How far values may lie from the centre, in the output's shape."""
         return np.zeros_like(self._widths[output]) if self.sharp else self._widths[output]
 
     def error(self, output: str, wide: bool) -> F64:

@@ -120,7 +120,7 @@ class SearchProcess:
         self._tasks.append(message.task)
 
     def _started(self) -> TurnRunner:
-        """Start the workers. That is done when they are asked for, when what they run has been built."""
+        """Workers are started when they are asked for: by then what they run is built."""
         self._pool.watch, escalation.watch = self._watch, self.judging
         pool = self._pool.__enter__()
         missing = {name: status.reason for name, status in pool.statuses.items() if isinstance(status, NotRun)}

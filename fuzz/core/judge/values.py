@@ -43,7 +43,7 @@ def truth_of(case: Case, check: OutputCheck, outcome: Outcome) -> Truth:
 
 
 class CaseOracle:
-    """Judges outputs of one case. Exact values are computed once, and equal outputs of equal contracts judged once."""
+    """Judges outputs of one case. Exact values are computed once, equal outputs of equal contracts judged once."""
 
     def __init__(self, case: Case, *, confirms: bool = True) -> None:
         """`confirms`: see `Judge`."""

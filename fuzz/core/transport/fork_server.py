@@ -20,14 +20,14 @@ from fuzz.core.transport.child import Child
 from fuzz.core.transport.sandbox import BARE, Sandbox, outside, started
 
 _START_LIMIT_S = 180.0
-"""Seconds that a server may take to start its first worker: it imports torch, perhaps from a cold disk on a busy
-machine. Chosen."""
+"""Seconds that a server may take to start its first worker: it imports torch, perhaps on a busy machine from a cold
+disk."""
 _MESSAGE_BYTES = 64
-"""The most bytes of a message: 'code' or 'pid', and a number."""
+"""A message takes less: it is 'code' or 'pid', and a number."""
 
 
 def worker_environment(interpreted: bool) -> dict[str, str]:
-    """Return the environment variables of a worker of Python kernels, forked or not."""
+    """The environment variables of a worker of Python kernels, forked or not."""
     package = Path(__file__).resolve().parents[3]
     path = os.environ.get("PYTHONPATH")
     variables = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
@@ -38,7 +38,7 @@ def worker_environment(interpreted: bool) -> dict[str, str]:
 
 
 class ForkServer:
-    """Starts workers quickly. It can be used from many threads."""
+    """Starts workers quickly. Safe to use from many threads."""
 
     def __init__(self, imports: tuple[str, ...], interpreted: bool, sandbox: Sandbox | None = None) -> None:
         self._imports, self._sandbox = imports, sandbox
@@ -65,7 +65,7 @@ class ForkServer:
             raise
         except OSError:
             with self._lock:
-                self._stop()  # it has ended: who shares it cannot know, nor who just ended its sandbox
+                self._stop()  # it has ended: who shares it cannot know, nor who has just ended its sandbox
         return self._started(spec, descriptors)
 
     def _started(self, spec: str, descriptors: Sequence[int]) -> Child:
@@ -162,7 +162,7 @@ class _Forked:
 
 
 def _number(notice: bytes) -> int | None:
-    """Return the number in a notice of a server; None if the server has ended, or if somebody else wrote."""
+    """The number in a notice of a server; None where it has ended, or somebody else wrote."""
     found = re.fullmatch(rb"(?:pid|code) (-?\d{1,9})", notice)
     return None if found is None else int(found[1])
 

@@ -44,7 +44,7 @@ class ReadFormula:
     held: dict[tuple[Node, int | None], F64] = field(default_factory=dict)
     """See `Budget.replaced`."""
     doubts: dict[Node, Mask] = field(default_factory=dict)
-    """Where float64 decides by chance what a node is given, see `oracles.formula.affine.narrowing`."""
+    """Where it is by chance what a node takes, see `oracles.formula.affine.narrowing`."""
     mirrored: dict[Node, Mask] = field(default_factory=dict)
     """Where a value is infinite on either side, see `Signs.mirrored`."""
     errors: dict[Node, F64] = field(default_factory=dict)

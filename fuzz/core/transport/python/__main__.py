@@ -13,7 +13,7 @@ def main() -> None:
         from fuzz.core.transport.python.server import serve
 
         serve(socket.socket(fileno=int(argument)), more)
-        os._exit(0)  # nothing is left to save, and Triton reports its leaks when the interpreter is shut down
+        os._exit(0)  # nothing is left to save, and Triton tells of its leaks where the interpreter is taken apart
     else:
         from fuzz.core.transport.python.worker import work
 

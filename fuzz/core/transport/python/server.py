@@ -23,18 +23,17 @@ from fuzz.core.transport.python.keeper import keep_worker
 from fuzz.core.transport.python.worker import work
 
 _REQUEST_BYTES = 1 << 16
-"""The most bytes of a spec: it names a file, an op and a few options."""
+"""A spec takes less: it names a file, an op and a few options."""
 _DESCRIPTORS = 5
-"""The number of descriptors of a request: the worker's stdin, stdout and stderr, its journal, and the socket for
-notices."""
+"""The worker's stdin, stdout and stderr, its journal, and the socket for notices of it."""
 _NOTICE_BYTES = 64
 """The most bytes of a notice: 'code' or 'pid', and a number."""
 
 
 def serve(control: socket.socket, imports: Sequence[str]) -> None:
     """Fork workers until the parent closes `control`. A request is a spec and five descriptors: the worker's stdin,
-    stdout and stderr, its journal, and a socket. Notices of its process id and of its end go out on the socket; 'term'
-    and 'kill' come in."""
+    stdout and stderr, its journal, and a socket. On that go notices of its process id and of its end; 'term' and
+    'kill' ask for it."""
     _import(imports)
     waker, woken = os.pipe()
     os.set_blocking(woken, False)
