@@ -54,8 +54,7 @@ class Measuring:
         return "\n  ".join(self.line(each) for each in self.records)
 
     def line(self, target: str) -> str:
-        """Return what was measured of one target. If it is wrong: the contract under which it is right, or that it errs
-        by more."""
+        """Return what was measured of one target. If it is wrong: the contract that it meets, or that it errs more."""
         named = f"{target} " if len(self.records) > 1 else ""
         more = self.right_as.get(target, "")
         return f"{named}{self.records[target].text}{f'; {more}' if more else ''}"

@@ -212,8 +212,7 @@ def missing_targets(tally: Tally, required: Sequence[str]) -> list[str]:
 
 
 def restarted(pool: WorkerPool, executor: Crew | None) -> list[str]:
-    """Return a line for each process that ended although nobody here ended it, and for what some process could not
-    run."""
+    """Return a line for each process that ended although nobody here ended it, and what some process could not run."""
     restarts = Counter(pool.restarts) + Counter(executor.restarts if executor is not None else {})
     lines = [
         f"{name}: its worker was killed from outside or hung {counted(count, 'time')} and was restarted; "

@@ -1,5 +1,5 @@
-"""What a kernel accepts beyond its declaration: extents, strides, dtypes and ranks are tried and reported, and held
-against nobody."""
+"""What a kernel accepts beyond its declaration: extents, strides, dtypes and ranks are tried and reported, but never a
+fault."""
 
 from __future__ import annotations
 
@@ -166,8 +166,7 @@ calls is no refusal."""
 _LAYOUTS: Mapping[str, Strides] = {
     "pitched": "pitched", "padded": "rows", "column_step": "any", "transposed": "any",
 }  # fmt: skip
-"""The layout classes that are tried, with the strides that declare each; a kernel that takes one takes those before
-it."""
+"""The layout classes that are tried, with the strides that declare each; each includes those before it."""
 DTYPES = ("f32", "f64", "f16", "bf16")
 _USUAL_ROW, _BATCH, _MOST_USUAL = 64, 3, 1 << 12
 """The extent along a row, which kernels that need multiples take too; the extents of unnamed dimensions; and the most

@@ -39,8 +39,7 @@ _ORIGIN = Origin(GIVEN, "measured")
 _MOST = 1 << 16
 """The most elements of all cases that are sent at once."""
 _ROWS, _OTHERS = (64, 6), 4
-"""The extents of dimensions along which nothing is summed, so many sums are measured at once; fewer on a slow
-target."""
+"""The extents of dimensions along which nothing is summed, so many sums are measured at once; fewer if it is slow."""
 
 
 class UnmeasurableError(Exception):
@@ -113,8 +112,7 @@ class SumBench:
         return found
 
     def placed(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        """Return a tensor with an axis for each dimension of the formula, of one element where it lacks the
-        dimension."""
+        """Return a tensor with an axis for each dimension of the formula, of one element where it lacks that."""
         trace, op = self.trace, OPS[self.like.op]
         dims = op.operand(name).axes
         found = self._plain.arrangement.collapsed(name, values)
@@ -189,7 +187,7 @@ def _share(elements: float, dims: Sequence[str]) -> int:
 
 
 def template(target: Target, dtype: str) -> Template:
-    """Return the template with all tensors that the kernel takes, and with parameters that hide least, such as the
+    """Return the template with all tensors that the kernel takes, and with parameters that hide least, like the
     smallest eps."""
     op, able, there = OPS[target.kernel.op], target.kernel.capability, dict[str, str]()
     for operand in op.operands:

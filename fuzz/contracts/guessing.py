@@ -31,8 +31,7 @@ _LARGE = 2.0**24
 """Added to this, in float32, one small term is lost and two together are not."""
 _SMALL = 49 / 64
 _NEAR = 8 * SINGLE.u
-"""Outputs match an order if a sum and a result that differ by this relative error from its would give them: there are
-other roundings."""
+"""The relative error up to which outputs match an order's sum and result: kernels round elsewhere too."""
 _NOTHING = 0.01
 """A smaller share of a term counts as nothing."""
 _OFF = 2.0**-8

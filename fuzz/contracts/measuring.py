@@ -29,8 +29,7 @@ _LONG, _SHORT = 256, 67
 _GUESSED = 1031
 """A sum that is long enough for a guess."""
 _WORK, _MOST_RUNS, _FEW_RUNS = 1 << 24, 1500, 40
-"""The most terms, and the most runs, that are spent on the order of a sum; the last number is for slow targets.
-Chosen."""
+"""The most terms, and the most runs, that are spent on the order of a sum; the last for slow targets. Chosen."""
 _DRAWS = 4
 
 
@@ -101,8 +100,8 @@ def _least(*bits: int | None) -> int | None:
 
 
 def orders_at(bench: SumBench, *only: str) -> tuple[dict[str, Seen], dict[str, str]]:
-    """Return the orders of all sums along each dimension, or several, at the extents of a case; and why others are not
-    known."""
+    """Return the orders of all sums along each dimension, or several, at the extents of a case; and why others are
+    unknown."""
     nodes = [node for node in bench.trace.nodes if node.kind in SUMS]
     own = {each.node: each for each in carriers(bench)}
     orders, unread = dict[str, Seen](), dict[str, str]()
@@ -280,8 +279,7 @@ def flushes(bench: SumBench) -> bool | None:
 
 
 def accuracy(bench: SumBench) -> Mapping[str, float]:
-    """Return the largest error in ulp that was seen in an elementwise op, by the function that it is, or else by its
-    outputs."""
+    """Return the largest error in ulp that was seen in an elementwise op, by its function, or else by its outputs."""
     nodes = bench.trace.nodes
     if any(node.kind in (*REDUCTIONS, "take", "position", "extent", "scan") for node in nodes) or not bench.floats:
         return {}

@@ -9,7 +9,7 @@ from oracles.dtypes import COMPUTED, FORMATS
 
 _TF32 = 11
 _ONCE = 0.505
-"""The error in ulp up to which a result counts as correctly rounded: one half, and a margin for the exact value's own
+"""The error in ulp up to which a result counts as correctly rounded: one half, with a margin for the exact value's
 error."""
 
 

@@ -1,5 +1,5 @@
-"""Runs of one kernel, drawn and designed, that are judged under any contract: which contracts fit, and how much wider
-they are."""
+"""Runs of one kernel, drawn and designed, judged under any contract: which contracts fit, and how much wider they
+are."""
 
 from __future__ import annotations
 
@@ -228,8 +228,7 @@ class Runs:
 
 
 def times_as_wide(runs: Iterable[TargetRun], contract: Contract, other: Contract) -> float:
-    """Return how many times as much one contract allows as the other, as the geometric mean over runs; 1 without
-    runs."""
+    """Return how many times as much one contract allows as the other, as the geometric mean over runs; 1 if none."""
     shares = _shares(runs, contract, other)
     if {-math.inf, math.inf} <= {*shares}:  # in some runs one allows no error at all, or any: others decide
         shares = [share for share in shares if math.isfinite(share)] or [0.0]

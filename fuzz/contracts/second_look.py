@@ -123,9 +123,9 @@ def _there(bench: SumBench, lenient: Contract) -> Contract | None:
 
 
 _USED, _USED_SINGLE, _TRIED = 1 / 32, 1 / 1024, 16
-"""The share of what fewer bits allow that a calculation with fewer bits uses at least. For f32 it is smaller, as no sum
-in f32 errs by all that it may; an error of a few ulp of f64 uses a millionth. The last number is how many runs are
-tried. Chosen."""
+"""The share of what fewer bits allow that a calculation with fewer bits uses at least. For f32 it is smaller, as no
+sum in f32 errs by all that it may; an error of a few ulp of f64 uses a millionth. The last is the number of runs.
+Chosen."""
 _FEW, _MOST_WORK = 3, 1 << 20
 """The number of runs that are looked at, and the most terms of all of them if there are more: some seconds."""
 _TELLING, _SEVERAL = 0.1, 3

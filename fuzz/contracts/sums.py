@@ -1,5 +1,4 @@
-"""Sums whose terms are elements of an input, measured term by term: means, products of matrices, gradients of
-weights."""
+"""Sums whose terms are elements of an input, measured term by term: means, products of matrices, weight gradients."""
 
 from __future__ import annotations
 
@@ -29,8 +28,8 @@ _PAIRS, _MOST_ORDERS = 8, 4
 
 @dataclass(frozen=True)
 class Carrier:
-    """A sum whose terms are the elements of one input times a number, while all other inputs are 1; and an output that
-    shows the sum."""
+    """A sum whose terms are the elements of one input times a number, while all other inputs are 1; with an output that
+    shows it."""
 
     bench: SumBench
     node: Node

@@ -47,8 +47,7 @@ class CudaCompiler:
 
 
 def compiler() -> CudaCompiler | None:
-    """Return the available compiler. nvcc is preferred, since it takes what NVRTC does not, such as code for the
-    host."""
+    """Return the available compiler. nvcc is preferred, since it takes what NVRTC does not, such as host code."""
     nvcc = toolchain.program("nvcc")
     if nvcc.path is not None:
         return CudaCompiler((*nvcc.command, "-cubin"), f"nvcc {_release(nvcc.path)}")
@@ -329,8 +328,7 @@ def _type(argument: Argument) -> str:
 
 
 def _extent(dim: str, binding: Binding) -> str:
-    """Return the expression of a dimension's extent, from a tensor that is there in every call, counted from its
-    end."""
+    """Return the expression of a dimension's extent, from a tensor of every call, counted from its end."""
     operands = sorted(binding.op.operands, key=lambda each: each.optional)
     operand = next(each for each in operands if dim in each.axes)
     return f"{operand.name}, {len(operand.axes) - operand.axes.index(dim)}"

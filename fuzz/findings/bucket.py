@@ -60,11 +60,10 @@ class Bucket:
     need: Need | None = None
     """What its failures need to show again; None until that has been tried."""
     core: Rule | None = None
-    """The rule that tells its failures from others of its kernel and family; also None where there was no time to learn
+    """The rule that tells its failures from others of its kernel and family; also None if there was no time to learn
     it."""
     also: frozenset[str] = frozenset()
-    """The other kernels that showed the same fault of a shared source. The bucket's rule holds for their failures
-    too."""
+    """The other kernels that showed the same fault of a shared source. Its rule holds for their failures too."""
     tries: int = 0
     """How many times it was explained only in part, for lack of time."""
     pending: bool = True
@@ -171,14 +170,13 @@ def by_family(kernel: str, judgement: Judgement) -> str:
 
 
 def base_of(name: str) -> str:
-    """Return the name without the number of the cause: further causes have one after a '+', which no kernel's name
-    contains."""
+    """Return the name without the number of the cause: further causes have one after a '+', which kernels' names
+    lack."""
     return name.partition("+")[0]
 
 
 def family_of(bucket: Bucket) -> str:
-    """Return kernel and family of a bucket that failed in this session. Buckets that agree in both may have one
-    cause."""
+    """Return kernel and family of a bucket that failed in this session. Buckets equal in both may have one cause."""
     return by_family(bucket.kernel, bucket.judgement)
 
 

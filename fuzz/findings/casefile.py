@@ -1,5 +1,4 @@
-"""Case files: readable JSON with exact bits and a digest. They can be replayed without Hypothesis and with any
-NumPy."""
+"""Case files: readable JSON with exact bits and a digest. They replay without Hypothesis, under any NumPy."""
 
 from __future__ import annotations
 
@@ -141,8 +140,7 @@ def _history_seal(case: Case, history: Sequence[Case]) -> str:
 
 
 def from_json(record: object) -> tuple[Case, FoundRecord | None]:
-    """Return the case of a JSON object. Raises CaseError naming the field if it is broken, or if the digest does not
-    match."""
+    """Return the case of a JSON object. Raises CaseError naming the field if it is broken or the digest is wrong."""
     top = as_object(record, "file")
     case = _checked_case(top)
     return case, _parse_found(top.get("found"), case)

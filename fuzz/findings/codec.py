@@ -1,5 +1,4 @@
-"""The codec of explanations and rules: the JSON that case files, databases and reports hold, and its published
-schema."""
+"""The codec of explanations and rules: their JSON in case files, databases and reports, and its schema."""
 
 from __future__ import annotations
 

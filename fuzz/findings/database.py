@@ -145,8 +145,7 @@ def opened_state(path: Path) -> tuple[Engine, str]:
 
 
 def open_store(store: str) -> Engine:
-    """Return the database of a URL, with its tables made where they are missing. Raises StateError where that cannot be
-    done."""
+    """Return the database of a URL, with its tables made where they are missing. Raises StateError if it cannot."""
     try:
         url = make_url(store)
     except (ArgumentError, ValueError) as error:  # # where the port is not a number, it may be a password
@@ -236,8 +235,7 @@ def _shown(url: URL) -> str:
 
 
 def _prepare(connection: DBAPIConnection, record: object) -> None:
-    """Set up a write-ahead log that is synced at each commit: neither a kill nor a power cut loses what was
-    committed."""
+    """Set up a write-ahead log that is synced at each commit: no kill or power cut loses what was committed."""
     cursor = connection.cursor()
     for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", f"busy_timeout = {_BUSY_MS}"):
         cursor.execute(f"PRAGMA {pragma}")
@@ -347,8 +345,7 @@ _LOST = """
     LEFT JOIN (SELECT night_id, sum(count) AS judged FROM counter WHERE what = 'judged' GROUP BY night_id)
     AS targets ON targets.night_id = night.id
     WHERE coalesce(batches.judged, 0) != coalesce(targets.judged, 0) LIMIT 1"""
-"""Selects the first night whose counts differ. A single statement sees a single state, also while another process
-writes."""
+"""Selects the first night whose counts differ. One statement sees one state, even while others write."""
 
 
 def examine(engine: Engine) -> None:

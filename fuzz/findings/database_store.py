@@ -39,8 +39,7 @@ from fuzz.findings.tables import (
 from fuzz.findings.tally import whereabouts
 
 _LONGEST_REST_S = 5.0
-"""The longest pause before a store that is away is asked again; shorter ones are four times what the last attempt
-took."""
+"""The longest pause before a store that is away is asked again; else four times what the last attempt took."""
 _COLUMNS = [each.name for each in BucketRow.__table__.columns if each.name not in ("id", "signature", "passed_night")]
 
 
@@ -72,8 +71,7 @@ class DatabaseStore:
         batch.released.append(path)
 
     def commit(self, batch: Unsaved) -> str:
-        """Save a batch. Raises FencedError where another session goes on with the night; nothing later is saved
-        then."""
+        """Save a batch. Raises FencedError where another session goes on with the night; nothing later is saved."""
         batch.rows = {name: self._columns(bucket) for name, bucket in batch.buckets.items()}
         batch.files = _contents(batch.buckets.values())
         self._waiting.add(batch)
@@ -91,8 +89,7 @@ class DatabaseStore:
         return self._keep()
 
     def take_in(self, batches: Sequence[Unsaved]) -> str:
-        """Save what an earlier process of the session could not. Returns why that is not possible, or ''. Raises
-        FencedError."""
+        """Save what an earlier process of the session could not. Returns why not, or ''. Raises FencedError."""
         for self._tried in batches:
             if not self._attempt():
                 return self._trouble
@@ -145,8 +142,7 @@ class DatabaseStore:
         return True
 
     def _check_token(self, transaction: Session) -> None:
-        """Raise FencedError where a token has changed; the tokens of the epoch stay locked until the transaction
-        ends."""
+        """Raise FencedError where a token has changed; the epoch's tokens stay locked until the transaction ends."""
         position = self._position
         if position.epoch is None:
             return
@@ -281,8 +277,7 @@ class DatabaseStore:
         return (not row.triaged, row.size) <= (not mine["triaged"], mine["size"])
 
     def _save_files(self, transaction: Session, batch: Unsaved) -> None:
-        """Write the case files of these buckets for other machines, and remove those that no bucket names any
-        longer."""
+        """Write the case files of these buckets for other machines, and remove those that no bucket names."""
         rows = [{"name": name, "content": content} for name, content in batch.files.items()]
         write_rows(transaction, KeptRow, rows, replaced=("content",))
         if rows or batch.merged:

@@ -14,8 +14,7 @@ from typing import Any
 from fuzz.core.base.case import CaseError
 
 _MOST_BYTES = 1 << 28
-"""The most bytes of a file. The largest cases of a search, 2^23 elements of random bits, take less than a tenth of
-it."""
+"""The most bytes of a file. The largest cases of a search, 2^23 random elements, take less than a tenth of it."""
 _MOST_VALUES = 1_000_000
 """The most values of a file, counted by commas and brackets: each takes up to a hundred times its text in memory."""
 _MOST_DIGITS = 1000
@@ -44,7 +43,7 @@ def read(path: Path) -> Any:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file. Raises CaseError, naming the file, also where it is not a regular file: a pipe never
+    """Return the text of a file. Raises CaseError, naming the file, also for other than a regular file: a pipe never
     ends."""
     try:
         facts = path.stat()

@@ -26,8 +26,7 @@ _WORDS_PER_LINE = 16
 _MOST_BYTES = 1 << 28
 """The most bytes of a case's inputs in a file, and of an output. Those of a search have 2^23 elements."""
 _MOST_REACH = 1 << 44
-"""The most elements between a tensor and its guard page: at eight bytes each, more does not fit into an address
-space."""
+"""The most elements between a tensor and its guard page: at eight bytes each, no address space has more."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 
 

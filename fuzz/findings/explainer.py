@@ -244,8 +244,7 @@ class Explainer:
         return False
 
     def _placed(self, bucket: Bucket, cause: Cause, siblings: Sequence[Bucket]) -> Bucket:
-        """Return the bucket of a cause. The first cause stays in the bucket of its findings, unless the cause is
-        already known."""
+        """Return the bucket of a cause. The first cause stays in the bucket of its findings, unless it is known."""
         same = self._same(bucket.kernel, cause, siblings)
         if cause.finding.core is None and not bucket.is_sorted and siblings:
             same = siblings[0]
@@ -277,8 +276,7 @@ class Explainer:
                 return
 
     def _verdicts_of_one_fault(self, one: Bucket, other: Bucket) -> dict[str, str] | None:
-        """Return the verdicts on the first one's case, by target, where both are one fault: each fails on the other's
-        case."""
+        """Return the verdicts on the first's case, by target, where both are one fault: each fails on the other's."""
         if one.target not in self._by_id or other.target not in self._by_id:
             return None
         kernels = self._by_id[one.target].kernel, self._by_id[other.target].kernel

@@ -133,7 +133,7 @@ class Store(Protocol):
     """The folder where the case files are."""
 
     def release(self, path: Path, batch: Unsaved) -> None:
-        """Remove a case file that no bucket names any longer. If something saved still names it, that is done with this
+        """Remove a case file that no bucket names any longer. If something saved still names it, that is done in its
         batch."""
 
     def commit(self, batch: Unsaved) -> str:

@@ -171,8 +171,8 @@ LATE = "it is slow, and the search ended before it had a turn"
 
 
 _ENOUGH = 4
-"""With fewer cases in a dtype an output may be NaN in all of them by chance: an output of one element, of a recipe with
-NaN. Chosen."""
+"""With fewer cases in a dtype an output may be NaN in all of them by chance: one element, of a recipe with NaN.
+Chosen."""
 Decided = dict[tuple[str, str], int]
 """By output that was compared, and the dtype of the first input: the number of cases in which no wrong value of it
 could have been seen, or 0 if one could in some case."""
@@ -324,8 +324,7 @@ class Tally:
         return found
 
     def pairs(self) -> Mapping[str, PairCoverage]:
-        """Return by op which pairs of conditions that the targets allow held together in judged cases. It takes a
-        while."""
+        """Return by op which pairs of conditions that the targets allow held together in judged cases. This is slow."""
         return {op: held(self.corners.get(op, CornerCounts()).capabilities, each) for op, each in self.together.items()}
 
     @property
@@ -366,8 +365,7 @@ def note_open(known: Decided, later: Mapping[tuple[str, str], int]) -> None:
 
 
 def never_decided(decided: Decided) -> list[str]:
-    """Return the outputs that were decided in no case, and those that were decided in no case of a dtype with enough
-    cases."""
+    """Return the outputs that were decided in no case, and those decided in no case of a dtype with enough cases."""
     seen = {output for (output, _), count in decided.items() if not count}
     found = [
         f"{output} in {dtype}" if output in seen else output

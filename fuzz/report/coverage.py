@@ -15,7 +15,7 @@ from fuzz.report.console import PlainTable, print_lines, print_table
 from fuzz.report.totals import and_more
 
 _SHORT = 3
-"""How many corners of one kind that no target accepts are named; beyond that only their number is, so that an op takes
+"""How many corners of one kind that no target accepts are named. Beyond that only their number is, so that an op takes
 about a line."""
 _FEW_PAIRS = 4
 """How many pairs of conditions that never held together are named: at first there are thousands. Records name all."""

@@ -81,8 +81,7 @@ def targets_table(path: Path | None) -> PlainTable:
 
 
 def ops_table(path: Path | None) -> PlainTable:
-    """Return a table with some lines for each op, the pack's own first: its formula, its inputs and outputs, and its
-    kernels."""
+    """Return a table with some lines for each op, the pack's own first: formula, inputs, outputs and kernels."""
     pack = _here(path)
     rows = []
     for op in dict.fromkeys((*pack.ops, *OPS.values())):

@@ -63,8 +63,7 @@ DIVIDE = "divide"
 INPUT = "input"
 """The word for the dtype of the first input."""
 WIDE = "at least f32"
-"""The word for f64 if an input has that dtype, else for f32. Outputs do not count: results of f32 may be stored in
-f64."""
+"""The word for f64 if an input has that dtype, else for f32. Outputs do not count: f32 results may be stored in f64."""
 _CORRECTLY = Within(CORRECT)
 Denormals = Literal["preserve", "flush", "flush operands", "flush results", "flush bf16"]
 """What may happen to subnormal numbers."""
@@ -151,7 +150,7 @@ class Contract:
     'unspecified' (fast math) nothing is judged that is made from any of them. Infinities in the formula itself count as
     numbers."""
     ties: Literal["formula", "either"] = "formula"
-    """Which of several equal elements is chosen: the one that the formula says, like the first for torch's `argmax`, or
+    """Which of several equal elements is chosen: the one that the formula says, like the first in torch's `argmax`, or
     any."""
     saturate: bool = False
     """Whether the last cast turns overflow into the largest finite number."""
@@ -332,8 +331,7 @@ class Contract:
         return replace(self, denormals="flush")
 
     def relative(self, name: str, u: float) -> float:
-        """Return the part of a bound that does not grow, as a share of the result, in a format of that unit
-        roundoff."""
+        """Return the part of a bound that does not grow, as a share of the result, at that unit roundoff."""
         ulp = self.ulp(name)
         if name != DIVIDE and records()[name].reciprocal_of and ulp == records()[name].usual:
             return 2 * u / (1 - u)  # two correct roundings, one after the other

@@ -172,8 +172,8 @@ shares, which for two numbers is one except for their rounding."""
 
 
 def _numbered(terms: Sequence[_Term], which: int) -> _Between | None:
-    """Return the step between two parts with constant shares: for 0.9 m + 0.1 g from m to g by 1 - 0.9, or from g to m
-    by 1 - 0.1."""
+    """Return the step between two parts with constant shares: 0.9 m + 0.1 g goes from m to g by 1 - 0.9, or back by 1 -
+    0.1."""
     shares = _shares_of(terms)
     if shares is None:
         return None

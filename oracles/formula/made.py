@@ -77,8 +77,7 @@ def extents_of(count: Node) -> frozenset[str]:
 
 
 def follows(counts: Counts, dims: Iterable[str]) -> frozenset[str]:
-    """Return dimensions of tensors; a dimension that no tensor has is replaced by those from which its extent
-    follows."""
+    """Return dimensions of tensors; one that no tensor has is replaced by those from which its extent follows."""
     found, waiting = set[str](), {*dims}
     while waiting:
         dim = waiting.pop()

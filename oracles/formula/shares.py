@@ -52,8 +52,7 @@ def shares_of(nodes: Sequence[Node]) -> Shares:
 
 
 def may_be_product(node: Node) -> bool:
-    """Return whether a value may be an unrounded product, also if it was chosen or moved: a difference may take it
-    so."""
+    """Return whether a value may be an unrounded product, even one chosen or moved: a difference may take it so."""
     if node.kind == "where":
         return any(map(may_be_product, node.args[1:]))
     return node.kind == "multiply" or (node.kind in ("point", "negate", "take") and may_be_product(node.args[0]))

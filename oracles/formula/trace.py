@@ -140,8 +140,7 @@ def extent(dim: Along) -> Node:
 
 def position(dim: str, count: Operand | None = None) -> Node:
     """Return 0, 1, 2, ... along a dimension: `position("j") <= position("i")` is a causal mask. With a `count` it has
-    that many places: a number, or an expression of extents with + - * / and `floor`. No tensor needs to have the
-    dimension."""
+    that many places: a number, or an expression of extents with + - * / and `floor`. Tensors may lack it."""
     return Node("position", dims=frozenset([dim]), label=dim, count=None if count is None else lifted(count))
 
 

@@ -42,8 +42,7 @@ def apart(
     nll: Node, shifted: Node, mass: Node, lse: Node, label: Node, rows: Node, *, smoothing: Node | float = 0.0,
     z: Node | float = 0.0, fewest: Node | float = 0.0,
 ) -> Node:  # fmt: skip
-    """Return the mean, with each of its parts by itself: for the even part all classes of all rows are added before the
-    division."""
+    """Return the mean, with each of its parts: for the even part all classes of all rows are added, then divided."""
 
     def averaged(losses: Node) -> Node:
         return total(where(label == IGNORED, 0.0, losses), "...") / where(rows < fewest, fewest, rows)

@@ -23,8 +23,7 @@ def quantize_rows(x: Node, *, of_zeros: Node | float = 0.0) -> Outputs:
 
 def scaled(x: Node, top: float, of_zeros: Node | float) -> tuple[Node, Node, Node]:
     """Return the largest magnitude of each row, its scale, and its elements divided by that. A kernel that divides once
-    has numbers of its dtype there, so there is a point at each: rounding to few bits afterwards gives the same in every
-    such kernel."""
+    has numbers of its dtype there, a point at each: rounding to few bits afterwards gives the same in all of them."""
     most = greatest(abs(x), "n")
     step = most / top
     scale = where(most == 0.0, of_zeros, point(step))
@@ -33,8 +32,7 @@ def scaled(x: Node, top: float, of_zeros: Node | float) -> tuple[Node, Node, Nod
 
 
 def algorithms(top: float) -> Mapping[str, Mapping[str, Callable[..., Node]]]:
-    """Return other ways to divide elements by their scale: times its reciprocal, or times the largest code over the
-    magnitude."""
+    """Return other ways to divide elements by their scale: times its reciprocal, or times top / magnitude."""
     return {"ratio": {"reciprocal": lambda x, scale: x * (1.0 / scale), "inverse": lambda x, most: x * (top / most)}}
 
 

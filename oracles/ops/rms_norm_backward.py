@@ -67,8 +67,8 @@ ALGORITHMS: Mapping[str, Mapping[str, Callable[..., Node]]] = {
 
 
 def along(rows: Any, scene: Any, stream: Any) -> Any:
-    """Gradients that are, times the weight, proportional to the rows times rstd: all of dx cancels but rounding errors
-    and eps."""
+    """Gradients that times the weight are proportional to the rows times rstd: dx cancels up to rounding errors and
+    eps."""
     import numpy as np
 
     size = np.ldexp(1.0, stream.child("size").integers(scene.rows, -4, 4))[:, None]

@@ -71,8 +71,7 @@ class Way:
         return beyond if unjudged is None else beyond | unjudged
 
     def _lost(self, output: str) -> Mask:
-        """Return where float64 overflows as well on the way, or may: its result, such as 0 after a division, says
-        nothing."""
+        """Return where float64 overflows as well on the way, or may: its result, like 0 after a division, is void."""
         return self._left(output, self.endless.quick)
 
     @lazy
@@ -91,8 +90,7 @@ class Way:
 
     @lazy
     def _poles(self) -> Mapping[Node, Mask]:
-        """Return where a value is made from one at which some kernels meet a pole although errors up to there are
-        bounded."""
+        """Return where a value depends on one at which some kernels meet a pole though errors so far are bounded."""
         budget = self.endless.budget
         return dependent(budget.inputs, {node: _met(budget, node) for node in budget.forms if node.args})
 
@@ -116,8 +114,7 @@ class Way:
         return found if mpmath.isnan(centre) else replace(number, low=centre, high=centre)
 
     def wild(self, output: str) -> Mask:
-        """Return where a kernel may overflow on the way, so that its stored value need not be the one that it went on
-        with."""
+        """Return where a kernel may overflow on the way, so that it may go on with another value than it stores."""
         budget = self.own.budget
         seeds = {node: _may_overflow(budget, node) for node in budget.forms}
         return self.own.shaped(output, dependent(budget.inputs, seeds)[self.own.made(output)])

@@ -35,7 +35,7 @@ def enclosure_of(outputs: OutputValues, output: str, kept: Form, dtype: Format) 
 
 
 def _known_better(outputs: OutputValues, output: str, ranks: Ranks) -> Ranks:
-    """Return the ranks of elements in double-double, for kernels in float64, beside which a float64 centre errs
+    """Return the ranks of elements in double-double, for kernels in float64, next to which a float64 centre errs
     much."""
     table = outputs.made(output).args[0]
     values, form = outputs.wide_value(table), outputs.budget.forms[table]

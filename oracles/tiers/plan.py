@@ -50,8 +50,7 @@ Site = tuple[Node, int | None]
 
 @dataclass(frozen=True, eq=False)
 class FormulaPlan:
-    """A formula under a settled contract, for operands of certain dtypes, while its errors are relative to its
-    values."""
+    """A formula under a settled contract, for operands of certain dtypes, with errors relative to its values."""
 
     trace: Trace
     contract: Contract
@@ -285,8 +284,7 @@ def _known(plan: FormulaPlan, node: Node) -> PlannedValue:
 
 
 def _added(plan: FormulaPlan, node: Node, args: Sequence[PlannedValue], positive: bool) -> PlannedValue:
-    """Return a sum of two operands that every kernel rounds alike; a sum that kernels round in their own ways may not
-    cancel."""
+    """Return a sum of two operands that every kernel rounds alike; other sums may not cancel."""
     dtype = plan.dtype(node)
     if plan.contract.addend != "last" and not plan.trace.started.isdisjoint(node.args):
         plan.apart.append(node)  # errors of the terms are relative to the terms

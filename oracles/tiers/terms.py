@@ -150,7 +150,7 @@ class Element:
         return f"{spread / size / u:.4g} u x |{name}| {size:.4g}{moved}"
 
     def words(self, nodes: Sequence[Node], unit: Format) -> str:
-        """Return words such as 'subtract 1 u, sum over n 64 u (h = 64, worst case) in f32, u = 2^-24'; u is that of
+        """Return words like 'subtract 1 u, sum over n 64 u (h = 64, worst case) in f32, u = 2^-24'; u is that of
         `unit`."""
         budget = self.whole
         kept = [node for node in nodes if node.kind == "point" and budget.pointed(node) is None]
@@ -209,8 +209,7 @@ class Element:
         return float(np.max(self._of(values), initial=0.0))
 
     def _of(self, values: F64, over: Collection[str] = ()) -> F64:
-        """Return the values that the element depends on: all along dimensions that it does not have, and along those in
-        `over`."""
+        """Return the values that the element depends on: all along dimensions that it lacks, and along `over`."""
         inputs = self.whole.inputs
         at = tuple(slice(None) if dim in over else self._places.get(dim, slice(None)) for dim in inputs.trace.dims)
         return np.broadcast_to(values, tuple(inputs.extents[dim] for dim in inputs.trace.dims))[at]

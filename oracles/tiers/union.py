@@ -75,8 +75,7 @@ class Union:
         return reduce(_joined_bounds, (each.bounds(output, index) for each in ways))
 
     def contradiction(self, output: str, index: Sequence[int], worst: Worst, bounds: Bounds) -> str:
-        """Return how the fast tier's centre and half-width of an element contradict the precise tier's; "" if they do
-        not."""
+        """Return how the fast tier's centre and half-width of an element contradict the precise tier's, or ""."""
         if bounds.members is not None:  # of several right places float64 may have another one
             return ""
         spelled = worst.width is None and bounds.beside is not None  # it is the formula's own value, with its overflow

@@ -57,8 +57,7 @@ class Accuracy:
     """The leading digits of the digest of its case."""
 
     def moved(self, to: Accuracy) -> Iterator[_Move]:
-        """Yield how its figures moved; those in ulp only between equal cases, since an ulp has another size
-        elsewhere."""
+        """Yield how its figures moved; those in ulp only between equal cases, as an ulp differs elsewhere."""
         yield _Move("err/budget", self.ratio, to.ratio)
         if self.case == to.case:
             yield _Move("ulp", self.ulp, to.ulp)
@@ -134,8 +133,7 @@ def save_accuracy(path: Path, ratchet: Ratchet) -> None:
 
 
 def compare(path: Path, now: Ratchet, targets: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return lines about entries that are less accurate than the file says, and lines about what could not be
-    compared."""
+    """Return lines about entries less accurate than the file says, and lines about what could not be compared."""
     before = load_accuracy(path) if path.is_file() else Ratchet({}, {})
     alike = {key: worst for key, worst in now.worst.items() if key[1] not in _elsewhere(before, now)}
     lost, notes = [f"less accurate than before: {change}" for change in worse(before.worst, alike)], []

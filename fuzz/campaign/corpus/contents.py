@@ -77,8 +77,7 @@ class SoundCorpus:
 
 
 def checked(folder: Path) -> SoundCorpus:
-    """Load every file; those of other packs' ops are only listed. Raises CaseError, naming the file, for the first
-    broken one."""
+    """Load every file; those of other packs' ops are only listed. Raises CaseError, naming it, for a broken file."""
     found = SoundCorpus(folder)
     for path in json_files(folder):
         kind = kind_of(path)

@@ -32,8 +32,7 @@ NAMED = 12
 BATCH_ENTRIES = 16
 """A batch has as many entries as one that a search submits."""
 BATCH_ELEMENTS = 1 << 17
-"""A batch is full once its inputs have this many elements: a batch of long rows would keep every worker waiting for the
-slowest."""
+"""A batch is full once its inputs have this many elements: with long rows every worker would wait for the slowest."""
 _NAMED_BY_DIGEST = re.compile(rf"(?:.*-)?([0-9a-f]{{{NAMED}}})")
 
 
@@ -176,8 +175,7 @@ def in_batches(groups: Iterable[list[Entry]]) -> Iterator[list[Entry]]:
 
 
 _TAIL = 64
-"""The widest block of common kernels, in elements: rows of one length class and one residue of this take the same
-path."""
+"""The widest block of common kernels, in elements: rows of equal class and residue of this take one path."""
 
 
 @dataclass(frozen=True)

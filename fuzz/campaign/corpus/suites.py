@@ -35,8 +35,7 @@ from oracles.operand import AXIS, OUTER
 from oracles.ops import OPS
 
 MOST_ELEMENTS = 8192
-"""The rows of a tensor in a gate are cut until it has this many elements, since rows beyond the first few repeat what
-was seen."""
+"""The rows of a tensor in a gate are cut until it has this many elements, since later rows repeat what was seen."""
 LONGEST_ROW = 32768
 """Longer rows take more time than a gate has, and so do more products for each element of a row."""
 MOST_PRODUCTS = 64 * LONGEST_ROW

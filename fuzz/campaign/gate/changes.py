@@ -262,7 +262,7 @@ def _is_data(path: Path, folder: Path) -> bool:
 
 
 def _reason(kernel: Kernel, others: Iterable[Path], changes: Changes) -> str:
-    """Return the reason why a change touches the kernel: a file that it is made of, that its text names, or that it may
+    """Return the reason why a change touches the kernel: a file that is part of it, that its text names, or that it may
     read."""
     files = _files_of(kernel)
     if made := next(filter(None, map(changes.why, sorted(files))), ""):

@@ -1,2 +1,1 @@
-"""The nightly job: fresh seeds every night, one state for all nights, and nothing lost when it is killed or the disk is
-full."""
+"""The nightly job: fresh seeds every night, one state for all nights, nothing lost to a kill or a full disk."""

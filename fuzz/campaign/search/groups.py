@@ -17,8 +17,7 @@ from fuzz.core.generate.turn import BATCH
 from fuzz.findings.tally import LATE, Tally
 
 _PROCESSES_PER_GROUP = 4
-"""For each of the slow targets' processes there are this many of the others. Slow targets get few turns, and compile
-for seconds."""
+"""For each of the slow targets' processes there are this many of the others. Slow targets have few turns."""
 _PROCESSES_PER_WATCHED = 1
 """The same where tools watch some of them: a tool takes ten seconds to start, and one second for a case."""
 _PROCESS_BYTES = 300 << 20

@@ -47,7 +47,7 @@ _ASIDE = 4
 """One relative in this many is of a size class chosen blindly. Chosen."""
 
 _MOST_WORK = 1 << 18
-"""A case whose largest step has more terms (`Op.work`) gets no relatives: they would take as long as all others of a
+"""A case whose largest step has more terms (`Op.work`) gets no relatives: they would take as long as the rest of a
 turn. Chosen."""
 _T = TypeVar("_T")
 

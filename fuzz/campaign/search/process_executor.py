@@ -47,8 +47,8 @@ LATEST_SEEN = 4096
 """The number of latest failing runs that are remembered with their process: more than 63 turns usually have."""
 _T = TypeVar("_T")
 _FORK = multiprocessing.get_context("fork")
-"""It inherits what is imported here, and kernels that no file could name. A new interpreter would take half a second to
-come as far."""
+"""It inherits what is imported here, and kernels that no file could name. A new interpreter would take half a
+second."""
 
 
 @dataclass(eq=False)

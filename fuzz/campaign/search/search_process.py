@@ -43,8 +43,8 @@ from fuzz.report.records import status_record
 from oracles import escalation
 
 TOLD_S = 1.0
-"""Reports what a case takes once it has run for this many seconds, and again as often; a live line shows it from two
-seconds on."""
+"""Reports what a case takes once it has run for this many seconds, and again as often; a live line shows it after
+two."""
 COLLECT_EVERY = 64
 """New objects are searched for reference cycles after each batch, since they hold arrays of the oracle, hundreds of
 megabytes in some batches; old ones once in this many batches. Measured: collecting all the time, as Python does by

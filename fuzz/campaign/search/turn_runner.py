@@ -86,8 +86,7 @@ a pass over many cases. Measured on one emulated target: 0.78 ms a run with eigh
 SEARCHES = 64
 """The number of searches whose state a process keeps, the latest ones: more than are handed out at once."""
 AHEAD = 3 * TOGETHER
-"""At most this many turns are given to one process: workers run some while earlier ones are judged and the next
-wait."""
+"""At most this many turns are given to one process: workers run some while others are judged or wait."""
 MATES = ((0, 3), (1, 15), (4, 31))
 """Pairs (from which turn for the same kernels on, how many cases follow each one which the same programs run), used
 where some target's programs are compiled for each length and dtype. Measured on an H100 without such cases: a run of

@@ -136,8 +136,7 @@ def _alike(*flags: str) -> Flags:
 
 
 def _sve_length() -> int | None:
-    """The vector length in bits that the kernel gives to new processes, by prctl(PR_SVE_GET_VL): its low 16 bits are
-    bytes."""
+    """The vector length in bits that the kernel gives to new processes, by prctl(PR_SVE_GET_VL): the low 16 bits."""
     pr_sve_get_vl, length_mask = 51, 0xFFFF
     answer = int(ctypes.CDLL(None).prctl(pr_sve_get_vl, 0, 0, 0, 0))
     return (answer & length_mask) * 8 if answer > 0 else None

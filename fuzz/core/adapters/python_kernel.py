@@ -38,8 +38,8 @@ class DevicePlacement:
     mode: str
     """How their code must be seen to run there: 'interpreted' or 'compiled' by Triton, or by 'torch' or 'numpy'."""
     case_limit: float
-    """The limit of a case in seconds. The first call of a compiled kernel compiles it, and a whole frame is in flight
-    on a GPU."""
+    """The limit of a case in seconds. The first call of a compiled kernel compiles it, and a GPU has a whole frame in
+    flight."""
     size_limit: SizeLimit | None = None
     slow: bool = False
 

@@ -206,8 +206,8 @@ def fault_watcher(builder: Builder) -> str:
 
 
 def emulator_helper(builder: Builder, host: Host) -> str:
-    """The library that an emulator is started with, to be faster: its path. '' where it is of no use, or no compiler
-    makes it."""
+    """The library that an emulator is started with, to be faster: its path. '' if it is useless, or no compiler makes
+    it."""
     if host.arch != "x86_64" or "avx" not in host.features:
         return ""
     return library(builder, Path(__file__).with_name("vzeroupper.c"), ("-mavx", "-fno-builtin"), LINKED)

@@ -20,8 +20,7 @@ FILLS = {
     "a huge negative number": 0xFBFB,
     "an ordinary number": 0x3F3F,
 }
-"""Each kind in words, with the two bytes that are repeated: the pattern has that meaning in each dtype of two bytes or
-more."""
+"""Each kind in words, with the two bytes that are repeated: it means that in each dtype of two bytes or more."""
 UNSET = ("registers", "stack", "heap", "shared")
 """What is filled, where it exists; `shared` is what the threads of a GPU share. A case may ask for 0 in some of it."""
 ZERO, NAN, HUGE, NEGATIVE, ORDINARY = range(len(FILLS))

@@ -308,8 +308,7 @@ def _check_calculated(contract: Contract, able: Capabilities, op: Op) -> None:
 
 
 def _dtypes_of(tensor: str, able: Capabilities, op: Op) -> tuple[str, ...]:
-    """Return the dtypes that a tensor may have. One whose dtype follows another's is taken to follow the first
-    input's."""
+    """Return the dtypes that a tensor may have. One that follows another's follows the first input's."""
     if tensor == op.main:
         return able.dtypes
     usual = op.operand(tensor).dtype
@@ -344,8 +343,7 @@ class Mutant:
     big: bool = False
     """Whether only cases that are big in one coordinate show it; those are run first."""
     of_size: bool = False
-    """Whether it is a loss of accuracy, which a guided search looks for: it fails only where the loss exceeds what is
-    allowed."""
+    """Whether it is a loss of accuracy, which a guided search looks for: only a loss beyond what is allowed fails."""
     needs_history: bool = False
     """Whether no single case shows it: another call must come before it in the same process."""
     explained_as: tuple[str, ...] = ()

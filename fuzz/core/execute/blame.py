@@ -18,8 +18,7 @@ _UNEXPLAINED = 5
 blamed. An operator, or a machine short of memory, ends one worker once or twice. Chosen."""
 _AFTER_DEATH = "sent to its worker together with a case that ended the process"
 _ATTRIBUTIONS = 3
-"""How often the case that changed the process is searched for; after that the last case of the frame is named instead.
-Chosen."""
+"""How often the case that changed the process is searched for; after that the frame's last case is named. Chosen."""
 
 
 class Blame:
@@ -87,9 +86,8 @@ class Blame:
                 outcomes.append((yield from self._judge_culprit(case, ending)))
                 if outcomes[-1].status is Status.DIED and self._conduct.searches:
                     # Cases of one program are sent together, and often end it in the same way: running each again would
-                    # cost two processes,
-                    # which take seconds to start on a GPU. In tests, no wrong hint of an address was reported within 20
-                    # s.
+                    # cost two processes, which take seconds to start on a GPU. In tests, no wrong hint of an address
+                    # was reported within 20 s.
                     left = Outcome(self._target, Status.NOT_RUN, detail=_AFTER_DEATH)
                     outcomes += [left] * (len(cases) - (len(outcomes) - start))
                     return

@@ -194,8 +194,8 @@ class Worker:
         return "" if self._lost is not None else found
 
     def _attested(self, hello: str) -> Steps[Attestation]:
-        """Check what the process attests. If other kernels have been in it, a mismatch is checked again in a process of
-        its own."""
+        """Check what the process attests. If other kernels have been in it, a mismatch is checked again in a new
+        process."""
         try:
             return self._program.attested(hello)
         except (Unavailable, BuildError, AttestationError) as error:

@@ -114,8 +114,7 @@ class Together:
         return bool(self.beside.get(one, 0) & other)
 
     def record(self, op: str) -> dict[str, Any]:
-        """Return this as JSON, with the names of all conditions, since another version may have others or another
-        order."""
+        """Return this as JSON, with the names of all conditions, since these vary between versions."""
         named = list(map(label_words, conditions_of(op).all))
         return {"conditions": named, "beside": {str(bit.bit_length() - 1): f"{o:x}" for bit, o in self.beside.items()}}
 

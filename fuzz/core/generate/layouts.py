@@ -90,8 +90,7 @@ def _reverse(strides: list[int], axis: int, others: list[int], spread: int) -> l
 
 
 def _nest(shape: tuple[int, ...], order: list[int], step: int = 1, gaps: Sequence[int] = ()) -> list[int]:
-    """Return strides that nest the axes in `order`, fastest first, with `gaps[level]` elements after each run of a
-    level."""
+    """Return strides that nest the axes in `order`, fastest first, with `gaps[level]` elements after each run."""
     strides = [0] * len(shape)
     reach = step
     for level, axis in enumerate(order):

@@ -1,2 +1,1 @@
-"""A search on workers of Dask, which schedules, retries and displays. It runs a single function of ours, on JSON
-text."""
+"""A search on workers of Dask, which schedules, retries and displays. It runs one function of ours, on JSON text."""

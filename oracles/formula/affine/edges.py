@@ -89,8 +89,7 @@ class Ends:
     """Where it may also be zero."""
 
     def outwards(self) -> Iterator[F64]:
-        """Yield all numbers that they may be, from the lowest to the highest: float64 may have got them wrong in either
-        direction."""
+        """Yield both ends, each moved down and up by as much as float64 may be wrong."""
         for end, side in ((self.low, -1), (self.low, 1), (self.high, -1), (self.high, 1)):
             moved = np.abs(end)  # in place: a row may have millions of elements
             moved[np.isinf(moved)] = 0.0
@@ -119,8 +118,7 @@ def ends(form: Form) -> Ends | None:
 
 
 def _reciprocal(here: SettledProblem, of: Elementary, arg: Form, dtype: Format, found: Form) -> Form:
-    """Return the form of a power below 0: it may be 0 if the argument may be infinite, has no upper end if the argument
-    may be 0, and is never 0 otherwise."""
+    """Return the form of a power below 0: 0 if the argument is infinite, without an upper end if it may be 0."""
     if arg.least is None or of.power is None:
         return found
     infinite = np.zeros(arg.centre.shape, bool) if arg.overflows is None else arg.overflows & np.isfinite(arg.centre)
@@ -193,8 +191,7 @@ def _summed(here: SettledProblem, node: Node, terms: Form, found: Form) -> Form:
 
 
 def _overflowing(node: Node, args: Sequence[Form], found: Form) -> Form:
-    """Return the form of a sum or quotient of something that is an infinity or a number, with or by a number: that is
-    an infinity or a number, too."""
+    """Return the form of a value with an edge after adding a number, or dividing by one: an infinity or a number."""
     for each, other in (args, args[::-1]) if node.kind == "add" else (args,):
         if each.overflows is None or found.may is None:
             continue

@@ -195,8 +195,7 @@ def _joined(
 ) -> F64:
     """Return a bound of |direct e_m + sum_i a_i sum_k w_ik e_k| for an element m."""
     # Radii and coefficients may each be so small that float64 has no product of the two squares: what is calculated is
-    # each
-    # sum's own part of it, a_i w_ik r_k, or the share of it that belongs to one error.
+    # each sum's own part of it, a_i w_ik r_k, or the share of it that belongs to one error.
     radius = errors.radius
     coefficients, summed = [parts[each] for each in sums], [each.summed for each in sums if each.summed is not None]
     own: F64 | float = 0.0 if direct is None else np.abs(direct) * radius

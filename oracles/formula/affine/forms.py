@@ -27,8 +27,7 @@ from oracles.ranks import Ranks
 Mask = NDArray[np.bool_]
 
 DUST = 2.0**-50
-"""Errors count as this much larger after each operation: the error of float64 coefficients that cancel is a part of
-it."""
+"""Errors grow by this factor with each operation: that covers float64 coefficients that cancel."""
 
 
 def dust(dtype: Format) -> float:
@@ -42,8 +41,8 @@ ETA = 2.0**-1074
 
 
 def upwards(values: F64, dtype: Format, *factors: F64 | float) -> F64:
-    """Return an upper bound for a product of magnitudes that may underflow if kernels calculate in float64. A zero
-    stays zero."""
+    """Return an upper bound for a product of magnitudes that may underflow if kernels calculate in float64. 0 stays
+    0."""
     if dtype is not DOUBLE:
         return values
     lost: Mask | bool = True
@@ -100,8 +99,7 @@ class Edge:
     nan: Mask
     """Where it may also be NaN: zero times something that may be infinite."""
     floor: F64
-    """The least magnitude, with the centre's sign, from which on it may be anything, whatever the form says. NaN: the
-    form holds."""
+    """The least magnitude, with the centre's sign, from which on it may be anything. NaN: the form always holds."""
     ceiling: F64
     """The largest magnitude there: infinity, or a number that the form knows, in which case the form says less about
     the other end."""
@@ -146,7 +144,7 @@ class Form:
     ranks: Ranks | None = None
     """The possible places, if the values are places of elements of some rank."""
     least: F64 | None = None
-    """A lower bound for every kernel's value, whatever its errors: squares and their sums are never negative. NaN:
+    """A lower bound for every kernel's value, whatever its errors: squares and sums of them are at least 0. NaN:
     unknown."""
     edge: Edge | None = None
 
@@ -191,8 +189,8 @@ _FIELDS = tuple(each.name for each in fields(Form))
 
 
 def replace(form: Form, **changes: Any) -> Form:
-    """Return the form with other fields, like `dataclasses.replace` in a fifth of its time, which every operation
-    needs."""
+    """Return the form with other fields, like `dataclasses.replace` in a fifth of its time: every operation calls
+    it."""
     found: Form = object.__new__(Form)
     known = form.__dict__
     for name in _FIELDS:

@@ -21,8 +21,7 @@ _STEEP = 2.0**300
 _ROOT = 2.0**-512
 """Products of two numbers of float64 times this do not overflow."""
 FAR = 0.05
-"""The relative radius of an argument from which on a function's values at its ends may give a closer bound than the
-tangent."""
+"""The relative radius of an argument from which on values at its ends may bound a function better than its tangent."""
 
 
 def added(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -> Form:

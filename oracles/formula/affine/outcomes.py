@@ -35,12 +35,10 @@ _EITHER, _ALL = PLUS | MINUS, PLUS | MINUS | NAN
 _OWN = 2.0**-48
 """The most, relative to itself, that an end is off by in float64 after each operation."""
 _CENTRE = 2.0**-12
-"""The same as in `oracles.formula.affine.errors`: the share of kernels' errors below which a float64 centre's own
-stays."""
+"""The same as in `oracles.formula.affine.errors`: the most that a float64 centre's error is of kernels' errors."""
 _MOST = float(np.finfo(np.float64).max)
 _CHOOSING = "where", "negate", "point"
-"""Where nothing overflows, intervals are followed only through operations that move values, since means of shares have
-ends there."""
+"""Where nothing overflows, only operations that move values use intervals, as means of shares have ends there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +47,7 @@ class PossibleValues:
 
     low: F64
     high: F64
-    """`low` and `high` are the lowest and the highest possible number; `low` is the larger one if no number is
-    possible."""
+    """`low` and `high` are the lowest and the highest possible number; `low` is larger if no number is possible."""
     others: NDArray[np.uint8]
     """Which of `PLUS`, `MINUS` and `NAN` are possible as well."""
     least: F64 | None = None

@@ -1,5 +1,4 @@
-"""Forms of sums, maxima and elements taken by an index: operations that move errors between the elements of a
-dimension."""
+"""Forms of sums, maxima and indexed elements: they move errors between elements of a dimension."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ from oracles.rounding import round_to
 
 _ALIKE = 0.9
 """A sum's rounding errors are random only if its terms differ: if fewer than this share of the nonzero terms have a
-magnitude of their own, only the worst case is sound. Measured: constant rows and rows of ties violated the statistical
+magnitude of their own, only the worst case is sound. Measured: constant rows and ties violated the statistical
 budget."""
 
 
@@ -152,8 +151,7 @@ def _least(here: SettledProblem, node: Node, known: Mask, lowest: F64) -> F64:
 
 
 def greatest(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
-    """Return the form of a maximum: it has the errors that all elements share, and at most the largest of the
-    others."""
+    """Return the form of a maximum: it has the errors that all elements share, and at most the largest other."""
     (arg,) = args
     axes = here.inputs.axes(node)
     parts, rest = dict[Symbol, F64](), None if arg.rest is None else _largest(arg.rest, axes)

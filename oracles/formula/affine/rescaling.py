@@ -193,8 +193,7 @@ def updated(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
         centre, reach, least = squares, np.maximum(largest, apart) ** 2 * n, np.zeros((1,) * mean.ndim)
     finite = np.isfinite(centre)
     errors = np.where(finite, errors * (1 + 2.0**-40) + np.abs(centre) * DUST, 0.0)
-    # After an infinity differences are NaN. A kernel that starts with a single term has no squares, whatever the term
-    # is.
+    # After an infinity differences are NaN. A kernel that starts with a single term has no squares.
     single = n == 1 and node.kind == "welford_squares"
     may = any_along(marked(either(args), ~np.isfinite(terms.centre) if single else np.isinf(terms.centre)), axes)
     found = Form(centre, dtype, dtype.precision, rest=errors, may=may, least=least)

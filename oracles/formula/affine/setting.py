@@ -225,6 +225,6 @@ class SettledProblem:
 
     @lazy
     def ends(self) -> float:
-        """Return the factor by which a function's values at two places may lie further apart than from its value at the
+        """Return how many times as much a function's values at two places may differ as from its value at the
         centre."""
         return 2.0 if self.wide else 1.0

@@ -30,8 +30,7 @@ from oracles.summation import rescalings
 _OWN = 1 / 16
 """If float64's own error of a difference is larger, its exponential says nothing about the exact one."""
 _STEEPEST = 2.5
-"""If weights are off by e^t with |t| up to 1/16, their mean moves by less than this times t of the range of its
-values."""
+"""If weights are off by e^t with |t| up to 1/16, their mean moves by less than this times t of its values' range."""
 _ROUNDINGS = 8
 """The most roundings of a mean of shares in addition to those of its sums and exponentials: of the arguments of sums
 and of the quotient, of products, and of the quotient."""
@@ -83,8 +82,7 @@ def _least_of_largest(values: Form, off: F64, axes: Axes) -> F64:
 
 
 def _of_exponentials(here: SettledProblem, node: Node, exponential: Node, off: F64) -> F64:
-    """Return the logarithm of the error of a largest value's exponential, including the factors that it is scaled
-    by."""
+    """Return the logarithm of the error of a largest value's exponential, including its scale factors."""
     exponential = exponential.args[0] if exponential.kind == "point" else exponential
     label = exponential.label if exponential.kind == "function" else "exp"
     bound, u = here.contract.bound(label), _unit(here, (node, exponential))
@@ -163,7 +161,7 @@ def _is_one(here: SettledProblem, summed: Sequence[Node]) -> bool:
 
 
 def _between(found: Form, sure: Mask, low: F64, high: F64, first: F64, wild: Mask | None) -> Form:
-    """Return the form of a value that certainly lies between two ends. Its half-width is at least the first-order
+    """Return the form of a value that certainly lies between two ends. Its half-width includes the first-order
     error."""
     away = np.maximum(np.maximum(high - found.centre, found.centre - low), 0.0) + first
     less = sure & ~(away >= found.spread)
@@ -211,8 +209,7 @@ def _lost(here: SettledProblem, node: Node, mean: Mean) -> float:
 
 
 def _hull(here: SettledProblem, exponential: Form, value: Form | None, axes: Axes) -> tuple[F64, F64, Mask]:
-    """Return the least and the largest value that has a weight, and where one may be none. A share lies between 0 and
-    1."""
+    """Return the least and the largest value that has a weight, and where there may be none. Shares are from 0 to 1."""
     one = np.ones((1,) * exponential.centre.ndim)
     if value is None:
         return 0.0 * one, one, np.zeros(one.shape, bool)

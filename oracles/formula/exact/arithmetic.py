@@ -131,8 +131,7 @@ class Precise:
 
     def __init__(self) -> None:
         self.vanished = False
-        """Whether a sum, a difference or a function became zero though its arguments are not: with more bits it may be
-        nonzero."""
+        """Whether a sum, a difference or a function became zero though its arguments are not: more bits may show it."""
 
     def lift(self, values: F64) -> NDArray[Any]:
         return _each(mpmath.mpf)(values)

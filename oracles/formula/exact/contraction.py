@@ -30,15 +30,15 @@ threads, which then wait for more work for 20 ms: measured, 39 of 40 ms of CPU t
 
 
 def is_contraction(a: Shape, b: Shape, axes: Axes) -> bool:
-    """Return whether arrays of these shapes have too many products, compared with elements and sums, to form all of
-    them."""
+    """Return whether arrays of these shapes have too many products, for all to be formed, compared with elements and
+    sums."""
     size = math.prod(map(max, a, b))  # a tenth of the time of `np.broadcast_shapes`
     return size > AT_ONCE and size > max(math.prod(a), math.prod(b)) and any(max(a[at], b[at]) > 1 for at in axes)
 
 
 def spans(shape: Shape, axes: Axes) -> Sequence[Places]:
-    """Return parts along axes of an array of this shape, each of about `AT_ONCE` elements or of one place; at least one
-    part."""
+    """Return parts along axes of an array of this shape, each of about `AT_ONCE` elements or one place; at least
+    one."""
     axis, *more = axes
     length = max(shape[axis], 1)
     places = max(1, AT_ONCE // max(1, math.prod(shape) // length))
@@ -106,7 +106,7 @@ class Matrices:
         return found
 
     def products(self) -> Iterator[tuple[tuple[int, slice, slice], F64]]:
-        """Yield about `AT_ONCE` products at a time, shape (rows, columns, length), with their place in (stack, rows,
+        """Yield about `AT_ONCE` products at a time, (rows, columns, length), with their place in (stack, rows,
         columns)."""
         (stack, rows, length), columns = self.left.shape, self.right.shape[1]
         wide = min(columns, max(1, AT_ONCE // max(length, 1)))
@@ -118,8 +118,7 @@ class Matrices:
                     yield place, self.left[at, place[1], None, :] * self.right[at, None, place[2], :]
 
     def arranged(self, found: NDArray[Any]) -> NDArray[Any]:
-        """Return values for each sum, (stack, rows, columns), with the axes of the arrays; summed axes have one
-        element."""
+        """Return values for each sum, (stack, rows, columns), with the arrays' axes; summed axes have one element."""
         sizes = [1 if at in self.over else self.shape[at] for at in self.axes]
         return found.reshape(sizes).transpose(np.argsort(self.axes))
 

@@ -133,9 +133,8 @@ Places = NDArray[np.int64]
 @dataclass(frozen=True, eq=False)
 class Ragged:
     """Segments of different lengths joined into one flat array, so that one pass serves many problems. Only results
-    that do not depend on the order of evaluation are calculated over segments (maxima, minima, and whether all
-    elements have a property): so a segment gives the same wherever it lies, and whatever it is joined with. No segment
-    is empty."""
+    that do not depend on the order of evaluation are calculated over segments (maxima, minima, and whether all elements
+    have a property): so a segment gives the same wherever it lies, in any company. No segment is empty."""
 
     lengths: Places
 

@@ -157,8 +157,7 @@ class MemoryWatch:
         """Return, for each measure, the mean growth in the first calls; 0 if one of them did not grow it."""
         gc.collect()
         # What exists already is nothing that these calls make. A collection goes through everything that is not frozen,
-        # which
-        # takes a tenth of a second each time if torch and a compiler are loaded.
+        # which takes a tenth of a second each time if torch and a compiler are loaded.
         gc.freeze()
         first = before = self._in_use()
         always = [True] * len(before)

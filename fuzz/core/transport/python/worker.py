@@ -90,8 +90,7 @@ class _Resident:
             if not case.apart:
                 broken_frame("broken frame: tensors that share memory in part")
         # Together on a GPU, where they wait for one synchronisation; elsewhere each is answered at once, and so it is
-        # if a
-        # tool's report must belong to one case.
+        # if a tool's report must belong to one case.
         together = self.spec.device == "cuda" and not request.one_by_one and self._report is None
         size = len(request.cases) if together else 1
         start = 0
