@@ -31,8 +31,8 @@ class PlainTable:
 
 
 class _ByWords(Console):
-    """A console that breaks long lines between words on a terminal. With `soft_wrap` lines are not broken, as for
-    JSON."""
+    """A console that breaks long lines between words, where somebody sees them. What is printed with `soft_wrap` is
+    printed as it is, such as JSON."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print as `Console.print` does."""

@@ -20,7 +20,7 @@ from fuzz.findings.tally import Observer, Tally
 from oracles import escalation
 
 _LIVE_INTERVAL = 0.25
-"""Seconds between two updates of a live line: often enough to look alive."""
+"""Seconds between two updates of a live line: often enough to be seen to live."""
 PLAIN_INTERVAL = 10.0
 """Seconds between two lines of a log: six a minute can be read."""
 _FIRST = 8

@@ -129,7 +129,8 @@ class Build:
 
     @property
     def exported(self) -> Path | None:
-        """The library that fills the memory of shared libraries; None without these, or with a sanitizer's malloc."""
+        """The library that fills the memory of shared libraries; None without these, or if a sanitizer has its own
+        malloc."""
         wanted = any(each.shared for each in self.files) and not is_static(self.target)
         sanitized = any(map(_HAS_MALLOC.match, self.target.flags))
         return _EXPORTED if wanted and not sanitized else None
