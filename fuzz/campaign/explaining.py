@@ -53,7 +53,7 @@ def note_histories(
                     pool.watch = late(lambda: interruption.overdue)
                     trial = FreshProcess(pool, target, bucket.case, bucket.judgement)
                     found = _recognised(trial, calls)
-            except Exception as error:  # # what was found is still shown
+            except Exception as error:  # what was found is still shown
                 book.note_error(f"internal error: {error_words(error)}", bucket.case)
                 continue
             if found.need is not Need.NOTHING and not interruption.wanted:
@@ -91,7 +91,7 @@ def explain_findings(
     if not explainer.waiting or interruption.wanted:
         return
     allowed = seconds * min(len(explainer.waiting) + 1, _FINDINGS)
-    end = clock() + allowed + GRACE_S * len(explainer.waiting)  # # each still gets what takes no search
+    end = clock() + allowed + GRACE_S * len(explainer.waiting)  # each still gets what takes no search
     pool.watch = watch = late(lambda: interruption.overdue or clock() >= end)
 
     def workers(targets: Sequence[Target], limit: float | None) -> WorkerPool:
@@ -106,7 +106,7 @@ def explain_findings(
     with err.status("") as status:
         explainer.stop, explainer.workers = lambda: interruption.wanted, workers
         explainer.say = lambda line: status.update(Text(line, no_wrap=True, overflow="ellipsis"))
-        # # A log may have both streams: the report that follows there says all of it.
+        # A log may have both streams: the report that follows there says all of it.
         if origin is not None and err.is_terminal:
 
             def ready(done: Bucket) -> None:

@@ -109,7 +109,7 @@ def _deaf() -> Iterator[None]:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         with warnings.catch_warnings():
-            # # Python 3.12 warns of threads; those here only wait, or are NumPy's, which prepares for a fork.
+            # Python 3.12 warns of threads; those here only wait, or are NumPy's, which prepares for a fork.
             warnings.simplefilter("ignore", DeprecationWarning)
             warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # JAX's, of its own
             yield

@@ -99,7 +99,7 @@ class CommandProgram:
         return Process(start, limit, start_limit=_START_LIMIT_S, sandboxed=self.sandbox is not None, foreign=True)
 
     def bystander(self) -> None:
-        return None  # # what the pack names is the kernel's own
+        return None  # what the pack names is the kernel's own
 
     def attested(self, hello: str) -> CommandAttestation:
         kernel, lines = self.kernel, dict(line.partition("=")[::2] for line in hello.splitlines())

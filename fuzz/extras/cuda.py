@@ -122,7 +122,7 @@ class CudaBuild:
             below(root, path).write_text(text, encoding="utf-8")
         folders = [plain_path(Path(each)) for each in self.kernel.include]
         folders = [each for folder in (*folders, source.parent) for each in (below(root, folder), folder)]
-        # # Only what tools need to name lines: the code stays the same.
+        # Only what tools need to name lines: the code stays the same.
         yield [
             *tool.command, str(below(root, source)), "-o", str(output), "-lineinfo",
             *([] if any(map(_ARCH.match, self.kernel.flags)) else [f"-arch={arch}"]),

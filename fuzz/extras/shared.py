@@ -59,7 +59,7 @@ class SharedAdapter(CAdapter):
         try:
             library = _library(known)
         except BuildError:
-            return None  # # its program reports what is wrong, which is the kernel's fault
+            return None  # its program reports what is wrong, which is the kernel's fault
         arch = _MACHINES.get(library.machine, "")
         if arch == target.arch:
             return super().unavailable(target)

@@ -72,7 +72,7 @@ class WasmProgram(CProgram):
         return Process(start, limit, start_limit=start_limit or _START_LIMIT_S, sandboxed=self.sandbox is not None)
 
     def bystander(self) -> None:
-        return None  # # its host reports what it cannot run
+        return None  # its host reports what it cannot run
 
     def attested(self, hello: str) -> CAttestation:
         if hello.startswith(_MISSING):

@@ -169,7 +169,7 @@ def parsed_case(top: Mapping[str, Any]) -> Case:
     if AXIS in params:
         raise CaseError(f"params.{AXIS}: the dims of {OPS[op].main} say it")
     params[AXIS] = parse_axis(OPS[op], inputs)
-    # # In any order of the file's members, a case has the first input first: its properties are those of that input.
+    # In any order of the file's members, a case has the first input first: its properties are those of that input.
     places = {operand.name: place for place, operand in enumerate(OPS[op].operands)}
     inputs = dict(sorted(inputs.items(), key=lambda each: places.get(each[0], len(places))))
     case = Case(

@@ -135,7 +135,7 @@ def opened_state(path: Path) -> tuple[Engine, str]:
     """Return the database as `open_state` opens it or, where that is damaged, a new one in its place; and a line that
     says where the damaged one went, or ''."""
     try:
-        if path.is_file() and not path.stat().st_size:  # # SQLite would take it for a new database
+        if path.is_file() and not path.stat().st_size:  # SQLite would take it for a new database
             raise BrokenStateError(f"{path}: damaged: it is empty")
         return open_state(path), ""
     except BrokenStateError as error:
@@ -148,7 +148,7 @@ def open_store(store: str) -> Engine:
     """Return the database of a URL, with its tables made where they are missing. Raises StateError if it cannot."""
     try:
         url = make_url(store)
-    except (ArgumentError, ValueError) as error:  # # where the port is not a number, it may be a password
+    except (ArgumentError, ValueError) as error:  # where the port is not a number, it may be a password
         raise StateError("--store: no URL: write postgresql://USER@HOST/NAME or sqlite:///FILE") from error
     if _is_file(url) and url.database:
         return open_state(Path(url.database))
@@ -211,7 +211,7 @@ def open_state(path: Path) -> Engine:
         event.listen(engine, "checkin", _check_point)
         with engine.begin() as connection:
             _make_tables(connection, str(path))
-            # # Versions of kernelfuzz without revisions look for the version here.
+            # Versions of kernelfuzz without revisions look for the version here.
             connection.exec_driver_sql(f"PRAGMA user_version = {SCHEMA}")
             _require_all(connection, path)
         examine(engine)
@@ -263,7 +263,7 @@ def count_saved(engine: Engine) -> None:
 def _require_all(connection: Connection, path: Path) -> None:
     """Raise BrokenStateError where a file has fewer batches than were saved, as where its log was damaged."""
     count = path.with_name(path.name + _COUNT)
-    with suppress(OSError, ValueError):  # # older versions of kernelfuzz do not write it
+    with suppress(OSError, ValueError):  # older versions of kernelfuzz do not write it
         saved, there = int(count.read_text()), connection.exec_driver_sql(_SAVED).scalar_one()
         if there < saved:
             older = f"if it is an older copy, which is to be used: rm {shlex.quote(str(count))}"
@@ -353,13 +353,13 @@ def examine(engine: Engine) -> None:
     if engine.dialect.name == "sqlite":
         _examine_file(engine)
     with Session(engine) as transaction:
-        transaction.scalars(select(SessionRow)).all()  # # loading rows parses times and JSON
+        transaction.scalars(select(SessionRow)).all()  # loading rows parses times and JSON
         records: list[object] = [night.environment for night in transaction.scalars(select(NightRow))]
         records += [target.attested for target in transaction.scalars(select(TargetRow))]
         if not all(isinstance(record, dict) for record in records):
             raise ValueError("a record is no JSON object")
         for pairs in transaction.scalars(select(PairsRow)):
-            if pairs.op in OPS:  # # rows of unknown ops are not reported
+            if pairs.op in OPS:  # rows of unknown ops are not reported
                 Together.of_record(pairs.op, pairs.together)
         for bucket in transaction.scalars(select(BucketRow)):
             _examine_bucket(bucket)

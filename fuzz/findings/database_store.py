@@ -101,7 +101,7 @@ class DatabaseStore:
         engine = in_memory(self._engine)
         copy = DatabaseStore(engine, self.folder, replace(self._position))
         copy.load()
-        # # Files that the copy does not name any longer are still named by the state.
+        # Files that the copy does not name any longer are still named by the state.
         copy.take_in([replace(each, released=[]) for each in (self._tried, self._waiting) if each is not None])
         with Session(engine) as transaction, transaction.begin():
             for name, path in elsewhere.items():

@@ -249,7 +249,7 @@ def _counts(transaction: Session, night: int) -> _Counts:
 
 def _targets(transaction: Session, night: int, counts: _Counts) -> list[TargetTotals]:
     decided: dict[str, Decided] = {}
-    for what in ("open", "decided"):  # # what was decided once stays decided
+    for what in ("open", "decided"):  # what was decided once stays decided
         for (target, output, dtype), count in counts.get(what, {}).items():
             decided.setdefault(target, {})[output, dtype] = count if what == "open" else 0
     order = (TargetRow.op, TargetRow.kernel, TargetRow.name)

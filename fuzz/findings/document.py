@@ -54,7 +54,7 @@ def read_text(path: Path) -> str:
         if facts.st_size > _MOST_BYTES:
             raise CaseError(f"{path}: has more than {_MOST_BYTES >> 20} MiB, which no such file needs")
         with path.open("rb") as file:
-            content = file.read(facts.st_size)  # # no more than that, even if the file grows meanwhile
+            content = file.read(facts.st_size)  # no more than that, even if the file grows meanwhile
     except OSError as error:
         raise CaseError(f"{path}: cannot be read: {error.strerror}") from error
     try:

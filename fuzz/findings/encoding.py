@@ -104,7 +104,7 @@ def _layout(layout: Layout) -> dict[str, Any]:
 def tensor_record(tensor: Tensor | Output, dims: str) -> dict[str, Any]:
     """Return a tensor as JSON."""
     record = {"dtype": tensor.dtype, "dims": dims, **_layout(tensor.layout)}
-    if isinstance(tensor, Output) or tensor.alias is not None:  # # its bits are another tensor's
+    if isinstance(tensor, Output) or tensor.alias is not None:  # its bits are another tensor's
         return {**record, "alias": tensor.alias}
     return {**record, **_bits(tensor)}
 
@@ -189,7 +189,7 @@ def _parse_layout(record: Mapping[str, Any], where: str, itemsize: int) -> Layou
     except CaseError as error:
         problem = str(error)
         raise CaseError(problem if problem.startswith(where) else f"{where}.{problem}") from error
-    # # Also for an empty tensor: what is computed from its other axes, such as a sum for each row, may not be empty.
+    # Also for an empty tensor: what is computed from its other axes, such as a sum for each row, may not be empty.
     if math.prod(max(extent, 1) for extent in shape) * itemsize > _MOST_BYTES:
         raise CaseError(f"{where}.shape: {told(shape)} takes more than {_MOST_BYTES >> 20} MiB")
     if max(map(abs, strides), default=0) > _MOST_REACH or layout.extent > _MOST_REACH:

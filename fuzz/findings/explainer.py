@@ -69,7 +69,7 @@ class Explainer:
 
     def explain_all(self, seconds: float) -> None:
         """Replace buckets that were told apart only by verdict with one bucket for each cause."""
-        # # A fault in a source is explained at the kernel nearest to it; failures of others are told apart by that.
+        # A fault in a source is explained at the kernel nearest to it; failures of others are told apart by that.
         piles = sorted(self.waiting, key=lambda pile: len(self.within(pile[0])))
         self._ends = self.bounds.clock() + seconds
         for number, pile in enumerate(piles):

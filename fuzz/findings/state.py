@@ -116,7 +116,7 @@ def short_words(path: Path, pack_option: tuple[str, ...]) -> tuple[str, ...]:
     name, _, digest = path.stem.rpartition("-")
     short = [digest[:_DIGEST], f"{name}-{digest[:_DIGEST]}", path.stem]
     is_judged = pack is not None and path.parent.absolute() == (pack / USUAL).absolute()
-    for text in short[is_judged:]:  # # what is judged later may fail on the same case
+    for text in short[is_judged:]:  # what is judged later may fail on the same case
         if len(text) >= SHORTEST and [each.absolute() for each in fitting(text, files)] == [path.absolute()]:
             return (text,) if is_usual else (text, "--findings", str(path.parent))
     return (str(path),)

@@ -44,7 +44,7 @@ class Base(DeclarativeBase):
         str: Words,
         int: BigInteger().with_variant(
             Integer(), "sqlite"
-        ),  # # a seed has 32 bits; SQLite numbers its INTEGER keys by itself
+        ),  # a seed has 32 bits; SQLite numbers its INTEGER keys by itself
     }
 
 

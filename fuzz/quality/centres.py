@@ -36,8 +36,7 @@ from oracles.tiers.problem import FormulaProblem
 
 Index = tuple[int, ...]
 _LENGTHS = (1, 2, 3, 5, 8, 8, 13, 13, 21, 21, 34, 89)
-"""Mostly short lengths: the precise tier reads a row for each of its elements, and a short one has as many edges as a
-long one."""
+"""Mostly short lengths: the precise tier reads a row for each of its elements, and a short one has as many edges."""
 _ROWS = (1, 2, 3)
 _DENORMALS: Sequence[Any] = ("preserve", "preserve", "flush", "flush operands", "flush results")
 _SHOWN = 20
@@ -170,10 +169,9 @@ def _of_element(elements: Elements, contract: Contract, output: str, enclosure: 
 
 
 def _denied(enclosure: Enclosure, at: Index, bounds: Bounds) -> str:
-    """Return how the precise tier contradicts the fast one about an element; '' where each end is enclosed, or left
-    open."""
+    """Return how the precise tier contradicts the fast one about an element; '' if each end is enclosed or open."""
     nan = FORBIDDEN if enclosure.nan is None else int(enclosure.nan[at])
-    if nan != (bounds.nan or int(bounds.may_be_nan)):  # # an overflow leaves NaN in a format without infinity
+    if nan != (bounds.nan or int(bounds.may_be_nan)):  # an overflow leaves NaN in a format without infinity
         return f"NaN {nan}, but {bounds.decision}"
     beside = _something(enclosure.beside, at)
     if (bounds.beside is None) != (beside is None):

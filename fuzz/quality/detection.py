@@ -188,8 +188,8 @@ class _Tally:
 
 
 def searched(pack: Pack, base: str, mutants: Sequence[Mutant], limits: DetectionOptions) -> Searched:
-    """Search a correct kernel and its planted bugs together, as `kernelfuzz run` does. Raises UsageError where that
-    cannot run here."""
+    """Search a correct kernel and its planted bugs together, as `kernelfuzz run` does. Raises UsageError where it
+    cannot."""
     right, wrong = _targets(pack, base, mutants)
     everyone, kernel = (right, *wrong), right.kernel
     with WorkerPool(everyone, jobs=1) as pool:

@@ -1,5 +1,4 @@
-"""How true explanations are: each planted bug is found, shrunk and explained, and its statement is checked on fresh
-cases."""
+"""How true explanations are: planted bugs are found, shrunk and explained, and statements checked on fresh cases."""
 
 from __future__ import annotations
 
@@ -70,8 +69,7 @@ class Confirmation:
     shorter: str
     """A shorter rule that is as right about the fresh cases; '' where there is none."""
     hidden: int
-    """The number of fresh cases that fail only with ordinary values, and of which the rule says that values may hide
-    the failure."""
+    """The number of fresh cases that fail only with ordinary values, where the rule says that values may hide it."""
     reach: str
     """The further statement where the rule is not certain: when it fails only, and when always."""
     reach_wrong: int
@@ -119,13 +117,13 @@ def explanations(options: ExplanationsOptions) -> Exit:
     """Hold what is stated of planted bugs against fresh cases."""
     out, err, found = console.results(), console.progress(), list[Confirmation]()
     names = [kernel.name for kernel in _subjects(options)]
-    write_record(options.json, _record(options, found))  # # first, so that a file that cannot be written is reported at once
+    write_record(options.json, _record(options, found))  # reports an unwritable file at once
     with ProcessPoolExecutor(options.jobs or os.cpu_count(), get_context("spawn")) as pool:
         for future in as_completed([pool.submit(_held_of, name, options) for name in names]):
             found.append(each := future.result())
             err.print(f"{len(found)} of {len(names)}, {each.bug}: {each.word}; {each.all_stated}", soft_wrap=True)
             found.sort(key=lambda held: names.index(held.bug))
-            # # After each bug: measuring takes hours, and may be interrupted.
+            # After each bug: measuring takes hours, and may be interrupted.
             write_record(options.json, _record(options, found))
     print_table(table(found), markdown=options.markdown)
     for line in summary(found):
@@ -150,8 +148,7 @@ def _subjects(options: ExplanationsOptions) -> list[Kernel]:
 
 
 def _held_of(name: str, options: ExplanationsOptions) -> Confirmation:
-    """Return what comes of the bug of that name, in a process of its own; an internal error is reported, and nothing
-    else is lost."""
+    """Return what comes of the bug of that name, in a process of its own; an internal error is only reported."""
     (kernel,) = (kernel for kernel in _subjects(options) if kernel.name == name)
     try:
         return _held(kernel, options)
@@ -178,7 +175,7 @@ def _held(kernel: Kernel, options: ExplanationsOptions) -> Confirmation:
         seconds = time.monotonic() - began
         if conclusion.learned is None:
             return unexplained(kernel.name, "nothing failed when it was probed")
-        # # As when it was explained: a stray access may be a wrong value with other values.
+        # As when it was explained: a stray access may be a wrong value with other values.
         anyhow = replace(trials, out_of_time=lambda: False, family=replace(trials.family, clear=0.0, wide=True))
         fresh = list(_judged(pool, target, options.seed + 1, options.cases))
         if trials.family.law is not None:
@@ -234,7 +231,7 @@ def _every(pool: WorkerPool, target: Target, seed: int) -> Iterator[tuple[Case, 
             if target.id in outcomes:
                 judgement = before.judge(target)
                 case = before.evidence(judgement)
-                # # No rule speaks of cases without elements, or of cases that a kernel must reject and does.
+                # No rule speaks of cases without elements, or of cases that a kernel must reject and does.
                 valid = target.kernel.capability.accepts(case) or _fails(judgement)
                 if judgement.verdict is not Verdict.NOT_RUN and 0 not in Frame(case).grid and valid:
                     yield case, judgement
@@ -255,8 +252,7 @@ def compared(
     fresh: tuple[list[Traits], list[bool], list[bool]],
     seconds: float,
 ) -> Confirmation:
-    """Return the statement, checked on the traits of fresh cases, given which of them failed and of which values hide
-    it."""
+    """Return the statement, checked on the traits of fresh cases, given which failed and which are hidden by values."""
     learned, (traits, failed, hidden) = conclusion.learned, fresh
     assert learned is not None
     said = [learned.holds(each) and not hides for each, hides in zip(traits, hidden, strict=True)]

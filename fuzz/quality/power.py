@@ -59,7 +59,7 @@ def mutants(problem: FormulaProblem, contract: Contract) -> Iterator[ScaledMutan
         if node.kind in ("sum", "dot"):
             yield _term_of(trace, node)
         elif node.kind in ("add", "subtract") and any(each.kind == "tensor" for each in ordered([node])):
-            yield from _summands_of(trace, node)  # # a value made of positions alone says where, not how much
+            yield from _summands_of(trace, node)  # a value made of positions alone says where, not how much
         elif node.kind == "function" and not node.is_exact:
             dtype = form(contract.dtypes.get(trace.names.get(node, ""), contract.compute))
             yield ScaledMutant(f"{_text(trace, node)} off by k ulp", trace, node, _off_by_ulp(dtype), range(24))
@@ -169,7 +169,7 @@ class PowerOptions:
 
 @dataclass(frozen=True)
 class Smallest:
-    """The smallest size of something wrong at which at least half of the rows fail, as a power of two; None where they
+    """The smallest size of something wrong at which at least half of the rows fail, as a power of two; None if they
     never do."""
 
     op: str

@@ -130,7 +130,7 @@ def parse(options: Sequence[str]) -> tuple[ReportRequest, ...]:
 def write_reports(outline: Outline, wanted: Sequence[ReportRequest]) -> Outline:
     """Write every report that was asked for, and return the outline with what could not be written. The others are then
     written again, so that none says that a use passed which ends with an error."""
-    # # Output that cannot be taken back comes last.
+    # Output that cannot be taken back comes last.
     for each in sorted(wanted, key=lambda one: one.path is None or one.format == "github"):
         try:
             _write(outline, each)
@@ -143,7 +143,7 @@ def write_reports(outline: Outline, wanted: Sequence[ReportRequest]) -> Outline:
 def _write(outline: Outline, wanted: ReportRequest) -> None:
     content = FORMATS[wanted.format](outline)
     if wanted.format == "github":
-        # # Annotations only count on standard output, where the runner reads them.
+        # Annotations only count on standard output, where the runner reads them.
         print("\n".join(github.commands(outline)))
         summary = wanted.path or os.environ.get("GITHUB_STEP_SUMMARY")
         if summary:

@@ -68,7 +68,7 @@ def _test_case(suite: ET.Element, line: TargetLine, law: str, failures: list[Fai
     case = ET.SubElement(suite, "testcase", classname=line.target, name=f"{line.op} law {law}" if law else line.op)
     for failure in failures:
         if not failure.known:
-            # # The text once, with the target that it was shown on: a bucket may be seen on fifty targets.
+            # The text once, with the target that it was shown on: a bucket may be seen on fifty targets.
             here = failure.targets[0] == line.target
             shown = ET.SubElement(case, "failure", message=_clean(failure.headline), type=failure.verdict.value)
             shown.text = _clean(failure.told(verbose=True)) if here else f"as on {failure.targets[0]}"

@@ -54,7 +54,7 @@ def print_night(
     for bucket in seen.buckets:
         console.print()
         console.print(f"{bucket.status}:", style="bold")
-        failure = failure_of(bucket, seen)  # # in full where no file has its case
+        failure = failure_of(bucket, seen)  # in full where no file has its case
         print_failure(console, failure.told(verbose=not failure.commands.case_file, width=room(console)))
     broken = broken_of(seen)
     origin = Provenance(seen.night.seed, seen.night.command, pack_option(seen.night.command))
@@ -247,7 +247,7 @@ def outline_of(seen: NightView, kernels: Iterable[Kernel], outcome: UseOutcome) 
         )
         for row in seen.targets
     )  # fmt: skip
-    # # By signature: buckets that share a fingerprint are numbered in this order, every night the same.
+    # By signature: buckets that share a fingerprint are numbered in this order, every night the same.
     failing = sorted(seen.failing, key=lambda bucket: bucket.row.id)
     passing = [bucket for bucket in seen.buckets if bucket.status == "passes now"]
     return Outline(

@@ -232,7 +232,7 @@ def run_outline(
     for bucket in book.seen:
         failures.append(_failure(bucket, by_id[bucket.judgement.target], origin, known(bucket)))
     failures += broken_failures(tally_broken(tally), {target.kernel.name: target.kernel for target in targets}, origin)
-    # # A run that failed counts even without a bucket.
+    # A run that failed counts even without a bucket.
     failing = any(not failure.known for failure in failures) or (tally.findings > 0 and not failures)
     outcome = outcome_of(
         tally, failing=failing, complaints=complaints, missing=missing, errors=book.errors, unsaved=unsaved,

@@ -114,7 +114,7 @@ class Progress(Observer):
 
     def _show(self, elapsed: float, name: str) -> None:
         line = progress_line(self._tally, elapsed, self._max_time, self._max_cases)
-        line = f"{name} · {line}" if name else line  # # in front: a narrow terminal shows no more
+        line = f"{name} · {line}" if name else line  # in front: a narrow terminal shows no more
         if self._live.is_there:
             self._live.show(line)
         else:

@@ -121,7 +121,7 @@ def _is_told(bounds: Bounds) -> bool:
 def _rule(bounds: Bounds, dtype: str) -> int:
     beside = bounds if bounds.beside is None else bounds.beside
     low, high = bounds.ends
-    # # A format without infinities has NaN for one; where either of them is allowed, so is any number.
+    # A format without infinities has NaN for one; where either of them is allowed, so is any number.
     overflows = dtype in FORMATS and not FORMATS[dtype].infinities and low == high and abs(low) == math.inf
     bits = {
         export.POSITIVE_ZERO: bounds.sign > 0,

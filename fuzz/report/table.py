@@ -74,7 +74,7 @@ def print_kernels(out: Console, lines: Sequence[KernelLine], tally: Tally | None
     lines = sorted((line for line in lines if line.ran), key=lambda line: line.failing == 0)
     narrow = _only_ascii(out)
     rows = [(line, _cells(line, narrow=narrow)) for line in lines]
-    # # Where there is no room for both, the name is cut and the bar is not.
+    # Where there is no room for both, the name is cut and the bar is not.
     widths = (max(map(len, column)) + 2 for column in zip(*(cells for _, cells in rows), _HEAD, strict=True))
     table = bare_table()
     room = max(out.width - sum(widths), _LEAST_NAME)

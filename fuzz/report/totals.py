@@ -54,7 +54,7 @@ def run_notes(tally: Tally, *, verbose: bool = False, usual: str = NO_CASE) -> l
     decide. `usual` is the reason of a target that judged nothing and has none."""
     targets = tally.targets.values()
     gave_up = [_gave_up_line(each) for each in targets if each.gave_up]
-    told = [each for each in targets if not each.broken]  # # a broken kernel is reported as a failure
+    told = [each for each in targets if not each.broken]  # a broken kernel is reported as a failure
     late = [each for each in told if each.not_run_reason.startswith(UNFINISHED) and not verbose]
     told = [each for each in told if each not in late]
     idle = {each.target: each.not_run_reason or usual for each in told if each.judged == 0}
@@ -136,7 +136,7 @@ def not_exercised(by_op: UndeclaredByOp) -> list[str]:
             more = {field: tuple(v for v in values if v not in common.get(field, ())) for field, values in own.items()}
             if words := _undeclared_words(more):
                 groups.setdefault(words, []).append(name)
-    # # A forgotten tensor matters most.
+    # A forgotten tensor matters most.
     ordered = sorted(groups.items(), key=lambda group: "(takes)" not in group[0])
     lines += [f"not exercised of {and_more(names)}: {words}" for words, names in ordered[:_GROUPS]]
     rest = sum(len(names) for _, names in ordered[_GROUPS:])

@@ -151,7 +151,7 @@ _FILLS: Mapping[str, Callable[[Fill, int, Stream], Reals]] = {
     ),
     "integers": lambda fill, count, stream: stream.integers(count, fill["low"], fill["high"]).astype(np.float64),
     "constant": lambda fill, count, stream: np.full(count, float(fill["value"])),
-    # # The listed values, repeated.
+    # The listed values, repeated.
     "values": lambda fill, count, stream: np.resize(np.array(fill["values"], dtype=np.float64), count),
     "sine": _wave(mpmath.sin),
     "cosine": _wave(mpmath.cos),
@@ -319,7 +319,7 @@ def _draw(system: str, sweep: Sweep, shape: SuiteShape, dtype: str, params: Para
 
 def _dtypes(op: Op, sweep: Sweep, dtype: str) -> dict[str, str]:
     found = {op.main: dtype}
-    for each in op.operands:  # # an operand comes after the one whose dtype it has
+    for each in op.operands:  # an operand comes after the one whose dtype it has
         usual = found.get(each.dtype or op.main, each.dtype)
         found[each.name] = sweep.mixed.get(each.name, usual)
     return found
@@ -355,7 +355,7 @@ def _formed(
         return None
     arrangement = Arrangement(op, {each: array.shape for each, array in arrays.items()}, axis)
     given = {each: arrangement.collapsed(each, array.astype(np.float64)) for each, array in arrays.items()}
-    # # In double-double, so that the order of NumPy's additions does not show after rounding.
+    # In double-double, so that the order of NumPy's additions does not show after rounding.
     inputs = Inputs(formula, given, params)
     found = evaluate(inputs, Double())[node]
     return arrangement.returned(name, found.high, {dim: inputs.extents[dim] for dim in formula.dims})

@@ -64,7 +64,7 @@ class Changes:
         """The sentence that is true if no kernel is touched, with the files that differ."""
         written = [
             path for path in sorted(self.files or ()) if path.suffix != ".pyc"
-        ]  # # Python wrote them as we loaded the pack
+        ]  # Python wrote them as we loaded the pack
         names = [printable(os.path.relpath(path, self.root)) for path in written]
         if not names:
             return f"no file differs from {self.base}"
@@ -73,7 +73,7 @@ class Changes:
 
     def why(self, path: Path) -> str:
         """Return the words for why a file counts as changed; '' where its bytes are the same as before."""
-        # # What changed may be a link to a folder.
+        # What changed may be a link to a folder.
         if self.files is None or path in self.files or not self.files.isdisjoint(path.parents):
             return path.name
         name = path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else ""
@@ -99,7 +99,7 @@ def _compared(base: str, own: Path) -> Changes:
     root, commit, notes = _named(base, _projects(own))
     start = commit
     try:
-        start = git(root, "merge-base", commit, "HEAD")  # # the other branch's commits are not part of this change
+        start = git(root, "merge-base", commit, "HEAD")  # the other branch's commits are not part of this change
     except GitError as error:
         if error.code != 1 or error.said:
             raise
@@ -197,7 +197,7 @@ def _is_same(path: Path, mode: str, blob: str) -> bool:
     """Whether a file has the bytes of a blob, is a link if that was one, and can be executed if that could."""
     try:
         now = path.lstat().st_mode
-        if mode == _LINK:  # # not checked out, so it holds nothing
+        if mode == _LINK:  # not checked out, so it holds nothing
             return stat.S_ISDIR(now) and not any(path.iterdir())
         if not mode or stat.S_ISLNK(now) != (mode == _SYMBOLIC) or (mode == _PROGRAM and not now & stat.S_IXUSR):
             return False
@@ -284,5 +284,5 @@ def _files_of(kernel: Kernel) -> Mapping[Path, str]:
     """Return the files that the kernel is made of, with their texts."""
     try:
         return adapter_of(kernel).files(kernel)
-    except BuildError:  # # reported when it is built; the kernel's declaration counts all the same
+    except BuildError:  # reported when it is built; the kernel's declaration counts all the same
         return {path.resolve(): "" for _, path in kernel.paths}

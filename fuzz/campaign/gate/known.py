@@ -104,7 +104,7 @@ def load_known(path: Path) -> tuple[Known, ...]:
     try:
         text = document.read_text(path)
         record = document.parsed(text) if path.suffix == ".json" else tomllib.loads(text)
-    except (RecursionError, ValueError) as error:  # # includes TOMLDecodeError and CaseError
+    except (RecursionError, ValueError) as error:  # includes TOMLDecodeError and CaseError
         said = str(error).removeprefix(f"{path}: ")
         raise KnownError(f"--known {path}: {said}") from error
     entries = record.get("known") if isinstance(record, dict) else None
@@ -206,6 +206,6 @@ def _loaded(buckets: Mapping[str, Bucket]) -> list[tuple[str, Kept]]:
         try:
             if bucket.path is not None and bucket.path.exists() and bucket.alone:
                 found.append((name, load(bucket.path)))
-        except CaseError:  # # of an op that the change removed
+        except CaseError:  # of an op that the change removed
             continue
     return found

@@ -148,7 +148,7 @@ class Night:
         with answering(self.engine):
             known = store.load()
         self.book = FindingBook(store, self._source, by_id, by_family, known)
-        kernels = self.pack.kernels  # # all of them, whatever targets were chosen: they determine the cases
+        kernels = self.pack.kernels  # all of them, whatever targets were chosen: they determine the cases
         self.session = Session(
             self.targets, self.book, Terms(kernels, declared(kernels), accuracy=True), self.opened.seed,
             RunLimits(self.opened.left_s), None, self.jobs, self.case_limit, interruption=self.stopping,
@@ -168,9 +168,9 @@ class Night:
                 self.search()
             except CannotSave as error:
                 self.say(f"the night stops: {error}")
-                full = not is_shared(self.engine)  # # a shared store may be back in time for the last save
+                full = not is_shared(self.engine)  # a shared store may be back in time for the last save
         if entered:
-            self.session.stop()  # # else they would compete with saving for the processors
+            self.session.stop()  # else they would compete with saving for the processors
         if not begun:
             if not full and self.opened.left_s:
                 self.say("nothing was judged: the time was over before all kernels were started")
@@ -191,7 +191,7 @@ class Night:
         self._stored(lambda: note_targets(self.engine, self.opened.night, self.targets, statuses))
         self._stored(lambda: note_space(self.engine, self.opened.night, running, declared(running)))
         self._running = Counter(kernel.op for kernel in running)
-        for kernel in running:  # # takes some seconds now, which there are not at the end
+        for kernel in running:  # takes some seconds now, which there are not at the end
             pairing_of(kernel.capability)
         self.runner = self.session.runner(self.targets)
         self.runner.patient = True
@@ -277,7 +277,7 @@ class Night:
         allowed = self.stopping.left * REPLAY_SHARE
         end = time.monotonic() + allowed
         shares, kept_for = self.runner.skipped, {book.buckets[name].target for name in names.values()}
-        self.runner.skipped = lambda: frozenset(shares()) - kept_for  # # others prove nothing of kept cases
+        self.runner.skipped = lambda: frozenset(shares()) - kept_for  # others prove nothing of kept cases
         self.runner.replay(until(map(entries_of, known), allowed))
         self.runner.skipped, book.replaying = shares, {}
         for each in known:
@@ -287,7 +287,7 @@ class Night:
                 if judgement is not None:
                     self.recorder.replayed(bucket, each.case, judgement)
         left = end - time.monotonic()
-        if left > 0 and not self.stopping.wanted:  # # so all of them were replayed
+        if left > 0 and not self.stopping.wanted:  # so all of them were replayed
             self._sweep(known)
             self.runner.replay(until(published(self._corpora, self.ops, self.say, broken), left))
 

@@ -203,7 +203,7 @@ def begin_slice(engine: Engine, position: Position, turn: Slice) -> None:
                 transaction.execute(insert(LeaseRow), leases)
             transaction.flush()
             began = row.id
-    except IntegrityError as error:  # # another session was first
+    except IntegrityError as error:  # another session was first
         raise FencedError(position.night) from error
     position.slice, position.slice_began, position.epoch = began, time.monotonic(), turn.number
 

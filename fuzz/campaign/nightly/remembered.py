@@ -72,7 +72,7 @@ class Recorder(Observer):
         bucket = self.book.buckets.get(self.book.replaying.get(case.digest, ""))
         if bucket is None or any(judgement.verdict.is_finding for judgement in judgements):
             return
-        # # A case that needs earlier calls may be hidden by other calls in a process that lives on: it is replayed
+        # A case that needs earlier calls may be hidden by other calls in a process that lives on: it is replayed
         # alone.
         if bucket.alone and any((each.target, each.verdict) == (bucket.target, Verdict.PASS) for each in judgements):
             self.book.batch.passed.add(bucket.name)
@@ -190,7 +190,7 @@ class Remembered:
             recorder.say(str(error))
             return False
         except (OperationalError, InterfaceError):
-            pass  # # all but the end is saved
+            pass  # all but the end is saved
         path = unsaved_path(self.book.store.folder, self.opened.position)
         away = f"the store {name_of(self.engine)} is away: what it was not told is kept in {path}"
         full = f"{name_of(self.engine)} has not all of this run: {recorder.trouble or 'its end could not be saved'}"

@@ -68,9 +68,9 @@ class NightTriage:
             return False
         began = time.monotonic()
         self._ends = began + seconds
-        # # A fault in a source is explained at the kernel nearest to it; failures of others are told apart by that.
+        # A fault in a source is explained at the kernel nearest to it; failures of others are told apart by that.
         first = min(waiting, key=lambda bucket: len(self._explainer.within(bucket)))
-        first.pending = False  # # whatever the result: what cannot be explained is not tried over and over
+        first.pending = False  # whatever the result: what cannot be explained is not tried over and over
         with contextlib.suppress(OutOfTimeError):
             self._explain(first)
         self.position.triage_s += time.monotonic() - began
@@ -97,7 +97,7 @@ class NightTriage:
 
     def _explain(self, bucket: Bucket) -> None:
         if bucket.target in self.elsewhere:
-            seconds = (self._ends - time.monotonic()) / 2  # # further causes and the start of workers take as long
+            seconds = (self._ends - time.monotonic()) / 2  # further causes and the start of workers take as long
             self.explain_there([bucket], seconds, lambda: self.stopping.wanted)
             return
         if bucket.finding is None:
@@ -144,7 +144,7 @@ class NightTriage:
     def _alone(self, bucket: Bucket) -> list[Finding]:
         """Return the findings, except the kept one, that fail by themselves, as far as there is time."""
         others = [finding for finding in bucket.pile.findings if finding.case is not bucket.case]
-        Random(0).shuffle(others)  # # in order of size, time would be over before a bug of long rows is tried
+        Random(0).shuffle(others)  # in order of size, time would be over before a bug of long rows is tried
         until = time.monotonic() + _TRYING_ALONE * (self._ends - time.monotonic())
         found = []
         with ExitStack() as stack:

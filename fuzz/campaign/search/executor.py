@@ -120,7 +120,7 @@ class SerialExecutor:
     """Takes turns in this process."""
 
     def __init__(self, pool: Pool, targets: Sequence[Target], terms: Terms) -> None:
-        self.watch: Watch = silent  # # the pool has its own
+        self.watch: Watch = silent  # the pool has its own
         self._turn_runner = TurnRunner(pool, targets, terms)
         self._given: list[TurnJob] = []
         self._ended: deque[TurnReport] = deque()

@@ -100,7 +100,7 @@ def processes_for(targets: Sequence[Target], jobs: int, max_cases: int | None) -
     if on_device:
         free = free_device_memory() if all(target.shares for target in on_device) else ()
         tools = {target.sanitizer for target in on_device}
-        contexts = min(2, len(tools)) if "" in tools else len(tools)  # # each has one for watched targets beside it
+        contexts = min(2, len(tools)) if "" in tools else len(tools)  # each has one for watched targets beside it
         fit = sum(each // (contexts * _CONTEXT_BYTES) for each in free)
         wanted = min(wanted, fit if free else _MOST_WITH_DEVICE)
     return max(1, wanted if jobs else min(wanted, free_memory() // _memory_of(here)))

@@ -243,7 +243,7 @@ class Guide:
         """Yield what a case of a draw that passed is to each kernel: a possible elite."""
         draw, place = made.draw, self._places.get(made.capability)
         if place is None or draw is None or draw.work > _MOST_WORK or any(part.given for part in draw.parts):
-            return  # # it belongs to no capability: a sketch of what kernels reject may turn out to be fit
+            return  # it belongs to no capability: a sketch of what kernels reject may turn out to be fit
         main = draw.part(OPS[draw.op].main)
         for judgement in judgements:
             check = judgement.worst

@@ -161,7 +161,7 @@ class ProcessExecutor:
                 self._send(process, Start())
         awaited = [process for process in self._processes if process.group == 0] or self._processes
         if not all(process.started for process in awaited):
-            report = self._next(seconds)  # # one of slow targets, from the op searched before
+            report = self._next(seconds)  # one of slow targets, from the op searched before
             if report is not None:
                 self._untaken.append(report)
         return all(process.started for process in awaited) or self.deaths >= MOST_DEATHS * len(self._processes)
@@ -202,7 +202,7 @@ class ProcessExecutor:
 
     def keep(self, findings: Collection[FindingId]) -> None:
         self._kept = findings
-        if len(self._seen_by) > 2 * LATEST_SEEN:  # # the latest may not be counted yet, and so not kept
+        if len(self._seen_by) > 2 * LATEST_SEEN:  # the latest may not be counted yet, and so not kept
             latest = set(list(self._seen_by)[-LATEST_SEEN:])
             self._seen_by = {each: by for each, by in self._seen_by.items() if each in findings or each in latest}
 
@@ -230,10 +230,10 @@ class ProcessExecutor:
             daemon=True,
         )
         with warnings.catch_warnings():
-            # # Python 3.12 warns of threads. These only wait, or are those of NumPy's linear algebra, which prepares
+            # Python 3.12 warns of threads. These only wait, or are those of NumPy's linear algebra, which prepares
             # for a fork.
             warnings.simplefilter("ignore", DeprecationWarning)
-            # # JAX warns of its threads too. They wait where a reference was traced; no forked process calls JAX.
+            # JAX warns of its threads too. They wait where a reference was traced; no forked process calls JAX.
             warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
             process.start()
         theirs.close()
@@ -244,7 +244,7 @@ class ProcessExecutor:
         return self.devices[number % len(self.devices)] if len(self.devices) > 1 else ""
 
     def _send(self, process: _Process, message: Start | Cut | Take) -> None:
-        with suppress(OSError):  # # its end is noticed when it is waited for
+        with suppress(OSError):  # its end is noticed when it is waited for
             process.connection.send_bytes(packed(message))
 
     def _give(self, process: _Process, task: TurnJob) -> None:

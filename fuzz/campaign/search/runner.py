@@ -153,7 +153,7 @@ class Runner:
         while not self._is_over(schedules):
             self._give(schedules)
             if not self._on_their_way.total():
-                break  # # the counted search is at its end
+                break  # the counted search is at its end
             if not begun:
                 begun = True
                 self.begun()
@@ -247,7 +247,7 @@ class Runner:
         """Wait for a turn for a moment, and count what can be counted then."""
         try:
             report = self._executor.take(_LOOK_S)
-        except AwayError as error:  # # what came before is kept and reported
+        except AwayError as error:  # what came before is kept and reported
             self.book.errors.append(str(error))
             self._on_their_way.clear()
             self._big = 0
@@ -293,7 +293,7 @@ class Runner:
 
     def _count(self, report: TurnReport) -> None:
         if report.task.group:
-            report.tally.cases = 0  # # they are counted with the quick targets
+            report.tally.cases = 0  # they are counted with the quick targets
         with self.interruption.shielded():
             for words, case in report.errors:
                 self.book.note_error(words, case)

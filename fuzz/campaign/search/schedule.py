@@ -126,7 +126,7 @@ class Schedule:
         if group:
             waiting = self._slow[group]
             if not waiting or waiting[0].place >= len(self.lessons):
-                return None  # # it is not known yet that the search does not end before it
+                return None  # it is not known yet that the search does not end before it
             self._slow_out += 1
             return waiting.popleft()
         if self._again:
@@ -137,7 +137,7 @@ class Schedule:
         if not isinstance(turn, Turn) and not self.is_counted:
             return TurnJob(
                 place, self.op, self.seed, turn
-            )  # # it has no position in the order: others would wait for seconds
+            )  # it has no position in the order: others would wait for seconds
         self._next += 1
         state = self._states.get(self._key(turn), b"") if isinstance(turn, Turn) else b""
         pieces = 1 if self.is_counted else self.pieces

@@ -177,14 +177,14 @@ def run_search_process(
         pool.stop()
         os._exit(0)
 
-    signal.signal(signal.SIGTERM, stop)  # # end workers first: one whose kernel hangs would stay for seconds
+    signal.signal(signal.SIGTERM, stop)  # end workers first: one whose kernel hangs would stay for seconds
     with suppress(OSError, AttributeError):
         library = ctypes.CDLL(None)
         library.mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
         library.mallopt(_MMAP_THRESHOLD, _MMAP_MOST)
-    for each in others:  # # while copies of them are open, their closing is not noticed
+    for each in others:  # while copies of them are open, their closing is not noticed
         each.close()
-    gc.freeze()  # # the parent's objects are not looked through, and so not copied, at every collection
+    gc.freeze()  # the parent's objects are not looked through, and so not copied, at every collection
     gc.disable()  # see COLLECT_EVERY
     try:
         SearchProcess(connection, targets, terms, pool).serve()

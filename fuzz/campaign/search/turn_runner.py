@@ -66,7 +66,7 @@ class CallLog(Observer):
                 process = self._processes[judgement.target] = _CallsOfProcess()
             if judgement.verdict is not Verdict.PASS and judgement.verdict.is_finding:
                 calls = (*process.first, *process.latest)
-                # # A law's evidence is the case, which was called right before the twin judged here.
+                # A law's evidence is the case, which was called right before the twin judged here.
                 broken = judgement.verdict is Verdict.FAIL_LAW
                 self._before[judgement.target, judgement.case] = calls[:-1] if broken else calls
             if judgement.outcome is not None and judgement.outcome.status in (Status.DIED, Status.HUNG):
@@ -214,7 +214,7 @@ class _Searched:
     def __init__(self, op: str, seed: int, terms: Terms) -> None:
         self.search = Search(op, seed, terms.kernels)
         of_op = declared(kernel for kernel in terms.kernels if kernel.op == op)
-        self.laws = tuple(law for law in terms.laws if law in of_op)  # # undeclared laws would show nothing
+        self.laws = tuple(law for law in terms.laws if law in of_op)  # undeclared laws would show nothing
         self.lessons: list[bytes] = []
         """The lessons of each position, in order, as far as they are known here."""
         self.latest = Guide(seed, self.search.capabilities)
@@ -223,7 +223,7 @@ class _Searched:
 
     def guide(self, known: int) -> Guide:
         """Return a guide that has exactly the lessons of the first `known` positions."""
-        if known < self._learned:  # # a turn that is taken again
+        if known < self._learned:  # a turn that is taken again
             self.latest, self._learned = Guide(self.search.seed, self.search.capabilities), 0
         for lessons in self.lessons[self._learned : known]:
             self.latest.learn(lessons_from(lessons))
@@ -246,7 +246,7 @@ class TurnRunner:
         self.terms = terms
         self.kept: Collection[FindingId] = ()
         """The findings whose earlier calls may be asked for, as far as they are counted yet."""
-        self._uncounted: deque[set[FindingId]] = deque(maxlen=SHARDS)  # # a turn counts before the shard's next one
+        self._uncounted: deque[set[FindingId]] = deque(maxlen=SHARDS)  # a turn counts before the shard's next one
         self.calls = CallLog(lambda: set(self.kept).union(*self._uncounted))
         self._pool = pool
         self._targets = [target for target in targets if not isinstance(pool.statuses.get(target.id), NotRun)]

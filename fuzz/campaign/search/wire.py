@@ -122,7 +122,7 @@ def _with_runs(report: TurnReport, changed: Callable[[Judgement], Judgement]) ->
 
 
 def _to(value: object) -> Any:
-    if isinstance(value, Together):  # # its integers have hundreds of bits
+    if isinstance(value, Together):  # its integers have hundreds of bits
         return [(f"{bit:x}", f"{others:x}") for bit, others in value.beside.items()]
     assert isinstance(value, np.ndarray), "a mask"
     return value.shape, np.packbits(value).tobytes()

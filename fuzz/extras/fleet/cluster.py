@@ -67,7 +67,7 @@ def connected(engine: str) -> Client:
     from distributed import Client
 
     scheme = "tls" if dask.config.get("distributed.comm.tls.ca-file", None) else "tcp"
-    # # What happens is reported once, here. Dask sets its client's log level by itself.
+    # What happens is reported once, here. Dask sets its client's log level by itself.
     for name in ("distributed", "distributed.client", "asyncio", "tornado"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
@@ -86,7 +86,7 @@ def connected(engine: str) -> Client:
 
 def workers_of(client: Client) -> Mapping[str, Mapping[str, Any]]:
     """Return what the scheduler knows of each worker, by its address. Raises TimeoutError."""
-    # # `scheduler_info` may return what the client fetches by itself every two seconds, which lacks workers.
+    # `scheduler_info` may return what the client fetches by itself every two seconds, which lacks workers.
     said: Any = within(lambda: client.sync(client.scheduler.identity, n_workers=-1))
     found: Mapping[str, Mapping[str, Any]] = said["workers"]
     return found

@@ -153,7 +153,7 @@ class DaskExecutor:
         while name in self._workers:
             try:
                 said: Mapping[str, Any] = json.loads(future.result(timeout=_LOOK_S))
-            except TimeoutError:  # # kernels are being built, or Dask waits for a worker of that name
+            except TimeoutError:  # kernels are being built, or Dask waits for a worker of that name
                 self._look()
                 last = self._workers.get(name, {}).get("last_seen")
                 heard, since = last, time.monotonic() if last != heard else since
@@ -179,7 +179,7 @@ class DaskExecutor:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         client = self._client
-        with suppress(Exception):  # # a scheduler that is gone has nothing left to end
+        with suppress(Exception):  # a scheduler that is gone has nothing left to end
             client.cancel([future for _, future in self._orders.values()], force=True)
             self._tell("end")
         with suppress(Exception):
@@ -225,7 +225,7 @@ class DaskExecutor:
         self._given[task.group].append(task)
 
     def take(self, seconds: float) -> TurnReport | None:
-        if not self._ended:  # # an order's reports are all counted: now more turns may be given, which go together
+        if not self._ended:  # an order's reports are all counted: now more turns may be given, which go together
             for group in self._given:
                 self._send(group)
         if time.monotonic() - self._looked > _LOOK_S:
@@ -265,7 +265,7 @@ class DaskExecutor:
             return ()
         name, _, group = found.rpartition(" ")
         asked = {"ask": "before", "group": int(group), "target": finding[0], "case": finding[1]}
-        with suppress(Exception):  # # a worker that is gone has forgotten it
+        with suppress(Exception):  # a worker that is gone has forgotten it
             said = json.loads(self._submit(asked, [], (), workers=[name]).result(timeout=_CALLS_S))
             calls = answer(b64decode(said["calls"]))
             return tuple(calls.cases) if isinstance(calls, Calls) else ()
@@ -298,7 +298,7 @@ class DaskExecutor:
         free = math.ceil(_ORDERS * max(1, threads)) - sum(order.group == group for order, _ in self._orders.values())
         if not given or free <= 0:
             return
-        size = math.ceil(len(given) / free)  # # fewer orders cost less
+        size = math.ceil(len(given) / free)  # fewer orders cost less
         while given:
             first, tasks = given[0], list[TurnJob]()
             most = 1 if first.is_big or first.pieces > 1 else min(TOGETHER, size)
@@ -350,7 +350,7 @@ class DaskExecutor:
             raise AwayError(f"--engine {self.engine}: the scheduler is away: what was reported before is kept")
         try:
             said = json.loads(future.result(timeout=_CALLS_S))
-        except TimeoutError:  # # its worker was stopped with the report: another one takes the turns
+        except TimeoutError:  # its worker was stopped with the report: another one takes the turns
             self._order(order.group, order.tasks)
             return
         self._check(said, "a worker")

@@ -69,7 +69,7 @@ def causes_here(asked: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
             again = replayed(pool, by_id, case, found.law).get(found.target)
             if again is not None and again.judgement.verdict.is_finding:
                 book.add(by_id[found.target].kernel.name, again.case, again.judgement, {})
-        # # By the clock: the campaign that asks does not wait longer.
+        # By the clock: the campaign that asks does not wait longer.
         err, skip = Console(file=io.StringIO()), Interruption()
         explain_findings(book, pool, mine, asked["seconds"], err, skip, clock=time.monotonic)
         return [_cause(bucket) for bucket in book.buckets.values() if bucket.is_explained]

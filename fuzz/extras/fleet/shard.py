@@ -224,7 +224,7 @@ def _answer(asked: dict[str, Any], chunks: Sequence[str]) -> dict[str, Any]:
         return {"causes": _explained(asked)}
     shard = _shard(key, asked["campaign"], asked["group"])
     if shard.failed and shard.usage:
-        _SHARDS.pop(key, None)  # # the cause may be mended when it is asked for again
+        _SHARDS.pop(key, None)  # the cause may be mended when it is asked for again
         return {"refused": shard.failed}
     if shard.failed or shard.started is None:
         raise ShardEndedError(shard.failed)

@@ -24,8 +24,7 @@ from oracles.op import Op
 from oracles.ops import OPS
 
 BUILDS = (SIMULATED, *(f"{family}-{opt}" for family in toolchain.USUAL for opt in OPTS))
-"""What makes a kernel's code. It is a field of the covering array too, so each build meets all values of all other
-fields."""
+"""What makes a kernel's code. It is a field of the covering array too, so each build meets all values of the others."""
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ def _count(report: TurnReport, work: Work, builds: Mapping[str, str], found: Con
         found.runs[builds[name]] += line.judged
         found.found += line.findings
         found.gave_up += line.gave_up
-        if line.undecided and int(line.undecided.rpartition(":")[2]) % PLACES <= BATCH:  # # not copied from others
+        if line.undecided and int(line.undecided.rpartition(":")[2]) % PLACES <= BATCH:  # not copied from others
             option = f"--pack {work.folder} --target {name}"
             found.undecided = f"kernelfuzz repro {work.seed}:{line.undecided} {option}"
         elif line.undecided and not found.undecided:
@@ -191,7 +191,7 @@ def _told(case: Case, judgement: Judgement, work: Work) -> str:
         index = ",".join(map(str, check.worst_index))
         what += f", {check.output}[{index}]: {judgement.ratio:.4g} of its budget"
         explain = f"\n  kernelfuzz explain-budget {path} {option} --output {check.output} --index {index}"
-    # # A case that a guide proposed depends on earlier judgements: only its file brings it back.
+    # A case that a guide proposed depends on earlier judgements: only its file brings it back.
     own = 0 < case.origin.number % PLACES <= BATCH
     named = f"{work.seed}:{work.op}:{case.origin.place}" if own else path
     return f"{judgement.target}: {what}\n  kernelfuzz repro {named} {option}{explain}"

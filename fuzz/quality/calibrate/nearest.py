@@ -38,8 +38,7 @@ _MOST_PLACES = 1 << 12
 """The most elements of a problem's whole index space. References that fix larger extents are left out: 12 problems of
 3,840 take 6 s already, as mpmath calculates each element."""
 _MOST_WAYS = 24
-"""The most combinations of algorithms, each of which the precise tier calculates. Attention has 288, which took 12
-GB."""
+"""The most combinations of algorithms, each of which the precise tier calculates. Attention's 288 took 12 GB."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def _without_signs(problem: Problem) -> Problem:
 
 
 def accused_of_formulas(cases: int, seed: int) -> Iterator[Accused]:
-    """Make formulas at random, and yield what is called wrong in problems of them."""
+    """Make formulas at random, and yield the same of problems of them."""
     for number in range(cases):
         dice = np.random.default_rng([seed, number])
         op, dtype = _made(seed, number), ("f32", "f32", "bf16", "f64", "f16")[number % 5]

@@ -69,8 +69,8 @@ class Pair:
 
     @property
     def takes(self) -> Capabilities:
-        """The declared capabilities: all dtypes and optional tensors, but a single dtype where the contract names that
-        of an operand."""
+        """The declared capabilities: all dtypes and optional tensors, but one dtype where the contract names an
+        operand's."""
         op, words = self.op, bool(self.contract.words)
         free = () if words else tuple(dtype for dtype in self._formats if dtype != DOUBLE.name)
         others = [each for each in op.operands if each.name != op.main and not each.integers]

@@ -78,13 +78,13 @@ def calibrate(options: CalibrateOptions) -> Exit:
     plan = planned(chosen, options.runs, options.seed, folder, options.pack)
     work = carried_out(plan, options.jobs or os.cpu_count() or 1, options.max_time or math.inf)
     every, interrupted = list[ContractMeasurement](), False
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # # a time limit from outside counts like Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a time limit from outside counts like Ctrl-C
     try:
         for measured in track(work, "Judging correct kernels", total=len(plan), console=err, transient=True):
             every.append(measured)
             if measured.found:
                 err.print(f"{measured.op}, contract {measured.number}: {measured.found} false alarms", style="red")
-    except KeyboardInterrupt:  # # what was judged so far is reported
+    except KeyboardInterrupt:  # what was judged so far is reported
         interrupted = True
     found = [calibrated(op, [each for each in every if each.op == op.name]) for op in chosen]
     rows = [row for each in found for row in _rows(each, full=options.full)]
@@ -116,8 +116,7 @@ def calibrate(options: CalibrateOptions) -> Exit:
 
 
 def _nearest(options: CalibrateOptions, ops: Sequence[Op]) -> Sequence[str]:
-    """Return the exact values, rounded once, that are called wrong: of these ops and of formulas made at random, in
-    words."""
+    """What is accused of the exact values, rounded once, of these ops and of formulas made at random, in words."""
     half = options.nearest // 2
     of_ops = (accused(op, (SINGLE.name, DOUBLE.name, *NARROW), -(-half // len(ops)), options.seed) for op in ops)
     every = chain(chain.from_iterable(of_ops), accused_of_formulas(options.nearest - half, options.seed))

@@ -134,7 +134,7 @@ class Plan:
 
     @lazy
     def lines(self) -> Sequence[Node]:
-        """Return the nodes that take all elements along a dimension and are not reductions: choices by order, and
+        """Return the nodes that take all elements along a dimension and are not reductions: choices by order,
         recurrences."""
         return [node for node in self.nodes if node.kind in (*SELECTS, "scan")]
 

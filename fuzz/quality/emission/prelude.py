@@ -111,7 +111,7 @@ def _head() -> str:
         parts.append(
             _switch(f"COMMON void store_{into}(const kf_tensor *t, int64_t at, {into} value)", stores, "break;")
         )
-    # # Values stored in few bits are taken unchanged: a conversion from f64 could flush them.
+    # Values stored in few bits are taken unchanged: a conversion from f64 could flush them.
     parts += (
         f"COMMON {name} load_{name}(const kf_tensor *t, int64_t at) {{\n    return t->dtype == KF_F64 ? "
         f"to_{name}({_element(DOUBLE.name)}) : round_{name}(load_f32(t, at));\n}}\n"

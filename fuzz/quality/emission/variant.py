@@ -186,7 +186,7 @@ class Variant:
         dtype, product, places = self._plan.dtype(node), self._plan.fused.get(of), self._places
         if product is not None:
             parts = [self._as_taken(product, arg, node) for arg in product.args]
-        elif of.kind in CONTRACTIONS:  # # a kernel may scale again by only some of them
+        elif of.kind in CONTRACTIONS:  # a kernel may scale again by only some of them
             parts = [rounded(dtype, " * ".join(self._as_taken(of, arg, node) for arg in of.args[:2]))]
         else:
             parts = [self._as_taken(of, of.args[0], node)]

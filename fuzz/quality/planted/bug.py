@@ -19,8 +19,7 @@ Rows = NDArray[Any]
 Kind = Literal["extent", "residue", "layout", "dtype", "value", "parameter"]
 """What a condition is about."""
 Effect = Callable[[F64, Rows], tuple[F64, Rows]]
-"""Takes the values of an output, row by row, and the rows that are struck; returns the values, and which are
-written."""
+"""Takes the values of an output, row by row, and the struck rows; returns the values, and which are written."""
 
 
 @dataclass(frozen=True)
