@@ -362,7 +362,7 @@ def _formed(
 
 
 def _given(draw: Draw, name: str, array: NDArray[Any]) -> Given:
-    """An array as the rows of a part."""
+    """Return an array as the rows of a part."""
     array = np.moveaxis(array, draw.axis, -1) if name in OPS[draw.op].alike else array
     return given_rows(array.reshape(draw.block(name)))
 

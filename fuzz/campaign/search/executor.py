@@ -60,7 +60,7 @@ class Executor(Protocol):
         ...
 
     def keep(self, findings: Collection[FindingId]) -> None:
-        """The earlier calls of these findings will be asked for, and no others."""
+        """Keep the earlier calls of these findings, which will be asked for, and of no others."""
         ...
 
     def before(self, finding: FindingId) -> tuple[Case, ...]:

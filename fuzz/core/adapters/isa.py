@@ -124,19 +124,20 @@ class InstructionSet:
         return tuple(tuple(values) for values in product(*each))
 
     def processor_with(self, settings: Settings, arch: str) -> tuple[str, ...]:
-        """The options by which the emulator takes a processor of that architecture that is set so."""
+        """Return the options by which the emulator chooses a processor of that architecture with these settings."""
         any_there = self.emulator.processors if self.emulator is not None and self.arch is None else {}
         *options, processor = any_there.get(arch, self.processor)
         return (*options, ",".join([processor, *(setting.options[value] for setting, value in settings)]))
 
 
 def _alike(*flags: str) -> Flags:
-    """The same flags for gcc and for clang."""
+    """Return the same flags for gcc and for clang."""
     return dict.fromkeys(("gcc", "clang"), flags)
 
 
 def _sve_length() -> int | None:
-    """The vector length in bits that the kernel gives to new processes, by prctl(PR_SVE_GET_VL): the low 16 bits."""
+    """Return the vector length in bits that the kernel gives to new processes, by prctl(PR_SVE_GET_VL): the low 16
+    bits."""
     pr_sve_get_vl, length_mask = 51, 0xFFFF
     answer = int(ctypes.CDLL(None).prctl(pr_sve_get_vl, 0, 0, 0, 0))
     return (answer & length_mask) * 8 if answer > 0 else None
@@ -230,10 +231,10 @@ when it runs, so that it is tried on every architecture."""
 
 
 def architectures() -> tuple[str, ...]:
-    """Every architecture of a processor that some instruction set is of."""
+    """Return every architecture of some instruction set."""
     return tuple(dict.fromkeys(row.arch for row in ISAS.values() if row.arch is not None and row.emulator is not WASM))
 
 
 def settings() -> tuple[Setting, ...]:
-    """Every setting of some instruction set."""
+    """Return every setting of some instruction set."""
     return tuple(dict.fromkeys(setting for row in ISAS.values() for setting in row.settings))

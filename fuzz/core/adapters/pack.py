@@ -79,29 +79,29 @@ class Pack:
     ops: tuple[Op, ...] = ()
 
     def kernel(self, name: str) -> Kernel:
-        """The kernel of that name. Raises PackError."""
+        """Return the kernel of that name. Raises PackError."""
         for kernel in self.kernels:
             if kernel.name == name:
                 return kernel
         raise PackError(f"{self.path} has no kernel {name!r}; it has {', '.join(k.name for k in self.kernels)}")
 
     def distrusted(self) -> Pack:
-        """The pack with its kernels in sandboxes. What the pack itself does when it is loaded is not."""
+        """Return the pack with its kernels in sandboxes. Loading the pack itself is not sandboxed."""
         return replace(self, kernels=tuple(replace(kernel, untrusted=True) for kernel in self.kernels))
 
     def mutated_kernels(self) -> tuple[Kernel, ...]:
-        """Every mutant as a kernel of its own name."""
+        """Return every mutant as a kernel of its own name."""
         return tuple(mutant.apply(self.kernel(mutant.base)) for mutant in self.mutants)
 
 
 def found() -> Path | None:
-    """The pack that is meant where none is named: `kernels/` of the checkout that this package runs from, else of the
-    current folder; None where neither is one."""
+    """Return the folder used where no pack is named: `kernels/` of the checkout that this package runs from, or of the
+    current folder; None where neither exists."""
     return next((folder for folder in _candidates() if (folder / "pack.py").is_file()), None)
 
 
 def built_in() -> Path:
-    """The same, or PackError."""
+    """Return the same folder. Raises PackError where there is none."""
     folder = found()
     if folder is None:
         raise PackError(
@@ -228,7 +228,7 @@ def _execute(entry: Path) -> ModuleType:
 
 
 def _unknown_field(error: BaseException, folder: Path) -> str | None:
-    """Which line of the pack gives a declaration a field that it does not have, and the field that may be meant; None
+    """Return the pack's line that gives a declaration a field it does not have, and the field that may be meant; None
     for any other error."""
     unknown = _UNKNOWN.search(str(error)) if isinstance(error, TypeError) else None
     frames = [each for each in traceback.extract_tb(error.__traceback__)
@@ -244,7 +244,7 @@ def _unknown_field(error: BaseException, folder: Path) -> str | None:
 
 
 def _said(error: BaseException) -> str:
-    """A declaration's own message; any other error with its type and the line of the pack that raised it."""
+    """Return a declaration's own message; for any other error its type and the line of the pack that raised it."""
     if isinstance(error, (DeclarationError, NumericsError, OpError)):
         return str(error)
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith("pack.py")]
@@ -253,7 +253,7 @@ def _said(error: BaseException) -> str:
 
 
 def _declared(module: ModuleType, name: str, kind: type, entry: Path) -> tuple[Any, ...]:
-    """The tuple called `name`; PackError for what is easily written instead of one."""
+    """Return the tuple called `name`. Raises PackError for what is easily written instead of one."""
     declared, example = getattr(module, name, ()), "CKernel" if kind is Kernel else kind.__name__
     if not isinstance(declared, (tuple, list)):
         raise PackError(f"{entry}: {name} must be a tuple: {name} = ({example}(...),) - mind the comma")

@@ -96,7 +96,7 @@ class PythonAdapter(Adapter):
         return python_kernel(kernel).shown or f"def {python_kernel(kernel).function}"
 
     def files(self, kernel: Kernel) -> Mapping[Path, str]:
-        """What belongs to it counts too, and the modules in its folder that it names."""
+        """Return the kernel's files; those beside it and the modules in its folder that it names count too."""
         source, text = kernel.source.resolve(), edited_source(kernel)
         named = [path for path in source.parent.glob("*.py") if re.search(rf"\b{path.stem}\b", text)]
         beside = [*named, *belonging(source, text).values()]
@@ -106,7 +106,7 @@ class PythonAdapter(Adapter):
         return {source: text, **{path: path.read_text("utf-8", "replace") for path in found if path != source}}
 
     def missing_package(self) -> str | None:
-        """Why its framework cannot be used and how to get it, or None."""
+        """Return why its framework cannot be used and how to get it, or None."""
         missing = next((package for package in self.framework.packages if find_spec(package) is None), None)
         return None if missing is None else f"{missing} is not installed: pip install {missing}"
 
@@ -134,7 +134,7 @@ def sandbox_at(home: Path, builder: Builder) -> Sandbox:
 
 
 def _apart(home: Path) -> str:
-    """The folder, in that of what is built, of what is built of files in a folder that nobody vouches for."""
+    """Return a folder of the cache for what is built from an untrusted folder's files."""
     return f"apart-{digest_of([str(home.absolute())])[:32]}"
 
 
@@ -146,8 +146,8 @@ def _is_installed(package: str) -> bool:
 
 
 def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
-    """What a worker of `target` is told, and the digest of the code. The source is written to the cache, where Triton
-    looks it up, with the files that it may import. Raises BuildError."""
+    """Return what a worker of `target` is told, and the digest of the code. The source is written to the cache, where
+    Triton looks it up, with the files that it may import. Raises BuildError."""
     kernel = python_kernel(target.kernel)
     texts = {**kernel.modules, kernel.source.name: edited_source(kernel)}
     digest, op = source_digest(texts), OPS[kernel.op]

@@ -265,7 +265,7 @@ class PythonKernel(Kernel):
 
 
 def _pairs(environment: object) -> tuple[tuple[str, str], ...]:
-    """The variables as pairs, which have a hash. Raises DeclarationError."""
+    """Return the variables as pairs, which can be hashed. Raises DeclarationError."""
     example = '{"NAME": "value"}'
     try:
         pairs = tuple(sorted(dict(environment).items()))  # type: ignore[call-overload]
@@ -280,6 +280,6 @@ def _pairs(environment: object) -> tuple[tuple[str, str], ...]:
 
 
 def python_kernel(kernel: Kernel) -> PythonKernel:
-    """The kernel, which is one in Python."""
+    """Return the kernel, after checking that it is in Python."""
     assert isinstance(kernel, PythonKernel)
     return kernel

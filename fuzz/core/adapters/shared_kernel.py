@@ -119,6 +119,6 @@ class Shim(CKernel):
 
 
 def shared_kernel(kernel: object) -> SharedKernel:
-    """The kernel, which is in a shared library."""
+    """Return the kernel, after checking that it is in a shared library."""
     assert isinstance(kernel, SharedKernel)
     return kernel

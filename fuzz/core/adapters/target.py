@@ -42,7 +42,7 @@ class Bystander:
     command: Sequence[str]
 
     def hindrance(self) -> Steps[str]:
-        """Why it does not start, in one line; '' where it does. Its process is over then."""
+        """Return why it does not start, in one line; '' where it does. Its process has ended then."""
         try:
             yield from self.process.hello()
         except EndedError as error:
@@ -72,7 +72,7 @@ class TargetId:
     @classmethod
     @lru_cache(maxsize=4096)
     def parse(cls, text: str) -> TargetId:
-        """The id that `str` wrote. Other text is read as far as it goes: case files may hold anything."""
+        """Return the id that `str` wrote. Other text is read as far as it goes: case files may hold anything."""
         head, _, where = text.partition("@")
         kind, dash, kernel = head.partition("-")
         place, _, details = where.partition(":")
@@ -170,7 +170,7 @@ class Target:
         return self.meant(self.kernel.contract)
 
     def meant(self, contract: Contract) -> Contract:
-        """The contract with what its platform documents, at the width of its vectors."""
+        """Return the contract with what its platform documents, at the width of its vectors."""
         kernel = self.kernel
         found = self.platform.completed(contract, OPS[kernel.op], kernel.able.dtypes, asks_tf32=kernel.asks_tf32)
         return found.at(self._width)
@@ -196,7 +196,7 @@ class Target:
         return self.host is not None and self.host.arch != this_host().arch
 
     def unavailable(self) -> str | None:
-        """Why this target cannot run here and how to get it, or None when it can."""
+        """Return why this target cannot run here and how to get it, or None when it can."""
         missing = self.kernel.unfetched or self.adapter.unavailable(self)
         return missing or (unusable() if self.kernel.untrusted else None)
 
@@ -206,13 +206,13 @@ LANE_BITS = 32
 
 
 def lane_counts() -> frozenset[int]:
-    """The numbers of lanes that targets have by their settings."""
+    """Return the numbers of lanes that targets have by their settings."""
     widths = (int(value) for setting in isa.settings() if setting.is_width for value in setting.options)
     return frozenset(width // LANE_BITS for width in widths)
 
 
 def causes_by_trait() -> Mapping[str, str]:
-    """What each trait of a target is about: the cause of a failure that depends on it. All others are of cases."""
+    """Return the cause of a failure that depends on a trait of a target, by trait; other traits are of cases."""
     return {
         "optimisation": "compiler and flags",
         "compiler": "compiler and flags",
@@ -278,7 +278,7 @@ class NotRun:
 
     @classmethod
     def broken_by(cls, error: Exception) -> NotRun:
-        """A kernel of which no worker can be built or started."""
+        """Return a kernel of which no worker can be built or started."""
         said = str(error).strip() or repr(error)
         return cls(error.reason if isinstance(error, BuildError) else said.splitlines()[0], said)
 
@@ -310,16 +310,13 @@ class Program(Protocol):
         ...
 
     def attested(self, hello: str) -> Attestation:
-        """What a process said of itself.
-
-        Raises AttestationError where that is not what the target asks for, Unavailable where the target turns out not
-        to run here, BuildError where its kernel cannot be loaded.
-        """
+        """Return what a process said of itself. Raises AttestationError where it is not what the target asks for,
+        Unavailable where the target turns out not to run here, BuildError where its kernel cannot be loaded."""
         ...
 
     def bystander(self) -> Bystander | None:
-        """A process that is started as its are, with another kernel; None where nothing stands between these and this
-        machine. Asked only of one whose process ended before it said what it is. Raises BuildError and OSError."""
+        """Return a process started like its own, with another kernel; None where these run directly on this machine. It
+        is only asked for after a process ended without saying what it is. Raises BuildError and OSError."""
         ...
 
 
@@ -337,11 +334,11 @@ class Adapter(ABC):
 
     @abstractmethod
     def targets(self, kernel: Kernel, host: Host) -> Iterator[Target]:
-        """Every target of the kernel, whether or not it can run here: nothing is left out silently."""
+        """Return every target of the kernel, whether or not it can run here: nothing is left out silently."""
 
     @abstractmethod
     def unavailable(self, target: Target) -> str | None:
-        """Why the target cannot run here and how to get it, or None when it can."""
+        """Return why the target cannot run here and how to get it, or None when it can."""
 
     @abstractmethod
     def tools(self, target: Target) -> tuple[Tool, ...]:
@@ -349,20 +346,20 @@ class Adapter(ABC):
 
     @abstractmethod
     def program(self, target: Target, builder: Builder) -> Program:
-        """What its workers are started from, built unless the cache has it. Raises BuildError."""
+        """Return what its workers are started from, built unless the cache has it. Raises BuildError."""
 
     def share(self, target: Target, builder: Builder) -> None:  # noqa: B027  (most have nothing to share)
         """Start what its workers have in common, before the processes are forked that start them. Raises OSError."""
 
     @abstractmethod
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
-        """A program of that name that makes the calls by itself; `about` is said in its first comment."""
+        """Return a program of that name that makes the calls by itself; its first comment contains `about`."""
 
     @abstractmethod
     def definition(self, kernel: Kernel) -> str:
-        """What stands before the parameters where the source defines the kernel's function."""
+        """Return the text before the parameters in the definition of the kernel's function."""
 
     @abstractmethod
     def files(self, kernel: Kernel) -> Mapping[Path, str]:
-        """The files that the kernel is made of, with their texts as they are built, or the digest of a library; ours do
-        not count. Raises BuildError."""
+        """Return the files that the kernel is made of, without ours, with their texts as they are built, or the digest
+        of a library. Raises BuildError."""

@@ -124,7 +124,8 @@ class Host:
 
 
 def compiler(family: str, arch: str, host: Host, language: str = "c") -> Tool:
-    """The compiler of that family that produces code for `arch` on `host`, or the one that it cannot do without."""
+    """Return the compiler of that family that produces code for `arch` on `host`; where there is none, the one that is
+    needed."""
     row = (CPP_COMPILERS if language == "c++" else COMPILERS)[family]
     if arch == host.arch:
         return _find(row.program, row.package, optional=row.optional)
@@ -140,25 +141,25 @@ def compiler(family: str, arch: str, host: Host, language: str = "c") -> Tool:
 
 
 def emulator(row: Emulator, arch: str) -> Tool:
-    """The emulator's program for `arch`: the first one that is installed."""
+    """Return the emulator's program for `arch`: the first one that is installed."""
     tools = [_find(name.format(arch=arch), row.package) for name in row.programs]
     return next((tool for tool in tools if tool.path is not None), tools[0])
 
 
 def program(name: str, package: str = "") -> Tool:
-    """A program whose package has its name, such as g++, or another one."""
+    """Return a program whose package has its name, such as g++, or another one."""
     return _find(name, package or name)
 
 
 def families(host: Host) -> tuple[str, ...]:
-    """The usual families of compilers: gcc always, so that its absence shows; clang where it is installed."""
+    """Return the usual families of compilers: gcc always, so that its absence shows; clang where it is installed."""
     return tuple(
         name for name in USUAL if not COMPILERS[name].optional or compiler(name, host.arch, host).path is not None
     )
 
 
 def this_host() -> Host:
-    """The machine we are on. Raises RuntimeError on an architecture that has no C targets."""
+    """Return the machine we are on. Raises RuntimeError on an architecture that has no C targets."""
     arch = platform.machine()
     if arch not in architectures():
         raise RuntimeError(f"C kernels run on {' and '.join(architectures())}, not on {arch}")
@@ -198,16 +199,15 @@ LINKED = ("-Wl,--no-as-needed", "-lm", "-ldl")
 
 
 def fault_watcher(builder: Builder) -> str:
-    """The library by which a worker of Python kernels notes what they touch beyond their tensors: its path. '' where no
-    compiler makes it, as where none is installed; then a touch ends the worker."""
+    """Return the path of the library by which a worker of Python kernels notes what they touch beyond their tensors. ''
+    where no compiler can make it; then such a touch ends the worker."""
     arch = platform.machine()
     headers = [path for path in (NATIVE / "machine.h", NATIVE / f"{arch}.h") if path.is_file()]
     return library(builder, NATIVE.parent / "python" / "faults.c", (machine(arch),), also=headers)
 
 
 def emulator_helper(builder: Builder, host: Host) -> str:
-    """The library that an emulator is started with, to be faster: its path. '' if it is useless, or no compiler makes
-    it."""
+    """Return the path of the library that makes an emulator faster; '' if it is useless, or no compiler makes it."""
     if host.arch != "x86_64" or "avx" not in host.features:
         return ""
     return library(builder, Path(__file__).with_name("vzeroupper.c"), ("-mavx", "-fno-builtin"), LINKED)

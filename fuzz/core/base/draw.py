@@ -106,7 +106,7 @@ class Draw:
 
     @lazy
     def axis(self) -> int:
-        """The axis of the rows, counted from the front."""
+        """Return the axis of the rows, counted from the front."""
         return int(self.params.get(AXIS, -1)) % self.rank
 
     @lazy
@@ -117,22 +117,22 @@ class Draw:
 
     @lazy
     def grid(self) -> tuple[int, ...]:
-        """The shape of the first input."""
+        """Return the shape of the first input."""
         return (*self.outer[: self.axis], self.n, *self.outer[self.axis :])
 
     @lazy
     def sizes(self) -> Extents:
-        """The extents of all named dimensions."""
+        """Return the extents of all named dimensions."""
         return {**OPS[self.op].sizes(self.grid, self.axis), **self.extents}
 
     @lazy
     def batch(self) -> tuple[int, ...]:
-        """The extents of the dimensions without a name."""
+        """Return the extents of the dimensions without a name."""
         return self.outer[: self.rank - len(OPS[self.op].inner)]
 
     @lazy
     def work(self) -> int:
-        """The number of terms of the largest step of the formula, see `Op.work`."""
+        """Return the number of terms of the largest step of the formula, see `Op.work`."""
         op = OPS[self.op]
         return op.work({OUTER: math.prod(self.batch), **self.sizes})
 
@@ -151,7 +151,7 @@ class Draw:
         return math.prod(shape[:-1]), shape[-1]
 
     def part(self, name: str) -> Part:
-        """The part of that name. Raises KeyError."""
+        """Return the part of that name. Raises KeyError."""
         return self._by_name[name]
 
     @lazy

@@ -39,7 +39,7 @@ def quantise(values: NDArray[np.float64], dtype: str) -> NDArray[np.generic]:
 
 
 def from_bits(bits: bytes, dtype: str, shape: tuple[int, ...]) -> NDArray[np.generic]:
-    """The logical array that little-endian `bits` encode."""
+    """Return the logical array that little-endian `bits` encode."""
     return np.frombuffer(bits, dtype=NUMPY_DTYPE[dtype]).reshape(shape)
 
 

@@ -350,5 +350,5 @@ class Mutant:
     """Words that an explanation must contain to name the trigger."""
 
     def apply(self, base: Kernel) -> Kernel:
-        """The base with the defect planted, under the mutant's name."""
+        """Return the base with the defect planted, under the mutant's name."""
         return replace(base, name=self.name, edits=self.edits, summary=self.trigger)

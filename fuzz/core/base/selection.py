@@ -28,7 +28,7 @@ def globs(patterns: Iterable[str]) -> tuple[str, ...]:
 
 
 def matches_any(name: str, patterns: Iterable[str]) -> bool:
-    """True when `name` matches one of the globs."""
+    """Whether `name` matches one of the globs."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 

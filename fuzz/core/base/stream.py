@@ -41,8 +41,8 @@ _IRWIN_HALL_SCALE = 1.0 / math.sqrt(8 * (2**32 - 1) / 12)  # sqrt is correctly r
 
 
 def _mixed(words: Words) -> Words:
-    """The words, each put twice through the finaliser of SplitMix64 (Steele, Lea and Flood 2014), in place: a bijection
-    of 64-bit words."""
+    """Return the words, each put twice through the finaliser of SplitMix64 (Steele, Lea and Flood 2014), in place: a
+    bijection of 64-bit words."""
     scratch = np.empty(min(words.size, _AT_ONCE), np.uint64)
     for start in range(0, words.size, _AT_ONCE):
         part = words[start : start + _AT_ONCE]

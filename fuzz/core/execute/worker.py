@@ -168,8 +168,8 @@ class Worker:
         return (yield from self._attested(hello))
 
     def _unready(self, error: EndedError) -> Steps[tuple[LostError, Exception]]:
-        """What is raised if a process ended before it said what it is, and its cause: the error if the kernel is
-        at fault."""
+        """Return the error to raise if a process ended before it said what it is, and its cause: the error if the
+        kernel is at fault."""
         process, self._process, ending = self._process, None, error.ending
         said = str(error)
         if ending.hung and process is not None:

@@ -74,7 +74,7 @@ class Conditions:
         self._of_label: dict[Label, int] = {}
 
     def holding(self, labels: Iterable[Label]) -> int:
-        """The bits of all conditions that hold for a case with these labels."""
+        """Return the bits of all conditions that hold for a case with these labels."""
         found, known = 0, self._of_label
         for label in labels:
             bits = known.get(label)
