@@ -21,9 +21,9 @@ _SHARED = 3
 WRAPPED = tuple(
     f"-Wl,--wrap={name}" for name in ("malloc", "realloc", "aligned_alloc", "posix_memalign", "_Znwm", "_Znam")
 )
-"""What the linker is told, so that what gives a kernel memory fills it: see `native/poison.c`."""
+"""The linker's options by which functions that give a kernel memory also fill it: see `native/poison.c`."""
 _START = "crt1.o"
-"""A file of every C library: by it a compiler shows for which machine it links."""
+"""A file of every C library; its format shows for which machine a compiler links."""
 
 
 _STATIC = "and what is emulated or sent elsewhere is linked statically"
@@ -52,7 +52,7 @@ class Library:
 
     @property
     def changed(self) -> bool:
-        """True where it is no longer what was read."""
+        """Whether it differs from what was read."""
         try:
             return _stamp(self.path) != self.stamp
         except OSError:

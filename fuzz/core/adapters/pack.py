@@ -60,9 +60,9 @@ _UNKNOWN = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '
 
 IMPORT_S = 600.0
 """The most seconds for the import of a pack, by the clock. Torch takes one to three seconds of a processor, a minute if
-that is busy, and a pack may compile something; what takes longer is taken to wait for ever."""
+that is busy, and a pack may compile something; an import that takes longer counts as hanging. Chosen."""
 _IMPORTED = 87
-"""The exit code of a process that has imported a pack; any code that others seldom use would do."""
+"""The exit code of a process that has imported a pack. Any code that is seldom used would do."""
 
 
 class PackError(UsageError):
@@ -140,7 +140,7 @@ def load(path: Path | None, *, sources: bool = True, rehearsed: bool = False) ->
     if not kernels:
         raise PackError(f"{entry} declares no kernels: define KERNELS = (CKernel(...), ...)")
     lost = [f"kernel {kernel.name}: {kernel.lost}" for kernel in kernels if kernel.lost]
-    if len(lost) == len(kernels) and sources:  # where some are there they run, and the others are told as broken
+    if len(lost) == len(kernels) and sources:  # where some are there they run, and the others are reported as broken
         raise PackError(f"{entry}: {lost[0]}")
     for kernel in kernels:
         try:
@@ -174,11 +174,11 @@ def make_known(op: Op) -> None:
 
 
 def _rehearse(entry: Path) -> None:
-    """Import the pack in a process of its own first: what ends that one would end this one, without a word and with any
-    exit code, 0 too. Raises PackError."""
+    """Import the pack in a process of its own first, since a pack that ends its process would end this one, without a
+    word and with any exit code, even 0. Raises PackError."""
     if threading.active_count() > 1 or sys.modules.keys() & {"torch", "jax"}:
-        return  # a process that is forked has no threads, and would wait for them for ever
-    from multiprocessing import get_context  # which takes longer to import than most packs
+        return  # in a forked process there are no threads, and the import could wait for them for ever
+    from multiprocessing import get_context  # imported here, since that takes longer than importing most packs
 
     process = get_context("fork").Process(target=_imported, args=(entry,), daemon=False)
     with warnings.catch_warnings():
@@ -198,7 +198,8 @@ def _rehearse(entry: Path) -> None:
 
 
 def _imported(entry: Path) -> None:
-    """Import the pack, and end with a code of its own. What it prints or raises is told when it is imported for use."""
+    """Import the pack, and end with a code of its own. What it prints or raises is shown when it is imported for
+    use."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (1, 2):
         os.dup2(nothing, stream)
@@ -209,7 +210,7 @@ def _imported(entry: Path) -> None:
 
 def _execute(entry: Path) -> ModuleType:
     name = "_kernelfuzz_pack_" + hashlib.sha256(os.fsencode(entry.resolve())).hexdigest()[:12]
-    for op in list(OPS.known.values()):  # of a pack that was loaded before, and may have been changed
+    for op in list(OPS.known.values()):  # they may come from a pack that was loaded before, and may have changed
         if f"{op.formula.__module__}.".startswith(f"{name}."):
             del OPS[op.name]
     spec = importlib.util.spec_from_file_location(name, entry, submodule_search_locations=[str(entry.parent)])

@@ -80,7 +80,7 @@ class PrototypedKernel(Kernel):
 
 
 def _check_layout(able: Capabilities, binding: Binding, told: Strides) -> None:
-    """Raise DeclarationError for what the function cannot be told."""
+    """Raise DeclarationError for layouts that the arguments cannot express."""
     if able.axis != "last":
         raise DeclarationError(f"capabilities.{AXIS}: {able.axis!r}: a function of C is given rows along the last axis")
     if able.stacked:

@@ -33,7 +33,7 @@ from oracles.ops import OPS
 if TYPE_CHECKING:
     from fuzz.core.adapters.export import Script
 
-# What a tool prints on its stdout would be taken for the worker's frames, which go elsewhere.
+# Output of a tool on stdout would be taken for the worker's frames, so these go elsewhere.
 _WATCHED = f'{REPORT}=$(mktemp) && export {REPORT} && exec "$0" --log-file "${REPORT}" "$@" 3>&1 1>&2'
 _NO_TORCH = "torch is not installed, which has the tensors on a GPU: pip install torch"
 
@@ -67,7 +67,7 @@ class PythonAdapter(Adapter):
         return missing or next((tool.missing for tool in self.tools(target) if tool.missing), None)
 
     def tools(self, target: Target) -> tuple[Tool, ...]:
-        """They are of no use without the packages, nor on a device that compiles by itself."""
+        """Return no tools without the packages, or on a device that compiles by itself."""
         if target.name.place == "cuda" or self.missing_package() is not None:
             return ()
         return tuple(program(name) for name in python_kernel(target.kernel).programs)
@@ -100,7 +100,7 @@ class PythonAdapter(Adapter):
         source, text = kernel.source.resolve(), edited_source(kernel)
         named = [path for path in source.parent.glob("*.py") if re.search(rf"\b{path.stem}\b", text)]
         beside = [*named, *belonging(source, text).values()]
-        # Of a package all modules count: which of them it imports is known only as it runs.
+        # All modules of a package count: which of them it imports is known only as it runs.
         beside += [module for folder in beside if folder.is_dir() for module in folder.rglob("*.py")]
         found = {path.resolve() for path in beside if path.is_file()}
         return {source: text, **{path: path.read_text("utf-8", "replace") for path in found if path != source}}
@@ -128,7 +128,7 @@ def _sandbox_of(kernel: Kernel, builder: Builder) -> Sandbox | None:
 def sandbox_at(home: Path, builder: Builder) -> Sandbox:
     """Return the sandbox of kernels whose files are in a folder: it shows that, and of what was built only theirs."""
     apart = builder.cache / _apart(home)
-    with suppress(OSError):  # who writes there says why it cannot
+    with suppress(OSError):  # a later write there says why it failed
         apart.mkdir(parents=True, exist_ok=True)
     return Sandbox().showing(home, apart, *map(Path, filter(None, [fault_watcher(builder)])))
 
@@ -200,13 +200,13 @@ class PythonProgram:
     spec: Spec
     digest: str
     mode: str
-    """How its code must be seen to run."""
+    """How its code must run for the worker to be accepted."""
     sandbox: Sandbox | None = None
 
     @property
     def household(self) -> str:
         """What a process has from its start: the tool that watches it, what it imports, and the environment that
-        libraries read at first use. Two kernels may have modules of one name beside them."""
+        libraries read at first use. Kernels with modules of one name beside them do not share it."""
         if not self.target.shares or self.sandbox is not None or self.spec.siblings:
             return ""
         imports = imports_of(self.spec.framework, untrusted=False)

@@ -78,7 +78,7 @@ def _body(binding: Binding) -> Iterator[str]:
         yield "const int64_t count = 1;"
         yield "for (int64_t row = 0; row < rows; row++) {"
     else:
-        # No caller would give it a distance that its argument's type cannot hold: such rows come singly.
+        # No caller would pass a distance that its argument's type cannot hold: such rows come singly.
         fits = " && ".join(_fitting(binding))
         yield f"const int64_t count = {f'rows == 0 || ({fits}) ? rows : 1' if fits else 'rows'};"
         yield "for (int64_t row = 0; row == 0 || row < rows; row += count > 0 ? count : 1) {"
@@ -106,7 +106,7 @@ def _fitting(binding: Binding) -> Iterator[str]:
 
 def _place(binding: Binding, name: str) -> str:
     operand = binding.op.operand(name)
-    if own_dims(operand) == len(operand.axes):  # it is the same for all rows
+    if own_dims(operand) == len(operand.axes):  # the distance is the same for all rows
         return f"call->{name}.data"
     return f"at(&call->{name}, {own_dims(operand)}, row)"
 

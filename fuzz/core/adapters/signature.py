@@ -1,6 +1,5 @@
-"""What the source of a Python kernel says: the signature of its function, and what lies beside it and belongs to it.
-
-A pack is loaded in this process and its kernels in their workers: there the source is read and not executed."""
+"""What the source of a Python kernel says: the signature of its function, and which files beside it belong to it. The
+source is only read, not executed: a pack is loaded in this process, its kernels in their workers."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ class Signature:
 
 
 NOTHING_KNOWN = Signature({}, takes_all=True)
-"""The signature of what cannot be read: it says nothing of the kernel."""
+"""The signature of a source that cannot be read, which allows everything."""
 
 
 def signature_of(function: Callable[..., Any]) -> Signature:
@@ -77,7 +76,7 @@ def signature_in(source: str, function: str) -> Signature:
 
 
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""What the parser raises of texts that are no source."""
+"""What the parser raises for text that is not Python."""
 
 
 def _functions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
@@ -90,8 +89,8 @@ def _functions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
 
 
 _ALIKE, _ONE_LETTER = 0.6, 0.8
-"""How near two names are that may be meant as one: 'epsilon' and 'eps', the default of difflib; and 'wieght' and
-'weight', where nothing else speaks for a mistake, and a parameter that is called 'num' is not meant as 'sum'."""
+"""How similar two names are that may mean the same: 'epsilon' and 'eps', by the default of difflib; and 'wieght' and
+'weight', where nothing else suggests a mistake, so that a parameter 'num' does not count as 'sum'."""
 
 
 def misfits(op: Op, signature: Signature, given: Collection[str] = ()) -> Iterator[tuple[str, str]]:

@@ -28,7 +28,7 @@ class OwnTargetError(UsageError):
 
 @dataclass(frozen=True)
 class OwnTarget:
-    """How kernels in C and of libraries are run once more: under a program, with compiler flags, or both."""
+    """A further way to run kernels in C and of libraries: under a program, with compiler flags, or both."""
 
     place: str
     """The site as targets' ids say it: 'valgrind' in c-mine@valgrind:gcc-O2."""
@@ -44,7 +44,7 @@ class OwnTarget:
     """The architecture of another machine, on which the program runs the command that it is given; '' if it runs the
     worker here."""
     settings: Mapping[str, int | str] = field(default_factory=dict, hash=False)
-    """What that machine has for each setting that an instruction set leaves to the processor, by the setting's word."""
+    """By word, that machine's value of each setting that an instruction set leaves to the processor."""
 
     @property
     def remote(self) -> bool:
@@ -69,7 +69,7 @@ def own_targets(folder: Path) -> tuple[OwnTarget, ...]:
         return ()
     try:
         rows = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, RecursionError, ValueError) as error:  # TOMLDecodeError and UnicodeDecodeError among them
+    except (OSError, RecursionError, ValueError) as error:  # includes TOMLDecodeError and UnicodeDecodeError
         raise OwnTargetError(f"{path}: {error}") from error
     return tuple(_row(folder, place, row, f"{path}: {place}") for place, row in rows.items())
 
@@ -99,7 +99,7 @@ def _row(folder: Path, place: str, row: object, where: str) -> OwnTarget:
         raise OwnTargetError(f"{where}: package: write the name of a Debian package, not {package!r}")
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
         raise OwnTargetError(f"{where}: seconds: write a number above 0, not {seconds!r}")
-    if prefix and "/" in prefix[0]:  # a file of the pack's, wherever it is started from
+    if prefix and "/" in prefix[0]:  # a file of the pack, from wherever it is started
         prefix = (str((folder / prefix[0]).absolute()), *prefix[1:])
     return OwnTarget(place, prefix, flags, package, float(seconds), arch, dict(settings))
 
@@ -181,7 +181,7 @@ def sites(isa: str, beside: Sequence[OwnTarget], host: Host) -> Iterator[Site]:
     elsewhere = [arch for arch in architectures() if arch != host.arch] if row.emulator is not None else []
     for arch in (row.arch,) if row.arch is not None else (host.arch, *elsewhere):
         native = arch == host.arch
-        if native or row.emulator is None:  # what has no emulator says elsewhere why it cannot run
+        if native or row.emulator is None:  # a site without an emulator reports elsewhere why it cannot run
             here = host.settings if native else {}
             plain = Site(arch, settings=tuple((each, here[each.word]) for each in row.settings if each.word in here))
             yield plain
