@@ -122,7 +122,7 @@ class _Judged:
     stray: F64
     """How far from that a correct kernel may be."""
     needed: F64
-    """The same, but at least as far as the next number where a kernel rounds on its way: with other inputs the exact
+    """`stray`, but at least as far as the next number where a kernel rounds on its way: with other inputs the exact
     value lies near the middle between two."""
 
 

@@ -173,7 +173,7 @@ def _first(title: str, meant: Iterator[AskedReference], name: str) -> Derived:
 
 
 def _derived(asked: AskedReference, name: str) -> Derived:
-    """Return what is read from one of the calls that the reference takes; in some, extents are equal by chance."""
+    """Return what is read from the first call that fits the reference; in some calls extents are equal by chance."""
     refused: MisfitError | None = None
     for tried, drawn, dtypes in islice(_takes(asked), _READ):
         try:
@@ -285,7 +285,7 @@ def _kinds(recording: Recording) -> Sequence[tuple[str, Sequence[int]]]:
 def _further(
     asked: AskedReference, drawn: Drawn, dtypes: Mapping[str, str], dims: Mapping[str, Dim], recording: Recording
 ) -> tuple[Calls, Mapping[tuple[float, float], Sequence[float]]]:
-    """Return the extents that vary in as many calls as the reference takes, and the recording's numbers there."""
+    """Return extents of more calls that the reference takes, by free dimension, and the recording's numbers there."""
     free = [name for name, dim in dims.items() if dim.sizes[0] != dim.sizes[1] and name not in asked.counts]
     found, others = {name: [*dims[name].sizes] for name in free}, list[Recording]()
     for turn in range(min(TURNS, len(free) + _MORE)):

@@ -125,7 +125,7 @@ class _Tracer:
     """The storages of values that follow from the arguments, or are drawn at random."""
 
     def trace(self, function: Callable[..., Sequence[Any]], tensors: Sequence[Any]) -> None:
-        """Call a function."""
+        """Call a function, and record what it computes from these tensors as the graph."""
         self._mode, self._folders = intercepted(self._traced), own_folders()
         for at, tensor in enumerate(tensors):
             node = self.graph.create_node("placeholder", f"arg{at}")

@@ -27,7 +27,7 @@ _ZEROS = {_COS: "(4.0 * m == n) | (4.0 * m == 3.0 * n)", _SIN: "(m == 0.0) | (2.
 
 @rule("_fft_r2c", "_fft_c2c", f"{COMPLEX}_fft_c2c", f"{COMPLEX}_fft_c2r")
 def _transformed(reader: Reader, self: Given, dim: Sequence[int], normalization: int, **given: Any) -> Complex | Value:
-    """Return a transform; the last axis comes first for real numbers, and last for a real result."""
+    """Return a Fourier transform, axis by axis: the last axis first, or last if the result is real."""
     shape, is_real = reader.shape(), reader.step.op == "_fft_c2r"
     found, axes = parts_of(reader, self), [each % len(shape) for each in (dim if is_real else dim[::-1])]
     forward = given.get("forward", not is_real)

@@ -58,7 +58,7 @@ class Commands:
     repro: str = ""
     show: str = ""
     reproduce: str = ""
-    """The same as `repro`, on the failing target only."""
+    """The `repro` command for the failing target only."""
     case_file: str = ""
     as_found: str = ""
     found_by: str = ""

@@ -57,7 +57,7 @@ def pairs_line(op: str, pairs: PairCoverage) -> str:
 
 
 def pairs_words(pairs: Mapping[str, PairCoverage]) -> str:
-    """Return the same for all ops together, without the gaps."""
+    """Return how many pairs of conditions held together in all ops, without naming the others."""
     allowed, never = (sum(each.allowed for each in pairs.values()), sum(len(each.never) for each in pairs.values()))
     return f"{allowed - never:,} of {allowed:,} pairs of conditions held together"
 

@@ -128,8 +128,8 @@ def _coarse(number: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class QuarterTurn:
-    """A quarter turn in pieces of 30 bits, and how many quarter turns a radian is; sine and cosine of j/ANGLES, from j
-    = -`most`."""
+    """Tables of `sin` and `cos`: pi/2 in pieces of 30 bits, 2/pi, and sine and cosine of j/ANGLES for j from -`most`
+    on."""
 
     quarter: tuple[float, ...]
     quarters_per_unit: float

@@ -283,7 +283,7 @@ class Trace:
 
     @lazy
     def shares(self) -> Shares:
-        """Return the shares, and the means that they weight."""
+        """Return the nodes that are shares of their sum, as in a softmax, and the means that they weight."""
         return shares_of(self.nodes)
 
     @lazy

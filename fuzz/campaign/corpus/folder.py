@@ -59,7 +59,7 @@ def found() -> Path | None:
 
 
 def built_in() -> Path:
-    """Return the same folder. Raises CorpusError where there is none."""
+    """Return the folder used where none is named. Raises CorpusError where there is none."""
     folder = found()
     if folder is None:
         looked = " and ".join(map(str, _candidates()))

@@ -183,7 +183,7 @@ class GateRun:
         return Ratchet(measured, _measured_on(self.session.pool, measured))
 
     def replay(self, targets: Sequence[Target], phases: Sequence[Phase]) -> dict[Key, Accuracy]:
-        """Run the phases one after the other on these targets; how accurate every kernel was on them."""
+        """Run the phases one after the other on these targets. Returns how accurate every kernel was on them."""
         worst = WorstCases({target.id: target for target in self.targets})
         runner = self.session.runner(targets, search=False)
         for phase in phases:

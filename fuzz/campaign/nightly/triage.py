@@ -116,7 +116,7 @@ class NightTriage:
         self._explainer.explain(bucket, self._ends)
 
     def _in_time(self, fails: Fails) -> Fails:
-        """Return the same question, raising OutOfTimeError once the time is over."""
+        """Return the question made to raise OutOfTimeError once the time is over."""
 
         def asked(history: Sequence[Case]) -> bool:
             if self._over():

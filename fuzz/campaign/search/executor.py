@@ -108,7 +108,7 @@ class Engine(Protocol):
     def executor(
         self, targets: Sequence[Target], terms: Terms, case_limit: float | None, longest: float | None
     ) -> Crew:
-        """Return what takes the turns of these targets there."""
+        """Return an executor that takes the turns of these targets on the other machines."""
         ...
 
     def explain(self, book: FindingBook, pile: Sequence[Bucket], seconds: float, over: Callable[[], bool]) -> None:

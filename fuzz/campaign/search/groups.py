@@ -19,7 +19,7 @@ from fuzz.findings.tally import LATE, Tally
 _PROCESSES_PER_GROUP = 4
 """For each of the slow targets' processes there are this many of the others. Slow targets have few turns."""
 _PROCESSES_PER_WATCHED = 1
-"""The same where tools watch some of them: a tool takes ten seconds to start, and one second for a case."""
+"""This ratio where tools watch some of them: a tool takes ten seconds to start, and one second for a case."""
 _PROCESS_BYTES = 300 << 20
 """What one process of a search takes, in bytes. Measured: 180 MB, and more with large cases."""
 _MOST_WITH_DEVICE = 2

@@ -101,7 +101,7 @@ def found() -> Path | None:
 
 
 def built_in() -> Path:
-    """Return the same folder. Raises PackError where there is none."""
+    """Return the folder used where no pack is named. Raises PackError where there is none."""
     folder = found()
     if folder is None:
         raise PackError(

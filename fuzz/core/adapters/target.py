@@ -246,7 +246,7 @@ class Attestation:
 
     @property
     def kind(self) -> str:
-        """The same without what similar targets differ in, such as vector lengths."""
+        """Its words without what similar targets differ in, such as vector lengths."""
         return self.words
 
     @property

@@ -44,7 +44,7 @@ def from_bits(bits: bytes, dtype: str, shape: tuple[int, ...]) -> NDArray[np.gen
 
 
 def numbers(bits: bytes, dtype: str, shape: tuple[int, ...]) -> NDArray[np.generic]:
-    """Return the same with one quiet NaN for all, with which NumPy calculates without a warning."""
+    """Return the logical array of these bits, with one quiet NaN for all NaNs so that NumPy does not warn."""
     values = from_bits(bits, dtype, shape)
     if dtype in INTEGERS:
         return values

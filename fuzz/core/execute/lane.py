@@ -141,7 +141,7 @@ class Lane:
             self._at_work = False
 
     def _built(self, builder: Builder) -> Program:
-        """Return its program. Raises BuildError; a file that went away after it was read is no reason."""
+        """Return its program. Raises BuildError, which says it if a file was lost after it was read."""
         try:
             return self.target.adapter.program(self.target, builder)
         except BuildError as error:

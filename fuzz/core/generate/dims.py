@@ -24,13 +24,13 @@ from oracles.ops import OPS, remembered
 USUAL_WORK = 1 << 15
 """Most cases have no step with more terms, see `Op.work`: the oracle takes a few milliseconds for them."""
 SMALL_WORK = 1 << 13
-"""The same limit for every second case: an op of many dimensions would otherwise use up its limit in every case."""
+"""The limit for every second case: an op of many dimensions would otherwise use up its limit in every case."""
 CHEAP_WORK = 1 << 17
-"""The same limit for relatives and probes, of which there are many."""
+"""The limit of terms for relatives and probes, of which there are many."""
 LARGE_WORK = 1 << 20
-"""The same limit for the other cases: 0.1 to 0.3 s of the oracle."""
+"""The limit of terms for the other cases: 0.1 to 0.3 s of the oracle."""
 MOST_WORK = 1 << 22
-"""The same limit for cases with tiles in all dimensions."""
+"""The limit of terms for cases with tiles in all dimensions."""
 _LARGE_ONE_IN = 32
 _FREE_ONE_IN = 2
 """One in this many of the other cases gets all extents drawn; the rest keep the drawn length of rows."""
@@ -214,7 +214,7 @@ class Decisions:
         return max(1, found)
 
     def _room_of_made(self, dim: str, others: Set[str]) -> int:
-        """Return the same if other extents follow from this one."""
+        """Return the largest extent with which no step has too many terms, if other extents follow from this one."""
         known, sizes = {**self.op.fixed, **self.known}, range(1, _LARGEST + 1)
         most: int = bisect_right(sizes, self._most, key=lambda size: self.op.work({**known, dim: size}))
         sharing = max(len(follows(self.op.made, step) & others - {dim}) for step in self.op.steps)

@@ -201,7 +201,7 @@ KINDS = (*PLAIN, DRAWN)
 
 
 def plain(kind: str, values: Values, dtype: str) -> Values:
-    """Return the values made plain, in their own dtype; the last axis is the row."""
+    """Return the values replaced by plain ones of that kind, rounded to the dtype; the last axis is the row."""
     if kind == DRAWN:
         return values
     with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are ordinary values here

@@ -151,7 +151,7 @@ class PairCoverage:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The same as JSON, in words."""
+        """The coverage as JSON, with labels in words."""
         return {"allowed": self.allowed, "never": [list(map(label_words, pair)) for pair in self.never]}
 
 

@@ -39,7 +39,7 @@ def _check_flip(op: Op, formula: Trace, flip: Flip) -> None:
 
 
 def _loses_sign(node: Node) -> bool:
-    """Whether a zero has not the sign that its arguments give it."""
+    """Whether the sign of a zero result does not follow from the signs of the arguments."""
     if node.kind == "function":
         return not node.function.keeps_zeros and node.function.at(-0.0) == 0.0
     return node.kind in ("add", "subtract", "sum", "dot")

@@ -39,7 +39,7 @@ Element = tuple[Traits, bool]
 
 
 def places_of(failures: Sequence[tuple[Case, Judgement]]) -> Places | None:
-    """Return the pattern that several failing cases have in common, those of several rows and many columns first."""
+    """Return the common pattern of failing elements, read first off cases of several rows and many columns."""
     known = [(case, judgement) for case, judgement in failures if _has_mask(judgement)]
     if not known:
         return None

@@ -102,8 +102,8 @@ class Evidence:
         return [place for place in range(len(self.failed)) if place not in self.masking.hidden]
 
     def tried(self, places: Iterable[int]) -> tuple[list[Traits], list[bool]]:
-        """Return the traits of those probes, and whether they failed; without traits of values, if values only hide the
-        failure."""
+        """Return the traits of those probes, and whether each failed. If values can only hide the failure, traits of
+        values are left out."""
         chosen = tuple(places)
         asked = self.masking.only_hide, chosen
         if self.said is not None and self.said[0] == asked:

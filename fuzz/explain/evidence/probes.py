@@ -26,7 +26,7 @@ from oracles.ops import OPS
 _SWEPT = 260
 """Every n up to this is probed: each place in a block of 128 twice, and each in a block of 256 once."""
 _SWEPT_SLOWLY = 40
-"""The same limit for a target that needs milliseconds for each case."""
+"""The largest n up to which every n is probed on a target that needs milliseconds for each case."""
 _LONG_SLOWLY = (63, 64, 65, 127, 128, 129, 191, 192, 255, 256, 257, 1023, 1024, 1025)
 """Ends and beginnings of blocks: without them `n mod 64 = 63` would be taken for `n >= 63`."""
 _LONG = (320, 383, 384, 385, 511, 512, 513, 575, 639, 640, 767, 768, 1023, 1024, 1025, 1087, 2047, 2048, 2049)
@@ -271,7 +271,7 @@ def _memories(base: Draw, target: Target, *, law: bool) -> list[Memory]:
 
 
 def _in_memory(draw: Draw, memory: Memory) -> Draw:
-    """Return `storage.in_memory`, with the outputs and inputs in it that the draw does not have."""
+    """Return the draw with this shared memory, after adding the outputs and inputs in it that the draw lacks."""
     for name in (each for output, (source, _, _) in memory.items() for each in (source, output)):
         if name not in {part.name for part in draw.parts}:
             draw = vary.with_operand(draw, name)

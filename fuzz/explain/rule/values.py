@@ -64,7 +64,7 @@ def value_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
 
 
 def _integer_traits(name: str, values: Reals, dim: str, frame: Frame) -> Iterator[tuple[Feature, Trait]]:
-    """Yield which places along a dimension, or which flags, an input has."""
+    """Yield traits of an input of indices along a dimension, or of flags: which of them it has."""
     operand = OPS[frame.case.op].operand(name)
     last = operand.span(frame.whole)[1]
     yield Feature("place", name, "first") if dim else Feature("unset flag", name), word((values == 0).any())

@@ -60,7 +60,7 @@ class Fitting:
     width: float
     """How many times as much it allows as the declared one, where the kernel fails."""
     typical: float
-    """The same where it passes, in the median run."""
+    """How many times as much it allows where the kernel passes, in the median run."""
     used: float
     """The worst err/budget under it where the kernel fails."""
     failing: int
@@ -136,8 +136,8 @@ def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over
 
 
 def _meant(declared: Contract, runs: Runs) -> Contract:
-    """Return the declared contract, with the dtype of all operations by its name if all runs share one: its defaults
-    are then known."""
+    """Return the declared contract; if it leaves the dtype of operations open and all runs have the same one, with
+    that dtype."""
     computes = runs.computes(declared)
     return replace(declared, compute=min(computes)) if len(computes) == 1 else declared
 

@@ -44,7 +44,7 @@ class LoopPlaces:
         return self.within(self.of(dims), taken)
 
     def within(self, axes: Sequence[str], taken: Mapping[str, str] = MappingProxyType({})) -> str:
-        """Return the same for an array with its dimensions in another order."""
+        """Return the index into an array that has its dimensions in the order of `axes`."""
         found = ""
         for dim in axes:
             place = taken.get(dim, self.variable(dim))

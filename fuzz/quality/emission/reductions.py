@@ -70,8 +70,8 @@ _OTHERS = {
 
 
 def recurrence(name: str, dtype: str, order: Summation, *, fused: bool, turn: int) -> str:
-    """Return the definition of a function that takes n factors and what is added at each of as many places, which it
-    replaces by what comes of them. Where the order is left open it is one of several, by `turn`."""
+    """Return the definition of a function that takes n factors and n addends, and replaces the addends by the
+    recurrence's values. Where the order is left open it is one of several, by `turn`."""
     several = [
         _C["place_by_place"],
         _C["joined"] + _C["scan_blocks"] + _C["started"],

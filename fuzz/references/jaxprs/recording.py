@@ -262,7 +262,7 @@ class _Recorder:
         *,
         reverse: bool,
     ) -> None:
-        """Record an iteration's element of a table."""
+        """Record that an iteration of a loop reads its element of a table."""
         (shape, dtype), other = first.shapes[number], second.shapes[number][0]
         if isinstance(known, Use):
             whole = self.steps[known.step].shapes[known.item or 0]

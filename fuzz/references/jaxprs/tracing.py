@@ -58,7 +58,7 @@ class Equation:
 
 @dataclass(frozen=True)
 class TracedProgram:
-    """A function of arrays."""
+    """A function of arrays as JAX traced it: the equations that lead from inputs to outputs, by number."""
 
     inputs: tuple[int, ...]
     equations: tuple[Equation, ...]

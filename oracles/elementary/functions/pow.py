@@ -79,7 +79,7 @@ class Exponent:
         return self.double(DoubleDouble(x)).high
 
     def extended(self, x: ExtendedDouble) -> ExtendedDouble:
-        """Return the power, see `parts`."""
+        """Return the power in extended range, from its `parts`."""
         inside, size = self._inside(x.fraction)
         number, a = self.parts(size, np.where(inside, x.exponent, 0))
         value = chosen(inside, self._signed(a + 1.0, x.fraction.high), self._special(x.fraction.high))

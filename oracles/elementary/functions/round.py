@@ -16,8 +16,8 @@ from oracles.extendeddouble import whole
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """Return the high part's own, unless that is a whole number or half-way between two; then the low part decides. If
-    the sum of both parts is half-way, the high one is the even number."""
+    """Return the nearest whole number, the even one of two. It is that of the high part, unless that part is a whole
+    number or half-way between two; then the low part decides."""
     high, below = np.rint(x.high), np.floor(x.high)
     tie = np.abs(x.high - high) == 0.5
     value = chosen(high == x.high, two_sum(high, np.rint(x.low)), DoubleDouble(high))

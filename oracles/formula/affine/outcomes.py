@@ -35,7 +35,7 @@ _EITHER, _ALL = PLUS | MINUS, PLUS | MINUS | NAN
 _OWN = 2.0**-48
 """The most, relative to itself, that an end is off by in float64 after each operation."""
 _CENTRE = 2.0**-12
-"""The same as in `oracles.formula.affine.errors`: the most that a float64 centre's error is of kernels' errors."""
+"""As in `oracles.formula.affine.errors`: the most that a float64 centre's error is of kernels' errors."""
 _MOST = float(np.finfo(np.float64).max)
 _CHOOSING = "where", "negate", "point"
 """Where nothing overflows, only operations that move values use intervals, as means of shares have ends there."""

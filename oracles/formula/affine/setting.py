@@ -174,9 +174,9 @@ class SettledProblem:
         return {}
 
     def own_share(self, wide: bool) -> F64 | float:
-        """Return the error of a float64 centre (`wide`: of a double-double one) as a share of the half-width, without
-        the last operation: half-widths grow at least in proportion to the error of each operation, and the centre's is
-        smaller by this factor at most. One for each row if rows have contracts of their own."""
+        """Return an upper bound for the error of a float64 centre (`wide`: of a double-double one) as a share of the
+        half-width, apart from the last operation: each operation adds at most this share of its own part of the
+        half-width. It has one number for each row if rows have contracts of their own."""
         if wide not in self._shares:
             share: F64 | float = 0.0 if wide else _LEAST_SHARE
             for node in self.inputs.trace.nodes:

@@ -64,7 +64,7 @@ class Lengths:
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
     def filled(self, arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Return the rows of these arrays, one array for each run, as one array."""
+        """Return the rows of these arrays as one array, shorter rows filled up with their last element."""
         found, start = np.empty((sum(count for count, _ in self.runs), self.longest), arrays[0].dtype), 0
         for array, (count, length) in zip(arrays, self.runs, strict=True):
             found[start : start + count, :length] = array

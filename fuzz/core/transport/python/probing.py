@@ -179,7 +179,7 @@ _WAYS: Mapping[str, Callable[[Placed], Any]] = {
 
 
 def kept_apart(placed: Placed, found: Any) -> Any:
-    """Return what a call on a GPU returned, each plain tensor that is no output which it was given as a copy."""
+    """Return what a call on a GPU returned, with copies of plain tensors other than those that it was given."""
     given = {each.data_ptr() for each in placed.given.values()}
     is_plain = type(found) is placed.arrays.library.Tensor and found.layout is placed.arrays.library.strided
     if is_plain and found.is_cuda and found.data_ptr() not in given:
