@@ -178,7 +178,7 @@ class _Terminal:
         self._file: TextIO | None = None
 
     def console(self) -> Console:
-        """For what a check shows while it goes on; a silent one where there is no terminal."""
+        """Return the console for what a check shows while it goes on; a silent one where there is no terminal."""
         from rich.console import Console
 
         from fuzz.report import console
@@ -229,7 +229,7 @@ def _seconds(option: str, text: str | None) -> float | None:
 
 
 def _cache_folder(config: pytest.Config) -> Path:
-    """A folder of what pytest keeps from run to run, and nowhere in the source tree where it keeps nothing."""
+    """Return a folder of what pytest keeps from run to run; where it keeps nothing, one outside the source tree."""
     cache = getattr(config, "cache", None)
     if cache is None:
         import tempfile

@@ -1,7 +1,7 @@
-"""The graph of an op: for the operands that a case has, and by the algorithms that a kernel declares.
+"""The graph of an op, for the operands that a case has and the algorithms that a kernel declares.
 
-An algorithm is another way to the same exact value. It takes the place of one local of the op's formula: what it is
-called with are locals, tensors and parameters of the formula, by their names.
+An algorithm is another way to calculate the same exact value. It replaces one local of the op's formula; its arguments
+are locals, tensors and parameters of the formula, by their names.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from oracles.formula.trace import FormulaError, Node, Trace, ordered, run, trace
 from oracles.op import Op
 
 FORMULA = "formula"
-"""The algorithm that a local has by the formula itself."""
+"""The name that stands for the formula's own way to calculate a local."""
 _BITS = 400
 _AGREE = mpmath.ldexp(1, -200)
-"""What two algorithms may differ by, at `_BITS` bits, relative to the value."""
+"""The relative difference that two algorithms may have, calculated with `_BITS` bits."""
 _SIZE = 3
 _MOST_TERMS = 1 << 14
-"""Elements of the largest step up to which algorithms are compared in mpmath: windows of windows have more terms than
+"""Algorithms are compared in mpmath if no step has more elements than this: windows of windows have more terms than
 elements."""
 _MOST_ELEMENTS = 1 << 11
-"""Where a tensor has more, since its extents are fixed, both are compared in float64, with bounds of its errors: mpmath
+"""If fixed extents give a tensor more elements, both are compared in float64 instead, with bounds of its errors: mpmath
 takes seconds for each graph of some ten thousand elements."""
 
 
@@ -49,11 +49,11 @@ def traced(
 ) -> Trace:
     """Return the graph of an op for the operands and parameters that a case has, with these algorithms.
 
-    What is absent is not passed to the formula, whose own defaults apply; outputs that are absent are not calculated.
-    "..." stands for all dimensions but that of the rows. Stacked operands have the dimensions of the first input, and
-    all tensors of problems that lie beside each other have `BESIDE` too. An algorithm of a local that the formula does
-    not calculate from these operands changes nothing. Raises FormulaError for an algorithm that the op does not have,
-    and for one whose value is not that of the local.
+    What is absent is not passed to the formula, whose own defaults apply; absent outputs are not calculated. "..."
+    stands for all dimensions but that of the rows. Stacked operands have the dimensions of the first input, and all
+    tensors of problems that lie beside each other have `BESIDE` too. An algorithm for a local that the formula does not
+    calculate from these operands changes nothing. Raises FormulaError for an algorithm that the op does not have, and
+    for one whose value is not that of the local.
     """
     return _traced(op, frozenset(present), tuple(sorted((algorithm or {}).items())), frozenset(stacked), beside)
 
@@ -74,7 +74,7 @@ def _traced(
         return graph
     whole = present | {each.name for each in op.outputs}
     if whole != present:
-        graph = _traced(op, whole, (), stacked, beside)  # so that formulas of fewer outputs have the same nodes
+        graph = _traced(op, whole, (), stacked, beside)  # so that formulas with fewer outputs have the same nodes
         outputs = {name: node for name, node in graph.outputs.items() if name in present}
         if not outputs:
             raise FormulaError(f"{op.name}: a case has at least one of the outputs {', '.join(graph.outputs)}")
@@ -131,10 +131,10 @@ def _with(graph: Trace, local: str, function: Callable[..., Any]) -> Trace:
 
 
 def _replaced(graph: Trace, name: str, node: Node, own: Mapping[str, Node]) -> Trace:
-    """Return the graph with another node in the place of a local, wherever it is used; `own` are names for its parts.
+    """Return the graph with another node in place of a local, wherever it is used; `own` are names for its parts.
     Raises FormulaError if the node is made of the local itself."""
     old = graph.named(name)
-    if node is old:  # of these operands it has nothing to do otherwise
+    if node is old:  # the algorithm changes nothing for these operands
         return graph
     if old in ordered([node]):
         raise FormulaError(f"{name}: an algorithm cannot take the value that it is to calculate")
@@ -148,7 +148,7 @@ def _replaced(graph: Trace, name: str, node: Node, own: Mapping[str, Node]) -> T
 
 
 def _agree(op: Op, graph: Trace, other: Trace, algorithm: tuple[tuple[str, str], ...]) -> None:
-    """Compare all outputs in mpmath, on random data."""
+    """Compare all outputs of two graphs in mpmath, on random data. Raises FormulaError if they differ."""
     tensors = _tensors(op, graph, np.random.default_rng(0))
     parameters = {node.label: 0.5 for node in graph.locals.values() if node.kind == "parameter"}
     both = [Inputs(each, tensors, parameters) for each in (graph, other)]
@@ -160,7 +160,7 @@ def _agree(op: Op, graph: Trace, other: Trace, algorithm: tuple[tuple[str, str],
 
 
 Same = Sequence[tuple[str, Node, Node]]
-"""An output by its name, as two graphs have it."""
+"""The outputs by name, each with its node in two graphs."""
 
 
 def _differing(both: Sequence[Inputs], outputs: Same) -> str:
@@ -175,7 +175,7 @@ def _differing(both: Sequence[Inputs], outputs: Same) -> str:
 
 
 def _differing_nearly(both: Sequence[Inputs], outputs: Same) -> str:
-    """Return the name of an output that differs in float64 by more than both graphs may be off; "" if none does."""
+    """Return the name of an output that differs in float64 by more than both graphs' errors; "" if none does."""
     right, found = (evaluate(each, Rigorous()) for each in both)
     for name, one, two in outputs:
         a, b = right[one], found[two]
@@ -188,14 +188,14 @@ def _differing_nearly(both: Sequence[Inputs], outputs: Same) -> str:
 
 
 def _tensors(op: Op, graph: Trace, random: np.random.Generator) -> dict[str, NDArray[Any]]:
-    """Return random values of all tensors, with extents that fit those which follow from others."""
+    """Return random values of all tensors, with extents that satisfy the relations between them."""
     free = {dim for dims in graph.tensors.values() for dim in dims} - graph.counts.keys()
     sizes = completed(graph.counts, grown(graph.counts, {dim: op.fixed.get(dim, _SIZE) for dim in free}, op.fixed))
     return {name: _data(op, name, [sizes[dim] for dim in dims], random) for name, dims in graph.tensors.items()}
 
 
 def _data(op: Op, name: str, shape: Sequence[int], random: np.random.Generator) -> NDArray[Any]:
-    """Random values of a tensor."""
+    """Return random values of a tensor."""
     operand = op.operand(name)
     if operand.dtype == "bool":
         return random.random(shape) < 0.5

@@ -1,8 +1,8 @@
-"""Arrangement: how the tensors of a problem, as kernels have them, are arranged for its formula, and back.
+"""Arrangement: how the tensors of a problem, as kernels have them, become those of its formula, and back.
 
-To the formula all dimensions that have no name are one, "...". Arranged, a tensor has an axis for each of its
-dimensions, wherever the row of the first input lies in the case: (rows, n) of "... n". An output has them in the order
-in which the formula has them.
+To the formula all dimensions without a name are one, "...". An arranged tensor has an axis for each of its dimensions,
+wherever the row of the first input lies in the case: (rows, n) for "... n". An arranged output has them in the order of
+the formula.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ class Arrangement:
     given: Mapping[str, Shape]
     """The shapes of the inputs, by name."""
     axis: int
-    """The place of the row among the axes of the first input."""
+    """The index of the row among the axes of the first input."""
 
     @lazy
     def extents(self) -> Extents:
-        """The extents along dimensions that the first input does not have."""
+        """Return the extents along dimensions that the first input does not have."""
         return self.op.extents(self.given)
 
     @lazy
     def grid(self) -> Shape:
-        """The shape of the first input."""
+        """Return the shape of the first input."""
         return self.given[self.op.main]
 
     @lazy
     def outer(self) -> Shape:
-        """The extents of the dimensions without a name."""
+        """Return the extents of the dimensions without a name."""
         return self.op.outer(self.grid, self.axis)
 
     @lazy
@@ -59,7 +59,7 @@ class Arrangement:
         return self.op.shape(name, self.grid, self.axis, self.extents)
 
     def checked(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
-        """An input. Raises ProblemError where its shape does not fit."""
+        """Return an input. Raises ProblemError if its shape does not fit."""
         known = self.op.possible_shapes(name, self.grid, self.axis, self.extents)
         known = known if self.op.operand(name).stackable else known[:1]
         if array.shape not in known:
@@ -68,7 +68,7 @@ class Arrangement:
         return array
 
     def collapsed(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
-        """A tensor with an axis for each of its dimensions, in its own order."""
+        """Return a tensor with an axis for each of its dimensions, in its own order."""
         dims = self.op.operand(name).axes
         if name in self.op.alike and self.axis != array.ndim - 1:
             array = np.moveaxis(array, self.axis, -1)
@@ -78,7 +78,8 @@ class Arrangement:
         return array.reshape(math.prod(array.shape[:outer]), *array.shape[outer:])
 
     def arranged(self, output: str, array: NDArray[Any], dims: Sequence[str]) -> NDArray[Any]:
-        """An output in the order of the formula's dimensions, with an axis of one element where it has none."""
+        """Return an output in the order of the formula's dimensions, with an axis of one element for each that it
+        lacks."""
         return np.atleast_1d(self.collapsed(output, array).transpose(self._order(output, dims)))
 
     def returned(self, output: str, values: NDArray[Any], sizes: Extents) -> NDArray[Any]:
@@ -104,6 +105,6 @@ class Arrangement:
         return tuple(index)
 
     def _order(self, output: str, dims: Sequence[str]) -> list[int]:
-        """The axes of a tensor by the order of the formula's dimensions."""
+        """Return the axes of a tensor in the order of the formula's dimensions."""
         own = self.op.operand(output).axes
         return sorted(range(len(own)), key=lambda axis: dims.index(own[axis]))

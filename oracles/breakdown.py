@@ -15,7 +15,7 @@ from oracles.precise import Bounds, conforms
 from oracles.rounding import bits
 
 DIGITS = 30
-"""Exact values are given to this many significant digits."""
+"""The significant digits of a printed exact value."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class ShownNumber:
 
     value: float
     bits: str
-    """In hex; "" of an integer."""
+    """The bits in hex; "" for an integer."""
 
     def __str__(self) -> str:
         return f"{self.value!r} ({self.bits})" if self.bits else f"{self.value:.0f}"
@@ -32,7 +32,7 @@ class ShownNumber:
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Why one element was judged as it was. Text is ready to print; numbers are of the output's dtype."""
+    """Why one element was judged as it was, as text that is ready to print and numbers of the output's dtype."""
 
     output: str
     index: tuple[int, ...]
@@ -42,22 +42,23 @@ class Breakdown:
     """The value of the declaration without inexact steps, unrounded, to `DIGITS` digits."""
     low: ShownNumber
     high: ShownNumber
-    """Both `low` and `high` are ends of the conformance set, signed."""
+    """`low` and `high` are the ends of the conformance set, signed."""
     got: ShownNumber
     expected: ShownNumber
     """The exact value rounded once."""
     ulp: float
-    """The difference (got - exact) in units of the spacing of the output's dtype at the exact value, 1 of integers."""
+    """The difference (got - exact) in units of the spacing of the output's dtype at the exact value; in units of 1 for
+    integers."""
     ratio: float
     """The err/budget of the element."""
     terms: tuple[Term, ...]
-    """The budget to first order; its values are in units of the output."""
+    """The terms of the budget to first order, in units of the output."""
     facts: tuple[tuple[str, str], ...]
-    """Each fact about the row is a name and a text."""
+    """Facts about the row: name and text."""
     given: tuple[tuple[str, str], ...]
-    """What the element was calculated from: each operand's name and a text."""
+    """The operands from which the element was calculated: name and text."""
     remarks: tuple[str, ...] = ()
-    """Special rules that apply to the element are named here: NaN required, may be zero, ..."""
+    """Special rules that apply to the element: NaN required, may be zero, ..."""
     may_be_nan: bool = False
     """Whether NaN is right."""
 
@@ -71,10 +72,8 @@ def breakdown(
     facts: tuple[tuple[str, str], ...],
     given: tuple[tuple[str, str], ...],
 ) -> Breakdown:
-    """Put the judgement of `got` into words, or that of the expected value if `got` is None.
-
-    `bounds` must be stable; works at any precision that mpmath is set to.
-    """
+    """Return the judgement of `got`, or of the expected value if `got` is None, in words. `bounds` must be stable;
+    works at any precision that mpmath is set to."""
     form = bounds.form
     low, high, expected = (_signed(each, bounds.sign) for each in (*bounds.ends, bounds.rounded(bounds.centre)))
     got = expected if got is None else got
@@ -105,17 +104,18 @@ def _rounding(bounds: Bounds, got: float) -> Term:
 
 
 def _signed(value: float, sign: int) -> float:
-    """The value; a zero, which mpmath has without a sign, with the one that it must have: -0.0 is not +0.0 here."""
+    """Return the value; a zero, which mpmath has without a sign, gets the one that it must have: -0.0 is not +0.0
+    here."""
     return value or math.copysign(0.0, sign) if sign else value
 
 
 def digits(value: mpf) -> str:
-    """`value` to `DIGITS` significant digits."""
+    """Return `value` to `DIGITS` significant digits."""
     return str(mpmath.nstr(value, DIGITS))
 
 
 def err_over_budget(bounds: Bounds, got: float, ok: bool) -> float:
-    """The same quantity as `oracles.enclosure.err_over_budget`, in mpmath; settled by the verdict `ok`."""
+    """Return what `oracles.enclosure.err_over_budget` returns, in mpmath, adjusted to the verdict `ok`."""
     if not mpmath.isfinite(got) or not mpmath.isfinite(bounds.centre):
         return 0.0 if ok else float("inf")
     if ok and bounds.beside is not None and not conforms(replace(bounds, beside=None), got):
@@ -130,7 +130,7 @@ def err_over_budget(bounds: Bounds, got: float, ok: bool) -> float:
 
 
 def _half_cell(bounds: Bounds, got: float) -> mpf:
-    """Half the distance from `got` to its neighbour in the direction of the exact value."""
+    """Return half the distance from `got` to its neighbour in the direction of the exact value."""
     form = bounds.form
     if not mpmath.isfinite(got) or not mpmath.isfinite(bounds.centre):
         return mpf(0)

@@ -67,7 +67,7 @@ def _read(op: Op, inputs: list[str]) -> Trace:
                 where, known = f"{node.kind}({node.label!r})", ", ".join(map(repr, found.dims))
                 raise FormulaError(f"{where}: given {', '.join(inputs)} there are only the dimensions {known}")
             if node.kind == "function":
-                function(node.label, node.value, node.low)  # raises for a constant that it does not have
+                function(node.label, node.value, node.low)  # raises for a constant that the family does not have
         return found
     except FormulaError as error:
         raise OpError(f"{op.name}: {error}") from error

@@ -1,4 +1,4 @@
-"""A dimension of an op, and what follows for it from the formula."""
+"""A dimension of an op, with what the formula implies for it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class OpDim:
 
     name: str
     batched: frozenset[str]
-    """The outputs that have it and whose slices along it depend on the same slices of the inputs alone, and on inputs
-    without it: slices may come in any order and number."""
+    """The outputs whose slices along it depend only on the same slices of the inputs, and on inputs without it: slices
+    may come in any order and number."""
     meets: bool
     """Whether values meet along it somewhere: they are summed, say, or their places count."""
     reduced: bool
@@ -31,7 +31,7 @@ def dims_of(
     outputs: Sequence[Operand],
     parameters: Sequence[Parameter],
 ) -> Mapping[str, OpDim]:
-    """Every dimension of an op by its name, whichever of its optional tensors a case has."""
+    """Return every dimension of an op by its name, over all combinations of optional tensors."""
     meeting, reduced = dict[str, set[str]](), set[str]()
     for graph in graphs_of(formula, inputs, parameters):
         reduced |= {dim for node in graph.nodes if node.kind in REDUCTIONS for dim in node.over}
@@ -58,10 +58,10 @@ def steps_of(
     parameters: Sequence[Parameter],
 ) -> tuple[frozenset[str], ...]:
     """Return the sets of dimensions of the formula's steps, without those that are part of a larger set. The step of a
-    sum has the dimension that is summed over."""
+    sum includes the dimension that is summed over."""
     found = {frozenset(each.axes) for each in (*inputs, *outputs)}
     for node in (node for graph in graphs_of(formula, inputs, parameters) for node in graph.nodes):
-        # What is taken from a table is no product with it.
+        # To take from a table is no product with it.
         found.add(node.dims.union(*(arg.dims for arg in node.args if node.kind != "take")))
     return tuple(sorted((each for each in found if not any(each < other for other in found)), key=sorted))
 

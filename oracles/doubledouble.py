@@ -22,16 +22,14 @@ ULP = 2.0**-101
 
 LOST = 2.0**-1070
 """The absolute error that underflow adds to a product: five partial products, each within half of 2^-1074. Sums have
-none, since what is added of subnormal numbers is exact."""
+none, since additions of subnormal numbers are exact."""
 
 SPLITTER = 2.0**27 + 1
 
 
 class DoubleDouble:
-    """`high + low` of one shape, with high = fl(high + low); without `low` it is zero.
-
-    Python's operators apply, with float64 arrays on either side.
-    """
+    """Arrays `high + low` of one shape, with high = fl(high + low); `low` is zero by default. Python's operators apply,
+    with float64 arrays on either side."""
 
     def __init__(self, high: Any, low: Any = None) -> None:
         self.high: F64 = np.asarray(high, dtype=np.float64)
@@ -39,7 +37,7 @@ class DoubleDouble:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the array."""
+        """The shape of the array."""
         return self.high.shape
 
     def __getitem__(self, key: Any) -> DoubleDouble:
@@ -76,7 +74,7 @@ class DoubleDouble:
         return DoubleDouble(-self.high, -self.low)
 
     def sum(self, axis: int) -> DoubleDouble:
-        """Sum along `axis`, as a tree."""
+        """Return the sum along `axis`, added as a tree."""
         high, low = np.moveaxis(self.high, axis, -1), np.moveaxis(self.low, axis, -1)
         total = DoubleDouble(high, low)
         while (n := total.shape[-1]) > 1:
@@ -95,12 +93,12 @@ Real = F64 | DoubleDouble
 
 
 def head(value: Real) -> F64:
-    """The value as float64, rounded to nearest."""
+    """Return the value as float64, rounded to nearest."""
     return value.high if isinstance(value, DoubleDouble) else value
 
 
 def root(value: DoubleDouble) -> DoubleDouble:
-    """Square root."""
+    """Return the square root."""
     first = np.sqrt(value.high)
     rest = value - two_product(first, first)
     correction = np.divide(rest.high, 2 * first, out=np.zeros_like(first), where=first > 0)
@@ -108,18 +106,18 @@ def root(value: DoubleDouble) -> DoubleDouble:
 
 
 def absolute(value: DoubleDouble) -> DoubleDouble:
-    """Magnitude."""
+    """Return the magnitude."""
     sign = np.where(value.high < 0, -1.0, 1.0)
     return DoubleDouble(sign * value.high, sign * value.low)
 
 
 def chosen(mask: NDArray[np.bool_], value: DoubleDouble, other: DoubleDouble) -> DoubleDouble:
-    """`value` where `mask` is set, else `other`; all of one shape."""
+    """Return `value` where `mask` is set, else `other`; all of one shape."""
     return DoubleDouble(np.where(mask, value.high, other.high), np.where(mask, value.low, other.low))
 
 
 def of_ieee(value: DoubleDouble, high: F64) -> DoubleDouble:
-    """The value, but what float64 has for it where that is infinite or NaN: low parts know no infinity."""
+    """Return the value, with float64's own result where that is infinite or NaN: low parts know no infinity."""
     finite = np.isfinite(high)
     if finite.all():
         return value
@@ -127,7 +125,7 @@ def of_ieee(value: DoubleDouble, high: F64) -> DoubleDouble:
 
 
 def end_to_end(values: Sequence[Real]) -> Real:
-    """Values of one arithmetic, one after the other along their first axis."""
+    """Return values of one arithmetic, one after the other along their first axis."""
     if isinstance(values[0], DoubleDouble):
         doubled = [value for value in values if isinstance(value, DoubleDouble)]
         return DoubleDouble(np.concatenate([v.high for v in doubled]), np.concatenate([v.low for v in doubled]))
@@ -135,27 +133,28 @@ def end_to_end(values: Sequence[Real]) -> Real:
 
 
 def either(mask: NDArray[np.bool_], a: Real, b: Real) -> Real:
-    """Values of one arithmetic: `a` where the mask is set, else `b`."""
+    """Return `a` where the mask is set, else `b`; both of one arithmetic."""
     if isinstance(a, DoubleDouble) and isinstance(b, DoubleDouble):
         return chosen(mask, a, b)
     return np.where(mask, head(a), head(b))
 
 
 def sticky(value: DoubleDouble) -> F64:
-    """The value rounded to odd in float64: rounding the result to 51 bits or fewer rounds the value itself."""
+    """Return the value rounded to odd in float64: rounding that result to 51 bits or fewer gives the same as rounding
+    the value itself."""
     inexact = (value.low != 0) & (value.high.view(np.int64) & 1 == 0)
     return np.where(inexact, np.nextafter(value.high, np.copysign(np.inf, value.low)), value.high)
 
 
 def two_sum(a: F64, b: F64) -> DoubleDouble:
-    """a + b without error (Knuth)."""
+    """Return a + b without error (Knuth)."""
     total = a + b
     part = total - a
     return DoubleDouble(total, (a - (total - part)) + (b - part))
 
 
 def two_product(a: F64, b: F64) -> DoubleDouble:
-    """a * b without error (Dekker; NumPy has no fused multiply-add)."""
+    """Return a * b without error (Dekker; NumPy has no fused multiply-add)."""
     product = a * b
     a_high, a_low = _split(a)
     b_high, b_low = _split(b)
@@ -163,10 +162,9 @@ def two_product(a: F64, b: F64) -> DoubleDouble:
 
 
 def plus(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
-    """a + b where |a| >= |b| or a is zero, in 8 operations instead of 20; off by 2^-106 (2 |a| + 2 |b| + |a + b|) at
-    most.
-
-    The sum of the high parts is without error (Dekker); each of the two that follow rounds by 2^-53 of what it adds."""
+    """Return a + b if |a| >= |b| or a is zero, in 8 operations instead of 20; off by 2^-106 (2 |a| + 2 |b| + |a + b|)
+    at most. The sum of the high parts is without error (Dekker); each of the two that follow rounds by 2^-53 of what it
+    adds."""
     total = _quick_sum(a.high, b.high)
     return _quick_sum(total.high, total.low + (a.low + b.low))
 
@@ -183,7 +181,7 @@ def _quick_sum(a: F64, b: F64) -> DoubleDouble:
 
 
 def _finished(first: F64, second: F64) -> DoubleDouble:
-    """Like `_quick_sum`, but inf and NaN in `first` stay what they are."""
+    """Return the sum like `_quick_sum`, but with inf and NaN in `first` kept."""
     total = first + second
     finite = np.isfinite(total)
     if finite.all():

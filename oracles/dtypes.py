@@ -2,7 +2,7 @@
 
 What else the project knows of dtypes follows from these rows: NumPy's and torch's arrays, the `kf_dtype` of C, the
 ranges of recipes, what a declaration may name. A row that contradicts itself is refused when this is imported; one that
-NumPy or ml_dtypes has otherwise, when `oracles.rounding` is.
+contradicts NumPy or ml_dtypes is refused when `oracles.rounding` is.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Dtype:
     """A dtype of tensors. Each exists once, so that dtypes are compared by identity."""
 
     name: str
-    """Its name in cases, declarations and contracts. In C it is `KF_` and this in capitals."""
+    """Its name in cases, declarations and contracts; in C it is `KF_` and this name in capitals."""
     spelling: str
-    """Its name in NumPy or ml_dtypes, and in torch where torch has it."""
+    """Its name in NumPy or ml_dtypes, and in torch if torch has it."""
     itemsize: int
     """The size of one number in bytes."""
 
@@ -48,10 +48,10 @@ class Format(Dtype):
     infinities: bool = True
     """False: the format has NaN but no infinity (e4m3fn), so what overflows becomes NaN."""
     ties: Ties = "even"
-    """How ties are rounded; "towards zero" if numbers are not rounded to nearest but cut off."""
+    """How ties are rounded; "towards zero" if bits are cut off instead of rounded to nearest."""
 
     def __post_init__(self) -> None:
-        """Raise DtypeError where the size leaves another exponent than the limits say."""
+        """Raise DtypeError if the size leaves another exponent than the limits say."""
         exponents = 2 ** (8 * self.itemsize - self.precision)  # of all bits but the sign's and the mantissa's
         # The highest exponent is that of infinities and NaNs; without infinities its highest mantissa alone is NaN.
         emax = self.emin + exponents - (3 if self.infinities else 2)
@@ -60,7 +60,7 @@ class Format(Dtype):
             raise DtypeError(f"{self.name}: its largest number is {largest}, by its bits, and not {self.max}")
 
     def holds(self, other: Format) -> bool:
-        """Whether it has all numbers of another format."""
+        """Return whether it has all numbers of another format."""
         return self.precision >= other.precision and self.emin <= other.emin and self.max >= other.max
 
     @property
@@ -70,35 +70,34 @@ class Format(Dtype):
 
     @lazy
     def emax(self) -> int:
-        """The exponent of the largest number, which is less than 2^(emax + 1)."""
+        """Return the exponent of the largest number, which is less than 2^(emax + 1)."""
         return math.frexp(self.max)[1] - 1
 
     @lazy
     def least(self) -> int:
-        """The exponent of the smallest positive number, 2^least, which is also the spacing of subnormal numbers."""
+        """Return the exponent of the smallest positive number, 2^least, which is also the spacing of subnormal
+        numbers."""
         return self.emin - self.precision + 1
 
     @lazy
     def u(self) -> float:
-        """Unit roundoff: largest relative error of rounding a number in the normal range."""
+        """Return the unit roundoff: the largest relative error of rounding a number in the normal range."""
         return 2.0**-self.precision * (2 if self.ties == "towards zero" else 1)
 
     @lazy
     def tiny(self) -> float:
-        """Smallest normal number."""
+        """Return the smallest normal number."""
         return 2.0**self.emin
 
     @lazy
     def eta(self) -> float:
-        """Smallest positive number; also the spacing of the subnormal numbers."""
+        """Return the smallest positive number, which is also the spacing of the subnormal numbers."""
         return 2.0**self.least
 
     @lazy
     def overflow(self) -> tuple[int, int]:
-        """Smallest magnitude that rounds past `max`, as (mantissa, exponent): mantissa * 2^exponent.
-
-        A pair because in f64 the number itself is not representable.
-        """
+        """Return the smallest magnitude that rounds past `max`, as (mantissa, exponent) for mantissa * 2^exponent: in
+        f64 the number itself is not representable."""
         mantissa, exponent = _integer(self.max, self.precision)
         return 2 * mantissa + (2 if self.ties == "towards zero" else 1), exponent - 1
 
@@ -113,8 +112,8 @@ class Format(Dtype):
 
     @lazy
     def endless(self) -> Format:
-        """Return this format with an unbounded exponent, as far as float64 can hold its numbers; float64 itself has
-        none."""
+        """Return this format with an unbounded exponent, as far as float64 can hold its numbers; float64 itself for
+        float64."""
         if self.name == DOUBLE.name:
             return self
         most = math.ldexp(2 - 2.0 ** (1 - self.precision), _ENDLESS)
@@ -123,20 +122,21 @@ class Format(Dtype):
 
 @dataclass(frozen=True, eq=False)
 class Endless(Format):
-    """A format without overflow. No tensor has it: it is what numbers would be if nothing overflowed on the way."""
+    """A format without overflow. No tensor has it: it says what numbers would be if nothing overflowed on the way."""
 
     def __post_init__(self) -> None:
         """Skip the check of a format: the largest number does not follow from the number of bits here."""
 
 
 _ENDLESS = 960
-"""The largest exponent of a format without overflow: products with what rounds to a format stay numbers of float64."""
+"""The largest exponent of a format without overflow: products with numbers that round to a format stay numbers of
+float64."""
 
 
 @dataclass(frozen=True, eq=False)
 class CutFormat(Format):
-    """Numbers of a dtype without their last bits, as tensor cores read f32. No tensor is stored so and no result is
-    calculated so: factors are rounded to it when they are multiplied."""
+    """Numbers of a dtype without their last bits, as tensor cores read f32. No tensor and no result has this format:
+    factors are rounded to it when they are multiplied."""
 
     def __post_init__(self) -> None:
         """Skip the check of a format: the exponent is that of the whole dtype."""
@@ -151,7 +151,7 @@ class Integer(Dtype):
 
 
 def _integer(value: float, precision: int) -> tuple[int, int]:
-    """`value` as (mantissa, exponent) with a mantissa of `precision` bits."""
+    """Return `value` as (mantissa, exponent) with a mantissa of `precision` bits."""
     numerator, denominator = value.as_integer_ratio()
     exponent = numerator.bit_length() - denominator.bit_length() + 1 - precision
     mantissa = numerator >> exponent if exponent >= 0 else numerator << -exponent
@@ -171,7 +171,8 @@ _ROWS: Sequence[Dtype] = (
     Integer("bool", "bool", 1, 0, 1),
     Integer("uint8", "uint8", 1, 0, 2**8 - 1),
 )
-"""The plainest first. A new row goes to the end: the places, counted from 1, are the values of `kf_dtype` in C."""
+"""The dtypes, the plainest first. A new row goes to the end: the row numbers, from 1, are the values of `kf_dtype` in
+C."""
 DTYPES: Mapping[str, Dtype] = {each.name: each for each in _ROWS}
 """Every dtype that a tensor can have, by name."""
 SPELLED: Mapping[str, Dtype] = {each.spelling: each for each in _ROWS}
@@ -180,14 +181,14 @@ assert len(DTYPES) == len(SPELLED) == len(_ROWS), "two rows of one dtype"
 FORMATS: Mapping[str, Format] = {name: each for name, each in DTYPES.items() if isinstance(each, Format)}
 """The floating-point formats."""
 SINGLE, DOUBLE = FORMATS["f32"], FORMATS["f64"]
-"""The format that kernels calculate in unless they say otherwise, and the one that this oracle's fast tier does."""
+"""The format that kernels calculate in unless they say otherwise, and that of this oracle's fast tier."""
 _TIES: Mapping[str, Ties] = {"tf32": "away", "tf32 to even": "even", "tf32 towards zero": "towards zero"}
 CUTS: Mapping[str, Format] = {
     name: CutFormat(name, "", SINGLE.itemsize, 11, SINGLE.emin, float.fromhex("0x1.ffcp127"), ties=ties)
     for name, ties in _TIES.items()
 }
-"""The formats to which locals may be rounded besides, at a point: TF32 as `cvt.rna.tf32` rounds to it, by the way in
-which f32 is rounded, and as a tensor core makes it of f32, which does not look at 13 bits."""
+"""Further formats to which locals may be rounded at a point: TF32 as `cvt.rna.tf32` rounds to it, TF32 by f32's own
+rounding, and TF32 as a tensor core reads f32, ignoring 13 bits."""
 FLOATS = tuple(FORMATS)
 COMPUTED = tuple(name for name, each in FORMATS.items() if not each.only_stores)
 """The names of the formats that kernels calculate in."""
@@ -195,7 +196,7 @@ NARROW = tuple(name for name in COMPUTED if FORMATS[name].precision < SINGLE.pre
 """The dtypes with fewer bits than f32, in which most kernels calculate."""
 INTEGERS = tuple(name for name, each in DTYPES.items() if isinstance(each, Integer))
 INDICES = tuple(name for name in INTEGERS if DTYPES[name].itemsize > 1)
-"""The integers in which places along a dimension are given: most dimensions are longer than 8 bits can count."""
+"""The integer dtypes of places along a dimension: most dimensions are longer than 8 bits can count."""
 ITEMSIZE: Mapping[str, int] = {name: each.itemsize for name, each in DTYPES.items()}
 """The bytes of one element of each dtype."""
 
@@ -207,7 +208,7 @@ def judged(name: str, field: str = "dtype") -> Format:
 
 
 def form(name: str, field: str = "dtype") -> Format:
-    """The format called `name`. Raises `DtypeError` naming `field`."""
+    """Return the format called `name`. Raises `DtypeError` naming `field`."""
     try:
         return FORMATS[name]
     except KeyError:
@@ -215,5 +216,5 @@ def form(name: str, field: str = "dtype") -> Format:
 
 
 def point_form(name: str) -> Format:
-    """The format called `name` that a local may be rounded to. Raises `DtypeError`."""
+    """Return the format called `name` that a local may be rounded to. Raises `DtypeError`."""
     return CUTS[name] if name in CUTS else form(name)

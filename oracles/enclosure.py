@@ -1,4 +1,5 @@
-"""The conformance set of every element of one output, as the fast tier knows it, and the comparison with what was got.
+"""The conformance set of every element of one output, as the fast tier knows it, and the comparison with what a kernel
+returned.
 
 A conformance set is the closed interval of output values between the roundings of the two ends of the real interval
 that the declaration allows before its last rounding point. The fast tier knows the ends only to within its own error,
@@ -21,9 +22,9 @@ from oracles.ranks import Ranks
 from oracles.rounding import half_gap, half_gap_of
 
 FORBIDDEN, ALLOWED, REQUIRED = 0, 1, 2
-"""These say whether an element may be NaN."""
+"""Whether an element may be NaN."""
 PLUS, MINUS = 1, 2
-"""These say which infinities an element may be, besides numbers."""
+"""Which infinities an element may be, in addition to numbers."""
 
 ABOVE_ONE = float(np.nextafter(1.0, 2.0))
 
@@ -33,13 +34,13 @@ Flags = NDArray[np.int8]
 
 @dataclass(frozen=True, eq=False)
 class PlaceSet:
-    """What places may be, of an output that has this shape with all axes of its formula."""
+    """The allowed places in an output of places; its shape has all axes of the output's formula."""
 
     ranks: Ranks
     shape: tuple[int, ...]
 
     def exist(self, got: F64) -> Mask:
-        """Return where `got` is the place of an element at all."""
+        """Return where `got` is a place that exists."""
         return self.ranks.exist(got.reshape(self.shape)).reshape(got.shape)
 
     def compared(self, got: F64) -> tuple[Mask, Mask, Mask]:
@@ -55,38 +56,37 @@ class Enclosure:
 
     form: Format
     centre: Real
-    """The declaration evaluated without inexact steps; it is the exact value where only the last step rounds."""
+    """The declaration evaluated without inexact steps: the exact value if only the last step rounds."""
     below: F64
     above: F64
-    """Both `below` and `above` are distances from the centre to the ends of the real interval, before the last
+    """`below` and `above` are the distances from the centre to the ends of the real interval, before the last
     rounding."""
     inner: tuple[F64, F64]
     outer: tuple[F64, F64]
     nan: Flags | None = None
     """None: no element may be NaN."""
     zero: Mask | None = None
-    """The elements that may also be zero; None if no element may."""
+    """Elements that may also be zero; None for none."""
     unjudged: Mask | None = None
-    """The elements that the contract leaves open, so that any value conforms; None if it leaves no element open."""
+    """Elements that the contract leaves open, so that any value conforms; None for none."""
     unsure: Mask | None = None
-    """The elements that only the precise tier can decide; their inner ends are NaN."""
+    """Elements that only the precise tier can decide; their inner ends are NaN. None for none."""
     zeros: Flags | None = None
-    """The sign that a zero must have, as 1 or -1; 0 where it is free. None: it is free everywhere."""
+    """The sign that a zero must have, as 1 or -1; 0 if it is free. None: free everywhere."""
     mirrored: Mask | None = None
-    """The infinities that may have the other sign as well; None if no infinity may."""
+    """Elements whose infinity may also have the other sign; None for none."""
     places: tuple[PlaceSet, ...] = ()
-    """For an output of places, the allowed places by each algorithm; the ends mean nothing then. (): the output has no
-    places."""
+    """For an output of places, the allowed places under each algorithm; the ends mean nothing then. () for other
+    outputs."""
     infinities: Flags | None = None
-    """The infinities that conform beside the numbers between the ends, as `PLUS` and `MINUS` say; None if no infinity
-    does."""
+    """Infinities that conform in addition to the numbers between the ends, as `PLUS` and `MINUS` say; None for none."""
     beside: Enclosure | None = None
-    """Other allowed values, of elements whose formula overflows on the way to a number; ends are NaN for all other
+    """Further allowed values of elements whose formula overflows on the way to a number; its ends are NaN for all other
     elements. None if there are no such elements."""
 
     def shares(self) -> list[float]:
-        """Return the smallest relative error that is seen at each element, as far as it is judged and not zero: half of
-        the allowed interval plus half of the spacing of its dtype."""
+        """Return the smallest relative error that is detected at each judged nonzero element: half of the allowed
+        interval plus half of the spacing of its dtype."""
         centre = head(self.centre)
         low, high = self.outer
         with np.errstate(all="ignore"):
@@ -143,7 +143,7 @@ class Enclosure:
         return np.asarray(found if self.beside is None else found | self.beside.may_be_nan())
 
     def is_infinite(self, got: F64) -> Mask | bool:
-        """Return where `got` is an infinity that is allowed beside numbers."""
+        """Return where `got` is an infinity that is allowed in addition to numbers."""
         if self.infinities is None:
             return False
         above, below = (self.infinities & PLUS) != 0, (self.infinities & MINUS) != 0
@@ -158,13 +158,13 @@ class Enclosure:
 
 
 def concatenated(parts: Sequence[Enclosure]) -> Enclosure:
-    """The enclosures of rows, one after the other."""
+    """Return the enclosure of all rows, one part after the other."""
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
 
     def joined(name: str) -> Any:
-        """Join masks; a part without one has an empty one."""
+        """Join masks; a part without one counts as all False."""
         values = [getattr(part, name) for part in parts]
         if all(value is None for value in values):
             return None
@@ -187,7 +187,7 @@ def concatenated(parts: Sequence[Enclosure]) -> Enclosure:
 
 
 def _besides(parts: Sequence[Enclosure]) -> Enclosure | None:
-    """Join what is allowed beside the ends of all parts."""
+    """Join what the parts allow beside their ends."""
     if all(part.beside is None for part in parts):
         return None
     nowhere = (replace(part, beside=None) for part in parts)
@@ -216,7 +216,7 @@ def at_some(mask: Mask, enclosure: Enclosure) -> Enclosure:
 
 
 def preferred(mask: Mask, first: Enclosure, own: Enclosure) -> Enclosure:
-    """Return the enclosure `first` at some elements, with `own` as what is allowed beside it, and `own` elsewhere."""
+    """Return the enclosure `first` at some elements, with `own` as its `beside`, and `own` elsewhere."""
 
     def chosen(a: Any, b: Any) -> Any:
         if a is None and b is None:
@@ -245,9 +245,9 @@ class OutputComparison:
     failing: Mask
     unsure: Mask
     ratio: F64
-    """The err/budget: above 1 exactly for failures; inf for NaN and inf in the wrong place."""
+    """The err/budget: above 1 exactly for failures; infinite for a NaN or infinity in the wrong place."""
     repeated: Mask | None = None
-    """The failures that would be right alone: places that occur twice. None if no place does."""
+    """Failures that would be right alone: places that occur twice. None for none."""
 
 
 @dataclass(frozen=True)
@@ -258,10 +258,10 @@ class Worst:
     """The index into the canonical array."""
     ratio: float
     blunt: bool
-    """For its meaning see `is_blunt`."""
+    """Whether the interval is wide, see `is_blunt`."""
     centre: float | None = field(default=None, compare=False)
     width: float | None = field(default=None, compare=False)
-    """The value of the fast tier, if it has one: the precise tier must agree."""
+    """The fast tier's value, if it has one: the precise tier must agree."""
 
 
 def passes(enclosure: Enclosure, got: F64) -> bool:
@@ -282,7 +282,7 @@ def compare(enclosure: Enclosure, got: F64) -> OutputComparison:
 
 
 def _either(a: OutputComparison, b: OutputComparison) -> OutputComparison:
-    """Join two comparisons: an element fails if it fails in both."""
+    """Return the joint comparison: an element fails if it fails in both."""
     certain = ~(a.failing | a.unsure) | ~(b.failing | b.unsure)
     failing = a.failing & b.failing
     ratio = np.where(a.failing == b.failing, np.minimum(a.ratio, b.ratio), np.where(a.failing, b.ratio, a.ratio))
@@ -328,7 +328,7 @@ def _compared_places(enclosure: Enclosure, got: F64) -> OutputComparison:
 
 
 def worst_pass(enclosure: Enclosure, got: F64) -> Worst:
-    """The worst element of an output in which every element passes."""
+    """Return the worst element of an output in which every element passes."""
     everywhere = np.ones(got.shape, bool)
     return worst_of(_ratios(enclosure, got, everywhere, ~everywhere), enclosure, got)
 
@@ -352,23 +352,24 @@ def is_blunt(enclosure: Enclosure, got: F64, flat: int) -> bool:
 
 
 def err_over_budget(enclosure: Enclosure, got: F64) -> F64:
-    """How far the value before the last rounding must have strayed, over how far it may: 0 for correct rounding, and
-    of what is not judged.
+    """Return how far the value before the last rounding must have strayed, relative to how far it may: 0 for correct
+    rounding, and for elements that are not judged.
 
-    (|got - centre| - half of got's rounding cell towards the centre) / width of the real interval on got's side. At
-    most 1 exactly where the cell of `got` meets the interval, that is where `got` conforms; on the edge of a cell (a
-    tie) the parity of the last bit decides, and the callers settle it by the verdict. The declared rounding is taken
-    off the error rather than added to the budget: in 16 bits it is a thousand times the rest, and every kernel, right
-    or wrong by one bit, would stand between 1 and 2.
+    It is (|got - centre| - half of got's rounding cell towards the centre) / width of the real interval on got's side.
+    It is at most 1 exactly if the cell of `got` meets the interval, that is if `got` conforms; on the edge of a cell (a
+    tie) the parity of the last bit decides, and the callers adjust it to the verdict.
+
+    The declared rounding is taken off the error rather than added to the budget: in 16 bits it is a thousand times the
+    rest, and every kernel, right or wrong by one bit, would stand between 1 and 2.
     """
     if enclosure.places:
         return np.zeros(got.shape)
-    # Infinities and NaN take part; whoever asks settles them by the verdict.
+    # Infinities and NaN take part; the callers adjust them to the verdict.
     with np.errstate(all="ignore"):
         error = head(got - enclosure.centre)
         upward = error < 0
         strayed = np.maximum(np.abs(error) - half_gap(got, enclosure.form, upward), 0.0)
-        if not strayed.any():  # as most outputs of 16 bits
+        if not strayed.any():  # true of most outputs of 16 bits
             return strayed
         ratio: F64 = np.where(strayed == 0, 0.0, strayed / np.where(upward, enclosure.below, enclosure.above))
     return ratio if enclosure.unjudged is None else np.where(enclosure.unjudged, 0.0, ratio)
@@ -378,10 +379,10 @@ def _ratios(enclosure: Enclosure, got: F64, inside: Mask, failing: Mask) -> F64:
     ratio = err_over_budget(enclosure, got)
     # An infinity in its right place is at no distance from anything.
     ratio = np.where(np.isfinite(got) & ~np.isnan(ratio), ratio, np.where(inside, 0.0, np.inf))
-    if (far := inside & (ratio > 1)).any():  # the largest number stands for what overflows, and nothing else may
+    if (far := inside & (ratio > 1)).any():  # the largest number stands for an overflow, and nothing else may
         low, high = enclosure.inner
         ratio = np.where(far & (low == got) & (got == high), 0.0, ratio)
     if enclosure.zero is not None:
-        # Where it may be zero, that is the right answer, not a distant one.
+        # Where zero is allowed, it is the right answer, not a distant one.
         ratio = np.where(inside & enclosure.zero & (got == 0), 0.0, ratio)
     return np.where(failing, np.maximum(ratio, ABOVE_ONE), np.minimum(ratio, 1.0))

@@ -1,4 +1,4 @@
-"""Elements that only the precise tier can decide, one after the other until the time is up."""
+"""The loop over elements that only the precise tier can decide, until the time is up."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from oracles.formula.exact.deadline import LateError, deadline
 from oracles.precise import Bounds, conforms
 
 MOST_S = 60.0
-"""Seconds of processor time for the elements of one output that only the precise tier can decide; the rest stays
-undecided. All elements of a large output may be such, at milliseconds to seconds each."""
+"""Processor seconds for the elements of one output that only the precise tier can decide; the rest stays undecided. All
+elements of a large output may be such, at milliseconds to seconds each. Chosen."""
 
 
 class PreciseProgress(NamedTuple):
-    """How far the precise tier has come with an output."""
+    """The progress of the precise tier with an output."""
 
     op: str
     output: str
@@ -41,7 +41,7 @@ def _unwatched(step: PreciseProgress) -> None:
 
 
 watch: Callable[[PreciseProgress], None] = _unwatched
-"""Called before each such element, and once a second during one that takes long."""
+"""Called before each such element, and once a second while one takes long."""
 
 
 def _tell(step: PreciseProgress, began: float) -> None:

@@ -1,8 +1,6 @@
-"""Double-double with an exponent of its own: arrays of numbers of any magnitude.
-
-A number is a double-double fraction times a power of two. Fractions lie in [1/2, 1), so that no product or quotient of
-them underflows, and results have the bits that double-double would have if float64 had no least and no largest number.
-"""
+"""Double-double with an exponent of its own: arrays of numbers of any magnitude. A number is a double-double fraction
+times a power of two. Fractions lie in [1/2, 1), so that no product or quotient of them underflows, and results have the
+bits that double-double would have if float64 had no least and no largest number."""
 
 from __future__ import annotations
 
@@ -20,11 +18,11 @@ Mask = NDArray[np.bool_]
 ZERO = -(1 << 29)
 """The exponent of zeros: smaller than any other, so that the sum of a zero and a number keeps the number's exponent."""
 ORDINARY = 900
-"""Magnitudes between 2^-900 and 2^900 are the same in double-double, and functions of them are."""
+"""Between 2^-900 and 2^900, results are the same as in double-double."""
 
 
 class ExtendedDouble:
-    """`fraction` * 2^`exponent` of one shape; infinities and NaN lie in the high part of the fraction."""
+    """Numbers `fraction` * 2^`exponent` of one shape; infinities and NaN are in the high part of the fraction."""
 
     def __init__(self, fraction: DoubleDouble, exponent: I32) -> None:
         self.fraction, self.exponent = fraction, exponent
@@ -40,7 +38,7 @@ class ExtendedDouble:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the array."""
+        """The shape of the array."""
         return self.exponent.shape
 
     @property
@@ -49,7 +47,7 @@ class ExtendedDouble:
         return self.in_units_of(0)
 
     def in_units_of(self, exponent: Any) -> DoubleDouble:
-        """The number over 2^`exponent`."""
+        """Return the number divided by 2^`exponent`."""
         moved = self.exponent - np.asarray(exponent, np.int32)
         high = np.ldexp(self.fraction.high, moved)
         return DoubleDouble(high, np.where(np.isfinite(high), np.ldexp(self.fraction.low, moved), 0.0))
@@ -77,7 +75,7 @@ class ExtendedDouble:
         return ExtendedDouble.of(of_ieee(a / b, a.high / b.high), self.exponent - other.exponent)
 
     def sum(self, axis: int) -> ExtendedDouble:
-        """Sum along `axis`, as a tree; the axis stays."""
+        """Return the sum along `axis`, added as a tree; the axis stays."""
         exponent = self.exponent.max(axis, keepdims=True, initial=ZERO)
         values = self.in_units_of(exponent)
         total = values.sum(axis)

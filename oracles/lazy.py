@@ -1,5 +1,5 @@
-"""What is computed or read when it is first asked for. The property in `functools` takes a lock up to Python 3.11,
-which costs ten times as much as most properties here."""
+"""Values that are computed or read when they are first asked for. The property in `functools` takes a lock up to Python
+3.11, which costs ten times as much as most properties here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _Value = TypeVar("_Value")
 
 
 class lazy(Generic[_Owner, _Value]):  # noqa: N801 - used as a decorator, as property is
-    """Computed when it is first asked for, and kept in the object's own dictionary, where it is found from then on."""
+    """A property that is computed when it is first asked for, and kept in the object's own dictionary, where it is
+    found from then on."""
 
     def __init__(self, compute: Callable[[_Owner], _Value]) -> None:
         self.compute, self.__doc__ = compute, compute.__doc__

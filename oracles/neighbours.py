@@ -1,4 +1,4 @@
-"""Neighbouring contracts of an op: one field says something else. A declaration is a guess; one of them may be true."""
+"""Neighbouring contracts of an op: one field differs. A declaration is a guess; one of its neighbours may be true."""
 
 from __future__ import annotations
 
@@ -22,28 +22,29 @@ ORDERS: Sequence[Summation] = (
     Sequential(), Lanes(4, 1, "scalar"), Lanes(8, 1, "scalar"), Lanes(4, 4, "scalar"), Lanes(8, 4, "scalar"),
     Lanes(16, 4, "scalar"), Pairwise(128), Tiles(64), Pairwise(),
 )  # fmt: skip
-"""Orders that kernels have, each with shorter chains than the one before in long rows. `Any` is as wide as the
+"""Orders that kernels have, each with shorter chains than the one before in long rows. `AnyOrder` is as wide as the
 first."""
 BOUNDS = (CORRECT, 1.0, 2.0, 4.0, 8.0, 16.0)
-"""Bounds of functions in ulp. What errs by more is an estimate, and any small error of a kernel would fit it."""
+"""Bounds of functions in ulp. A function that errs by more is an estimate, and any small error of a kernel would fit
+it."""
 DTYPES = (DOUBLE.name, SINGLE.name, WIDE, INPUT, *NARROW)
 _REDUCED = ("sum", "dot", "welford_mean", "welford_squares", "online", "online_dot")
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A contract, and the fields in which it differs from another one."""
+    """A contract, with the fields in which it differs from another one."""
 
     contract: Contract
     changed: tuple[str, ...]
 
     def of(self, contract: Contract) -> str:
-        """What those fields say in a contract, as in its declaration."""
+        """Return what those fields say in a contract, as in its declaration."""
         return ", ".join(f"{name}={_written(getattr(contract, name))}" for name in self.changed)
 
     @property
     def text(self) -> str:
-        """What its own say."""
+        """What those fields say in its own contract."""
         return self.of(self.contract)
 
 
@@ -52,7 +53,7 @@ def _written(value: Any) -> str:
 
 
 def declaration(contract: Contract) -> str:
-    """The contract as it is declared: what it says beside the defaults."""
+    """Return the contract as it is declared: the fields that are not defaults."""
     plain = Contract()
     said = (each.name for each in fields(contract) if getattr(contract, each.name) != getattr(plain, each.name))
     return f"Contract({', '.join(f'{name}={_written(getattr(contract, name))}' for name in said)})"
@@ -78,7 +79,7 @@ def neighbours(op: Op, contract: Contract) -> list[Neighbour]:
 
 
 def _is_meant(contract: Contract, name: str, option: Any) -> bool:
-    """Whether a contract says so without a word."""
+    """Return whether a contract has that option although it does not state it."""
     if name == "sums":
         return all(contract.order(dim, dim) == order for dim, order in option.items())
     if name == "points":
@@ -99,7 +100,7 @@ def pairs(among: Sequence[Neighbour]) -> Iterator[Neighbour]:
 
 @lru_cache(maxsize=64)
 def _values(op: Op) -> Mapping[str, Sequence[Any]]:
-    """What each field may say. Of a field of names each option says something of some; None: nothing any more."""
+    """Return what each field may be. For a field of names each option states some names; None states none."""
     graphs = _graphs(op)
     nodes = [node for graph in graphs for node in graph.nodes]
     made_by = {node.operation for node in nodes}
@@ -145,7 +146,7 @@ def addends(graphs: Sequence[Trace]) -> Sequence[str]:
 
 
 def _graphs(op: Op) -> list[Trace]:
-    """The op's own formula with all operands, then with each algorithm."""
+    """Return the op's own formula with all operands, then with each algorithm."""
     present = frozenset((*(each.name for each in op.operands), *(each.name for each in op.parameters)))
     ways = [((local, way),) for local, each in op.algorithms.items() for way in each]
     return [reading(op, present, frozenset(), algorithm).trace for algorithm in ((), *ways)]

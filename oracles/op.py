@@ -1,9 +1,8 @@
-"""An op as one object: its operands, its parameters, its formula, and what is known of it beside.
+"""An op as one object: its operands, its parameters, its formula, and what else is known of it.
 
 Everything that generation, acceptance, laws, shrinking, reports and the oracle need to know of an op is asked of this
-object; none of them knows an operand or a parameter by name. `oracles.ops` has the built-in ones, packs bring others.
-
-This module imports neither NumPy nor mpmath, so that ops can be listed without paying for either.
+object: they know no operand or parameter by name. `oracles.ops` has the built-in ops, packs bring others. This module
+imports neither NumPy nor mpmath, so that ops can be listed without loading either.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ NO_EXTENTS: Extents = MappingProxyType({})
 
 
 _MANY = 1 << 10
-"""What a dimension has whose extent is not known: more than any that must have some."""
+"""An extent that stands for an unknown one: larger than any required minimum."""
 _LOWEST = -(2**31)
 """The lowest number that every dtype of places has."""
 _TAKEN = ("rows", "rank", "axis", "batch", "lanes")
-"""Words that describe cases otherwise: no dimension has such a name."""
+"""Words with another meaning in cases: no dimension has such a name."""
 
 
 @dataclass(frozen=True)
@@ -59,39 +58,39 @@ class Op:
     outputs: tuple[Operand, ...]
     parameters: tuple[Parameter, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
-    """A kernel may declare that these (output, input) pairs share memory."""
+    """(output, input) pairs that a kernel may declare to share memory."""
     flips: tuple[Flip, ...] = ()
     scaling: Mapping[str, int] = field(default_factory=dict)
     """Powers by tensor: if each of these inputs is multiplied by s to its power, s a power of two, each of these
     outputs is multiplied by s to its own, bit for bit unless numbers overflow or underflow. Other tensors do not
     change."""
     algorithms: Mapping[str, Mapping[str, Callable[..., Any]]] = field(default_factory=dict)
-    """Other ways to the same exact value: for a local of the formula, by name, functions of other locals and tensors,
-    which take the place of its own expression where a contract says so."""
+    """Other ways to the same exact value: for a local of the formula, by name, functions of other locals and tensors
+    that replace its expression if a contract says so."""
     open_ways: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The algorithms allowed for these locals if the contract names none, such as {"most": ("formula", "finite")}:
     shipped kernels use one or another and do not say which."""
     recipes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    """Ways of its own to draw an input's values: functions of a `generate.scene.Scene`, which has the inputs that
-    are there already, and of a stream of random numbers."""
+    """The op's own ways to draw an input's values: functions of a `generate.scene.Scene`, which has the inputs that are
+    drawn already, and of a stream of random numbers."""
     fixed: Extents = field(default_factory=dict)
-    """Dimensions with a fixed extent, such as {"half": 2} of rotary embeddings."""
+    """Dimensions with a fixed extent, such as {"half": 2} for rotary embeddings."""
     least: Extents = field(default_factory=dict)
-    """The smallest extent of a dimension, or product of several, such as {"h w": 2} of a variance over both: with fewer
-    elements it has no meaning."""
+    """The smallest extent of a dimension, or product of several, such as {"h w": 2} for a variance over both, which has
+    no meaning with fewer elements."""
     multiples: Multiples = field(default_factory=dict)
     """The dimensions whose extent is a multiple of a number, such as {"d": 2} if d is even although the formula does
     not split it; or {"d": (2, 1)} if it is odd."""
     square: tuple[tuple[str, str], ...] = ()
     """Pairs of dimensions with equal extents, such as those of symmetric matrices."""
     shapes: tuple[Extents, ...] = ()
-    """Extents that published models have, each of some dimensions together, such as {"d": 128, "e": 128} or
-    {"group": 8, "head": 4}: a share of the cases has them."""
+    """Extents of published models, each of some dimensions together, such as {"d": 128, "e": 128} or {"group": 8,
+    "head": 4}: a share of the cases has them."""
     from_returned: Op | None = None
     """An op that recomputes some outputs from inputs and other outputs as returned, such as codes from the stored
     scale: outputs are also judged by it if a contract leaves the others open."""
     summary: str = ""
-    """The line that `kernelfuzz list ops` shows."""
+    """The line that `kernelfuzz list ops` prints."""
 
     def __post_init__(self) -> None:
         """Raise OpError for what cannot be an op."""
@@ -99,17 +98,18 @@ class Op:
 
     @lazy
     def integers(self) -> Mapping[str, str]:
-        """The dimension along which its values are places, or "" of flags, by the name of each input of integers."""
+        """Return, for each input of integers, the dimension along which its values are places, or "" for flags."""
         return {each.name: each.index for each in self.inputs if each.integers}
 
     @lazy
     def kept(self) -> Mapping[str, Kept]:
-        """What the values of inputs always are, by their names."""
+        """Return the properties that the values of inputs always have, by input."""
         return {each.name: each.kept for each in self.inputs if each.kept}
 
     @lazy
     def counted(self) -> frozenset[str]:
-        """The dimensions along which an input's values are places: such a place there must be. Pieces may be empty."""
+        """Return the dimensions along which an input's values are places, so that at least one place must exist. Pieces
+        may be empty."""
         return frozenset(each.index for each in self.inputs if each.index and not each.is_bound)
 
     def __hash__(self) -> int:
@@ -117,49 +117,49 @@ class Op:
 
     @lazy
     def name(self) -> str:
-        """The name of its formula."""
+        """Return the name of its formula."""
         return self.formula.__name__
 
     @lazy
     def row(self) -> str:
-        """The dimension along which a row of the first input lies."""
+        """Return the dimension along which a row of the first input lies."""
         return self.inputs[0].axes[-1]
 
     @lazy
     def inner(self) -> tuple[str, ...]:
-        """The named dimensions of the first input."""
+        """Return the named dimensions of the first input."""
         return tuple(dim for dim in self.inputs[0].axes if dim != OUTER)
 
     @lazy
     def turns(self) -> bool:
-        """Whether the row of a case may lie along any axis of the first input: it has one name, and others without. So
-        lies then every tensor that has the same dimensions."""
+        """Return whether the row of a case may lie along any axis of the first input: that has one named dimension, and
+        unnamed ones. Every tensor with the same dimensions then has its row along the same axis."""
         return self.inputs[0].axes == (OUTER, self.row)
 
     @lazy
     def alike(self) -> frozenset[str]:
-        """The tensors that have the dimensions of the first input, in its order."""
+        """Return the tensors that have the dimensions of the first input, in its order."""
         return frozenset(each.name for each in self.operands if each.axes == self.inputs[0].axes)
 
     @lazy
     def columns(self) -> frozenset[str]:
-        """The inputs with one element for each place along the row, where the first input is any number of rows."""
+        """Return the inputs with one element for each place along the row, if the first input is any number of rows."""
         return frozenset(each.name for each in self.inputs if self.turns and each.axes == (self.row,))
 
     @lazy
     def dimensions(self) -> Mapping[str, OpDim]:
-        """Its dimensions by name, "..." for those without, with what the formula says of each."""
+        """Return its dimensions by name, "..." for the unnamed ones, with what the formula implies for each."""
         return dims_of(self.formula, self.inputs, self.outputs, self.parameters)
 
     @lazy
     def steps(self) -> tuple[frozenset[str], ...]:
-        """The sets of dimensions of the largest steps of the formula. Attention has "b h i j d" and "b h i j e": no
-        step has all."""
+        """Return the sets of dimensions of the largest steps of the formula. Attention has "b h i j d" and "b h i j e":
+        no step has all."""
         return steps_of(self.formula, self.inputs, self.outputs, self.parameters)
 
     def work(self, extents: Extents) -> int:
-        """The number of terms of the largest step, given the extents of dimensions; of one that is not there it is 1.
-        The oracle takes in proportion to that."""
+        """Return the number of terms of the largest step, given the extents of dimensions (1 for one that is not
+        given). The oracle's time is proportional to it."""
         if self.made:
             ones = dict.fromkeys(self.named, 1)
             for pair in self.square:
@@ -169,8 +169,8 @@ class Op:
 
     @lazy
     def made(self) -> Counts:
-        """The dimensions whose extents follow from others, and from what. Raises OpError where the first input has one:
-        the shapes of a case follow from its own."""
+        """Return the dimensions whose extents follow from others, with their counts. Raises OpError if the first input
+        has one, since a case states its shape."""
         found = counts_of(self.formula, self.inputs, self.parameters)
         if wrong := [dim for dim in self.inputs[0].axes if dim in found]:
             raise OpError(f"{self.name}: {wrong[0]!r} follows from others, and its first input has it: say these of it")
@@ -195,7 +195,7 @@ class Op:
     @lazy
     def too_short(self) -> tuple[str, ...]:
         """Return the extents that no case has although a kernel may take them, such as "t < 2": a step of the formula
-        would have no terms, as x[:, 1:] has none where t is 1."""
+        would have no terms, as x[:, 1:] has none if t is 1."""
         ones = dict.fromkeys(self.named, 1) | dict(self.fixed)
         seen = {dim for each in self.operands for dim in each.axes}
         steps = [dim for dim, size in completed(self.made, ones, least=0).items() if not size and dim not in seen]
@@ -204,10 +204,10 @@ class Op:
 
     @lazy
     def tiled(self) -> tuple[str, ...]:
-        """The dimensions that kernels split into tiles: rows, if the first input has any number of them; a dimension
-        that a required tensor lacks, since each element of that tensor is used again along it; and the last dimension
-        of each tensor, along which vectors lie. Others count independent problems, such as the batch and the heads of
-        attention."""
+        """Return the dimensions that kernels split into tiles: rows, if the first input has any number of them; a
+        dimension that a required tensor lacks, since each element of that tensor is used again along it; and the last
+        dimension of each tensor, along which vectors lie. Others count independent problems, such as the batch and the
+        heads of attention."""
         last = {each.axes[-1] for each in self.operands if each.axes}
         always = [each for each in self.operands if not each.optional]
         shared = {dim for dim in self.named if all(dim in each.axes for each in always)}
@@ -216,48 +216,49 @@ class Op:
 
     @lazy
     def batch_name(self) -> str:
-        """What the dimensions without a name are called: rows, or the batch where the first input has several names;
-        "..." where a dimension has that name."""
+        """Return the name of the unnamed dimensions: rows, or batch if the first input has several names; "..." if a
+        dimension has that name."""
         name = "rows" if len(self.inner) == 1 else "batch"
         return name if name not in self.named else OUTER
 
     @lazy
     def further(self) -> tuple[str, ...]:
-        """The dimensions that the first input does not have, but another one: its shape does not say their extents."""
+        """Return the dimensions that other inputs have but the first one does not, so that its shape does not say their
+        extents."""
         named = dict.fromkeys(dim for each in self.operands for dim in each.axes)
         return tuple(dim for dim in named if dim not in self.inputs[0].axes and dim not in self.made)
 
     @lazy
     def named(self) -> tuple[str, ...]:
-        """The named dimensions of inputs, without those that follow from others; those of the first input come
+        """Return the named dimensions of inputs, without those that follow from others; those of the first input come
         first."""
         return *self.inner, *self.further
 
     @lazy
     def main(self) -> str:
-        """The first input; its shape decides the shapes of all other tensors."""
+        """Return the first input, whose shape decides the shapes of all other tensors."""
         return self.inputs[0].name
 
     @lazy
     def operands(self) -> tuple[Operand, ...]:
-        """Inputs, then outputs."""
+        """Return the inputs, then the outputs."""
         return *self.inputs, *self.outputs
 
     @lazy
     def optional(self) -> tuple[str, ...]:
-        """The operands that may be absent."""
+        """Return the operands that may be absent."""
         return tuple(operand.name for operand in self.operands if operand.optional)
 
     def is_input(self, name: str) -> bool:
-        """True of an input's name."""
+        """Return whether an input has that name."""
         return name in self._inputs
 
     def operand(self, name: str) -> Operand:
-        """The input or output of that name. Raises KeyError."""
+        """Return the input or output of that name. Raises KeyError."""
         return self._by_name[name]
 
     def parameter(self, name: str) -> Parameter:
-        """The parameter of that name. Raises KeyError."""
+        """Return the parameter of that name. Raises KeyError."""
         return self._parameters[name]
 
     def has_rows(self, name: str) -> bool:
@@ -267,12 +268,12 @@ class Op:
 
     @lazy
     def neutral(self) -> Mapping[str, float]:
-        """The value of each optional parameter in a case without it."""
+        """Return the value of each optional parameter in a case without it."""
         return {each.name: each.neutral for each in self.parameters if each.neutral is not None}
 
     @lazy
     def params(self) -> tuple[str, ...]:
-        """The names of all numbers that a case may have."""
+        """Return the names of all numbers that a case may have."""
         return *(each.name for each in self.parameters), AXIS
 
     @lazy
@@ -299,11 +300,11 @@ class Op:
         return tuple(size for dim in self._by_name[name].axes for size in (outer if dim == OUTER else (known[dim],)))
 
     def outer(self, grid: tuple[int, ...], axis: int) -> tuple[int, ...]:
-        """The extents of the dimensions without a name, given the shape of the first input and its row's place."""
+        """Return the extents of the unnamed dimensions, given the shape of the first input and its row's axis."""
         return (*grid[:axis], *grid[axis + 1 :])[: len(grid) - len(self.inner)]
 
     def sizes(self, grid: tuple[int, ...], axis: int) -> Extents:
-        """The extents of the named dimensions of the first input, given its shape and the place of its row."""
+        """Return the extents of the named dimensions of the first input, given its shape and its row's axis."""
         turned = (*grid[:axis], *grid[axis + 1 :], *grid[axis : axis + 1])
         return dict(zip(self.inner, turned[len(grid) - len(self.inner) :], strict=False))
 
@@ -336,8 +337,8 @@ class Op:
     def possible_shapes(
         self, name: str, grid: tuple[int, ...], axis: int, extents: Extents = NO_EXTENTS
     ) -> tuple[tuple[int, ...], ...]:
-        """All shapes that an operand of a case may have, the usual one first; of columns also invalid ones. None where
-        the grid does not have the axes of the first input, or nothing says an extent."""
+        """Return all shapes that an operand of a case may have, the usual one first, including invalid ones for
+        columns; None if the grid does not have the axes of the first input, or if an extent is unknown."""
         known, rank = {*self.inner, *extents}, len(grid) if OUTER in self.inputs[0].axes else len(self.inner)
         missing = {*self._by_name[name].axes} - known - {OUTER, *self.made}
         misplaced = axis != rank - 1 and not self.turns

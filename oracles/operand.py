@@ -11,23 +11,24 @@ from oracles.dtypes import DTYPES, INDICES, INTEGERS, Integer
 from oracles.lazy import lazy
 
 FLAGS = "flags"
-"""What the values of an input of integers are drawn from that are no places: 0 and 1."""
+"""The menu of integer inputs that are flags: 0 and 1."""
 CODES = "codes"
-"""What they are drawn from that are numbers in themselves: all that the dtype has."""
+"""The menu of integer inputs that are numbers in themselves: all numbers of the dtype."""
 ENDS = "ends"
-"""What they are drawn from that cut a dimension into pieces: each is the place behind the last one of its piece."""
+"""The menu of integer inputs that cut a dimension into pieces: each value is the place after the last one of its
+piece."""
 LENGTHS = "lengths"
-"""Values that say how much of a dimension counts, each from nothing to all of it."""
+"""The menu of integer inputs that say how much of a dimension counts, from nothing to all of it."""
 Kept = tuple[tuple[str, tuple[float, ...]], ...]
-"""What values always are, by name, and the numbers that are part of that."""
+"""Properties that values always have, by name, with the numbers that are part of each."""
 OUTER = "..."
 """Any number of dimensions, in the order in which the first input has them. They are the first ones of a tensor."""
 AXIS = "axis"
 """The parameter of every case that says which axis of the first input is the row."""
 RESERVED = (AXIS, "threads")
-"""What a case may have beside what its op declares."""
+"""Parameters that a case may have in addition to those of its op."""
 MOST = 48
-"""A case has no more tensors, nor parameters: each tensor's surroundings hold another quiet NaN, and there are 56."""
+"""The most tensors, and the most parameters, of a case: around each tensor lies another quiet NaN, and there are 56."""
 MOST_DIMS = 6
 """The most named dimensions of a tensor: kernels take no higher rank."""
 
@@ -42,25 +43,26 @@ class Operand:
 
     name: str
     dims: str
-    """Its dimensions, such as "... n", "n" or "... m k". All tensors that have a name have the same extent there, and
-    all that have "..." the same dimensions."""
+    """Its dimensions, such as "... n", "n" or "... m k". All tensors with the same name have the same extent there, and
+    all with "..." the same dimensions."""
     optional: bool = False
-    """A case may leave it out. The formula's own default stands in its place then."""
+    """Whether a case may leave it out; the formula's own default then replaces it."""
     values: str = "any"
     """The source of an input's values: the name of a menu, and names of the op's own recipes for this input; see
     `fuzz.core.generate.menus`."""
     dtype: str = ""
     """The usual dtype: the name of a dtype, or of a tensor that has the same; "" is that of the first input."""
     index: str = ""
-    """The dimension along which its values are places, counted from 0, of an input whose dtype is one of integers; of
-    ends and lengths also several together, such as "t s"."""
+    """For an input of integers, the dimension along which its values are places, counted from 0; for ends and lengths
+    also several together, such as "t s"."""
     missing: int | None = None
-    """The number below 0 that such an input may also have, where there is no place, such as -100 of labels that do not
-    count. What it means the formula says: `take` has its `outside` there."""
+    """The number below 0 that such an input may also have for no place, such as -100 for labels that do not count. The
+    formula says what it means, as `outside` of `take`."""
     only_with: str = ""
     """Another operand, without which this one makes no sense."""
     kept: Kept = ()
-    """What its values always are, such as (("lower", ()),) of a triangular matrix; see `core/generate/observed.py`."""
+    """The properties that its values always have, such as (("lower", ()),) for a triangular matrix; see
+    `core/generate/observed.py`."""
     stackable: bool = False
     """Kernels may take such 'columns' of rank 2, with one row for all rows of the grid or one for each position along
     the axis next to n, which is the innermost of the others. One that is not stackable has rank 1, and rank 2 is
@@ -68,7 +70,7 @@ class Operand:
 
     @lazy
     def integers(self) -> tuple[str, ...]:
-        """The dtypes that it may have where they are integers: places need more than 8 bits."""
+        """Return the dtypes that it may have if they are integers: places need more than 8 bits."""
         if self.is_code:
             return (self.dtype,)
         return INDICES if self.index else INTEGERS if self.dtype in INTEGERS else ()
@@ -112,12 +114,12 @@ class Operand:
 
     @lazy
     def along(self) -> tuple[str, ...]:
-        """The dimensions along which its values are places."""
+        """Return the dimensions along which its values are places."""
         return tuple(self.index.split())
 
     @lazy
     def axes(self) -> tuple[str, ...]:
-        """The names of its dimensions."""
+        """Return the names of its dimensions."""
         return tuple(self.dims.split())
 
 
@@ -136,7 +138,7 @@ class Parameter:
     only_with: str = ""
     """An operand without which it means nothing."""
     power: int = 0
-    """Where the inputs are scaled by s as the op says, this is scaled by s to that power."""
+    """If the inputs are scaled by s as the op says, this is scaled by s to that power."""
 
     def __post_init__(self) -> None:
         floats = f"{len(self.values)}f"
@@ -146,9 +148,9 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Flip:
-    """A change of sign that holds bit for bit: with these inputs negated these outputs are, and no others change."""
+    """A change of sign that holds bit for bit: if these inputs are negated these outputs are, and no others change."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     zeros: bool = False
-    """A zero may have either sign after it: a sum that cancels is +0 whatever the signs of its terms."""
+    """Whether a zero may have either sign afterwards: a sum that cancels is +0 whatever the signs of its terms."""

@@ -1,4 +1,4 @@
-"""Precise tier: the conformance set of single elements in mpmath, and whether a value is in it."""
+"""The precise tier: the conformance set of single elements in mpmath, and whether a value is in it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from oracles.lazy import lazy
 from oracles.rounding import round_precise
 
 START = 160
-"""The first evaluation has this many bits, twice the significand of f64 plus room; each further one twice as many."""
+"""The bits of the first evaluation, twice the significand of f64 and some room; each further one has twice as many."""
 MOST = 16 * START
-"""The last evaluation has this many bits: 1 + e^-700 differs from 1 in the 1010th, and half as many show it too."""
+"""The bits of the last evaluation: 1 + e^-700 differs from 1 in the 1010th, and half as many show it too."""
 
 
 @dataclass(frozen=True)
@@ -30,23 +30,24 @@ class Bounds:
     high: mpf
     nan: int = FORBIDDEN
     zero: bool = False
-    """True: zero conforms too."""
+    """Whether zero conforms too."""
     saturate: bool = False
-    """True: what overflows in the last rounding becomes the largest finite number."""
+    """Whether overflow in the last rounding becomes the largest finite number."""
     sign: int = 0
-    """The sign that a zero must have, 1 or -1; 0 where it is free."""
+    """The sign that a zero must have, 1 or -1; 0 if it is free."""
     mirrored: bool = False
-    """True of an infinity that may have the other sign as well."""
+    """Whether an infinity may have the other sign as well."""
     infinities: int = 0
-    """The infinities that conform beside the numbers between the ends, as `PLUS` and `MINUS` say."""
+    """Infinities that conform in addition to the numbers between the ends, as `PLUS` and `MINUS` say."""
     integer: bool = False
     """Whether it is an integer."""
     members: tuple[int, ...] | None = None
-    """All places that are right, each of them once along its ranks. None: it is no place, or any between the ends."""
+    """All places that are right, each of them once along its ranks. None: it is no place, or any place between the
+    ends."""
     vanished: bool = False
     """Whether something became zero on the way that more bits may show to be none, such as 1 + tanh(-160)."""
     beside: Bounds | None = None
-    """What it may be as well, as its formula overflows on the way to a number. None: nothing."""
+    """What it may also be, because its formula overflows on the way to a number; None for nothing."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -74,7 +75,7 @@ class Bounds:
 
     @lazy
     def ends(self) -> tuple[float, float]:
-        """The conformance set's ends as output values."""
+        """Return the conformance set's ends as output values."""
         return self.rounded(self.low), self.rounded(self.high)
 
     @property
@@ -93,19 +94,19 @@ class Bounds:
         return (min(ends), max(ends)) if ends else (low, high)
 
     def rounded(self, value: mpf) -> float:
-        """The output value of a real one. Where it overflows, and does not become the largest number, it is infinite,
-        whether or not the format has an infinity."""
+        """Return the output value of a real one. Overflow that does not become the largest number is infinite, whether
+        or not the format has an infinity."""
         found, limit = round_precise(value, self.form), self.form.max
         return min(max(found, -limit), limit) if self.saturate else found
 
     @property
     def may_be_nan(self) -> bool:
-        """Whether NaN conforms: also where it is what an overflow leaves in a format without infinity."""
+        """Whether NaN conforms: also if it is the result of overflow in a format without infinity."""
         return self.nan != FORBIDDEN or (not self.form.infinities and max(map(abs, self.ends)) == math.inf)
 
     @property
     def decision(self) -> tuple[object, ...]:
-        """All that a verdict depends on; two precisions must agree on it."""
+        """Everything that a verdict depends on; two precisions must agree on it."""
         beside = None if self.beside is None else self.beside.decision
         if self.nan == REQUIRED:  # the ends are NaN, and no number equals them
             return REQUIRED, beside
@@ -116,7 +117,7 @@ _LISTED = 6
 
 
 def _listed(places: Sequence[int] | None) -> str:
-    """Places in words."""
+    """Return places in words."""
     shown = [str(each) for each in places or ()]
     return ", ".join(shown if len(shown) <= _LISTED else [*shown[:_LISTED], f"{len(shown) - _LISTED} more"])
 
@@ -141,10 +142,8 @@ def conforms(bounds: Bounds, got: float) -> bool:
 
 def stable(evaluate: Callable[[], Bounds]) -> Bounds | None:
     """Evaluate at `START` bits, then at twice as many each time, until two results decide alike; near a tie that may
-    take many. Return None if none do up to `MOST` bits: the oracle gives up.
-
-    A value that vanished at few bits vanishes at twice as many too, and is compared with the result at most bits.
-    """
+    take many. Return None if none do up to `MOST` bits: the oracle gives up. A value that vanished at few bits vanishes
+    at twice as many too, and is compared with the result at `MOST` bits."""
     before = _at(START, evaluate)
     vanished = before.vanished
     for precision in (MOST, *_BETWEEN) if vanished else (*_BETWEEN, MOST):

@@ -22,7 +22,7 @@ from oracles.ops import OPS
 from oracles.rounding import NAMES, is_known
 
 _LOT_ELEMENTS = 256
-"""The number of elements of each input that choose: problems differ in their first ones."""
+"""The number of elements of each input that decide `lot`: problems differ in their first ones."""
 
 
 class ProblemError(ValueError):
@@ -39,7 +39,8 @@ class Problem:
     outputs: Mapping[str, str]
     """The dtype name of each output, by the output's name."""
     structured: bool = False
-    """True: rounding errors are not random (constant, monotone, power-of-two rows), so only the worst case is sound."""
+    """Whether rounding errors are not random (constant, monotone, power-of-two rows), so that only the worst case is
+    sound."""
     known: Op | None = None
     """The op, if it is not a registered one."""
 
@@ -57,7 +58,7 @@ class Problem:
 
     @lazy
     def digest(self) -> str:
-        """Identifies the problem in hex."""
+        """Return an identifier of the problem, in hex."""
         digest = hashlib.sha256(repr((self.op, sorted(self.params.items()), self.structured)).encode())
         for name in sorted(self.inputs):
             array = np.ascontiguousarray(self.inputs[name])
@@ -67,15 +68,15 @@ class Problem:
 
     @lazy
     def lot(self) -> int:
-        """32 bits that follow from the data: they choose which passes are confirmed by the precise tier. They take far
-        less time than a digest, and problems may share them."""
+        """Return 32 bits that follow from the data and decide which passes are confirmed by the precise tier. They take
+        far less time than a digest; problems may share them."""
         lot = 0
         for array in self.inputs.values():
             lot = crc32(array.reshape(-1)[:_LOT_ELEMENTS].view(np.uint8).data, lot)
         return lot
 
     def input(self, name: str) -> NDArray[Any]:
-        """The input called `name`. Raises `ProblemError` where it is missing."""
+        """Return the input called `name`. Raises `ProblemError` if it is missing."""
         try:
             return self.inputs[name]
         except KeyError:
@@ -97,7 +98,7 @@ class Problem:
 
     @lazy
     def axis(self) -> int:
-        """The axis of the rows, counted from the front. Raises `ProblemError` where the first input has no such
+        """Return the axis of the rows, counted from the front. Raises `ProblemError` if the first input has no such
         axis."""
         rank = self.main.ndim
         axis = int(self.params.get(AXIS, -1))
@@ -108,12 +109,13 @@ class Problem:
 
 @lru_cache(maxsize=4096)
 def lots(outputs: tuple[str, ...], contract: Contract) -> tuple[int, ...]:
-    """For each output 32 bits that differ by contract; its text takes longer to write than many an output to judge."""
+    """Return 32 bits for each output that differ between contracts; cached, since writing a contract's text takes
+    longer than judging many an output."""
     return tuple(crc32(f"{output} {contract}".encode()) for output in outputs)
 
 
 def index_of(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """np.unravel_index, for so few axes much quicker."""
+    """Return np.unravel_index, much quicker for so few axes."""
     index = []
     for extent in reversed(shape):
         flat, at = divmod(flat, extent)

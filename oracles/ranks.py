@@ -1,4 +1,5 @@
-"""Which ranks elements may have that are known to within some distance: what a place, or one of the largest, may be."""
+"""The possible ranks of elements that are known to within some distance, for outputs of places and of largest
+elements."""
 
 from __future__ import annotations
 
@@ -30,19 +31,19 @@ class RankWindow(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """What places along an axis may be. Arrays have all axes of a formula, and broadcast."""
+    """The possible places along an axis. Arrays have all axes of a formula, and broadcast."""
 
     inner: RankWindow
-    """The ranks that elements have in some kernel for certain."""
+    """The ranks that elements certainly have in some kernel."""
     outer: RankWindow
-    """The ranks that they may have in any: float64 knows the elements to within its own error."""
+    """The ranks that they may have in any kernel: float64 knows the elements to within its own error."""
     rank: F64
     """The rank whose place is asked for."""
     axis: int
     far: F64
     """How far kernels' elements may lie from the exact ones."""
     ties: float
-    """Which place counts where elements are equal in all kernels, see `oracles.formula.trace`."""
+    """Which place counts if elements are equal in all kernels, see `oracles.formula.trace`."""
     doubt: Mask | None = None
     """Where float64 may have another place than the exact one; None: nowhere."""
 
@@ -52,7 +53,7 @@ class Ranks:
         return np.asarray((window.first == self.rank) & (window.last == self.rank))
 
     def exist(self, places: F64) -> Mask:
-        """Return where a place is that of an element."""
+        """Return where a place exists."""
         count = self.outer.first.shape[self.axis]
         return np.asarray((places >= 0) & (places < count) & (places == np.floor(places)))
 
@@ -66,7 +67,7 @@ class Ranks:
         return known & inner, known & outer
 
     def repeated(self, places: F64) -> Mask:
-        """Where a place stands that stands before it already, in the order of ranks."""
+        """Return where a place occurs that occurred at a lower rank already."""
         found = np.zeros(places.shape, bool)
         for axis in (axis for axis, size in enumerate(self.rank.shape) if size > 1):
             order = np.argsort(places, axis=axis, kind="stable")
@@ -100,10 +101,10 @@ def window_of(low: Real, high: Real, axis: int) -> RankWindow:
 
 
 def _above(values: Real, limits: Real, axis: int) -> NDArray[np.int64]:
-    """For each limit, how many values are more."""
+    """Return, for each limit, how many values are larger."""
     both = [np.concatenate(pair, axis) for pair in zip(_parts(limits), _parts(values), strict=True)]
     is_value = np.concatenate([np.zeros(limits.shape, np.int8), np.ones(values.shape, np.int8)], axis)
-    order = np.lexsort((is_value, *(-each for each in both)), axis=axis)  # of equal ones the limits come first
+    order = np.lexsort((is_value, *(-each for each in both)), axis=axis)  # limits come before equal values
     counts = np.cumsum(np.take_along_axis(is_value, order, axis), axis, dtype=np.int64)
     found = np.empty_like(counts)
     np.put_along_axis(found, order, counts, axis)

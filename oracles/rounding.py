@@ -1,8 +1,5 @@
 """Rounding, to nearest with ties to even unless a format says otherwise: of float64 arrays to a narrower format, and of
-mpmath numbers to any format.
-
-The two share no code, because the precise tier is there to check the fast one.
-"""
+mpmath numbers to any format. The two share no code, because the precise tier is there to check the fast one."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from oracles.dtypes import DOUBLE, DTYPES, FORMATS, DtypeError, Endless, Format
 
 
 def _stored(form: Format) -> np.dtype[Any]:
-    """The NumPy dtype of a format. Raises DtypeError for a row that says something else of it than the library does."""
+    """Return the NumPy dtype of a format. Raises DtypeError if the row contradicts the library."""
     library: Any = next((each for each in (np, ml_dtypes) if hasattr(each, form.spelling)), None)
     if library is None:
         raise DtypeError(f"{form.name}: neither NumPy nor ml_dtypes {ml_dtypes.__version__} has {form.spelling}")
@@ -56,7 +53,7 @@ def is_known(dtype: np.dtype[Any]) -> bool:
 
 
 def name_of(dtype: np.dtype[Any]) -> str:
-    """The name of a format, or NumPy's of integers. Raises KeyError for a dtype that no tensor has."""
+    """Return the name of a format, or NumPy's name of integers. Raises KeyError for a dtype that no tensor has."""
     return dtype.name if dtype.kind in "biu" else NAMES[dtype]
 
 
@@ -65,10 +62,11 @@ _EXPONENT = np.int64(0x7FF0 << 48)
 
 
 def round_to(values: Real, form: Format) -> F64:
-    """`values` rounded once in `form`, as float64 (any shape). What overflows becomes inf.
+    """Return `values` rounded once in `form`, as float64 (any shape). Overflow becomes inf, also in formats without
+    infinity.
 
-    Inf also stands for overflow in formats that have no infinity. The casts of ml_dtypes are not used, because some of
-    their versions go through float32 and round twice; NumPy's own casts round once.
+    The casts of ml_dtypes are not used, because some of their versions go through float32 and round twice; NumPy's own
+    casts round once.
     """
     if isinstance(values, DoubleDouble):
         return values.high if form is DOUBLE else round_to(sticky(values), form)
@@ -93,13 +91,13 @@ def _cut(values: F64, form: Format) -> F64:
 
 
 def add_rounded(a: F64, b: F64 | float, form: Format) -> F64:
-    """a + b rounded once to nearest even in `form`; float64 alone would round twice."""
+    """Return a + b rounded once to nearest even in `form`; float64 alone would round twice."""
     exact = two_sum(a, np.asarray(b, dtype=np.float64))
     return np.where(np.isfinite(exact.high), round_to(exact, form), exact.high)
 
 
 def _round_generic(values: F64, form: Format) -> F64:
-    """Round to a format by adding a number 2^52 times as large as its spacing, which rounds once."""
+    """Return values rounded to a format by adding a number 2^52 times as large as its spacing, which rounds once."""
     least, most = form.tiny, 2.0 ** (math.frexp(form.max)[1] - 1)
     binade = np.clip((values.view(np.int64) & _EXPONENT).view(np.float64), least, most)
     large = binade * (1.5 * 2.0**53 * form.u)
@@ -109,10 +107,8 @@ def _round_generic(values: F64, form: Format) -> F64:
 
 
 def half_gap(values: F64, form: Format, upward: NDArray[np.bool_]) -> F64:
-    """Half the distance from each finite value of `form` to its neighbour in the direction given.
-
-    This is the half of the value's rounding cell that lies on that side.
-    """
+    """Return half the distance from each finite value of `form` to its neighbour in the given direction: the half of
+    the value's rounding cell on that side."""
     binade = np.maximum((values.view(np.int64) & _EXPONENT).view(np.float64), form.tiny)
     # Towards zero from a power of two the neighbours are twice as dense.
     dense = (np.abs(values) == binade) & (upward == (values < 0)) & (binade > form.tiny)
@@ -141,17 +137,15 @@ def half_gap_of(value: float, form: Format) -> float:
 
 
 def round_precise(value: mpmath.mpf, form: Format) -> float:
-    """An mpmath number rounded in `form`, as a Python float (every format fits in one).
-
-    What overflows becomes inf, also in formats that have no infinity.
-    """
+    """Return an mpmath number rounded in `form`, as a Python float (every format fits in one). Overflow becomes inf,
+    also in formats without infinity."""
     sign, mantissa, exponent, bits = mpmath.mpf(value)._mpf_ if isinstance(value, float) else value._mpf_
     if not mantissa and exponent:  # infinite or NaN
         return float(value)
     mantissa = int(mantissa)
     quantum = max(exponent + bits - form.precision, form.emin - form.precision + 1)
     shift = quantum - exponent
-    if shift > bits:  # less than half of what there is; 2^shift may be larger than any memory
+    if shift > bits:  # less than half of the smallest number; 2^shift may be larger than any memory
         return -0.0 if sign else 0.0
     if shift > 0:
         quotient, rest = divmod(mantissa, 1 << shift)
@@ -174,7 +168,7 @@ def _is_up(form: Format, beyond: int, quotient: int) -> bool:
 
 
 def _at_least(mantissa: int, exponent: int, limit: int, scale: int) -> bool:
-    """mantissa * 2^exponent >= limit * 2^scale, in integers; these are no larger than they must be."""
+    """Return mantissa * 2^exponent >= limit * 2^scale, in integers that are no larger than they must be."""
     digits, most = exponent + mantissa.bit_length(), scale + limit.bit_length()
     if digits != most:
         return digits > most
@@ -183,7 +177,7 @@ def _at_least(mantissa: int, exponent: int, limit: int, scale: int) -> bool:
 
 
 def bits(value: float, form: Format) -> str:
-    """The bits of `value`, which must be representable in `form`, in hex: 0x3f800000."""
+    """Return the bits of `value`, which must be representable in `form`, in hex: 0x3f800000."""
     if form is DOUBLE:
         return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016x}"
     stored = np.array(value, dtype=STORAGE[form.name])

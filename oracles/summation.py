@@ -1,4 +1,5 @@
-"""In what order a sum is formed, as data: the longest chain of additions that one term goes through sets its budget."""
+"""The order in which a sum is formed, as data: the longest chain of additions that one term goes through sets its
+budget."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ class Sequential:
     """One accumulator, one element after the other."""
 
     def chain(self, n: int) -> int:
-        """Longest chain of additions that one term goes through, in a sum of `n` terms."""
+        """Return the longest chain of additions that one term goes through, in a sum of `n` terms."""
         return n
 
 
@@ -38,7 +39,7 @@ class Lanes:
             raise NumericsError(f"summation: tail must be scalar or predicated, not {self.tail!r}")
 
     def chain(self, n: int) -> int:
-        """See `Sequential.chain`."""
+        """Return the longest chain, see `Sequential.chain`."""
         block = self.lanes * self.accumulators
         if self.tail == "scalar":
             return n // block + _tree(block) + n % block
@@ -58,11 +59,11 @@ class VectorLanes:
         _positive(accumulators=self.accumulators, lane_bits=self.lane_bits)
 
     def at(self, vector_bits: int) -> Lanes:
-        """The structure on hardware whose vectors are `vector_bits` wide."""
+        """Return the structure on hardware whose vectors are `vector_bits` wide."""
         return Lanes(vector_bits // self.lane_bits, self.accumulators, self.tail)
 
     def chain(self, n: int) -> int:
-        """Raises `NumericsError`: the vector length must be chosen first."""
+        """Raise `NumericsError`: the vector length must be chosen first."""
         raise NumericsError("summation: the vector length is not chosen yet; use at(vector_bits)")
 
 
@@ -76,7 +77,7 @@ class Tiles:
         _positive(width=self.width)
 
     def chain(self, n: int) -> int:
-        """See `Sequential.chain`."""
+        """Return the longest chain, see `Sequential.chain`."""
         return math.ceil(n / self.width) + _tree(min(self.width, max(n, 1)))
 
 
@@ -90,7 +91,7 @@ class Pairwise:
         _positive(block=self.block)
 
     def chain(self, n: int) -> int:
-        """See `Sequential.chain`."""
+        """Return the longest chain, see `Sequential.chain`."""
         return min(n, self.block) + _tree(math.ceil(n / self.block))
 
 
@@ -108,7 +109,7 @@ class Blocks:
         _positive(block=self.block)
 
     def chain(self, n: int) -> int:
-        """See `Sequential.chain`; twice as long where additions truncate."""
+        """Return the longest chain, see `Sequential.chain`; twice as long if additions truncate."""
         longest = min(n, min(n, self.block) + math.ceil(n / self.block))
         return 2 * longest if self.truncates else longest
 
@@ -118,7 +119,7 @@ class AnyOrder:
     """Any order at all, atomic additions included: as weak a promise as `Sequential`."""
 
     def chain(self, n: int) -> int:
-        """See `Sequential.chain`."""
+        """Return the longest chain, see `Sequential.chain`."""
         return n
 
 
@@ -134,13 +135,13 @@ class Steps(AnyOrder):
 
 @dataclass(frozen=True)
 class Read:
-    """An order that was read off a kernel, for sums of some numbers of terms; in others it may be any."""
+    """An order that was measured on a kernel, for sums with some numbers of terms; for others it may be any."""
 
     chains: tuple[tuple[int, int], ...]
     """The longest chain by the number of terms."""
 
     def chain(self, n: int) -> int:
-        """See `Sequential.chain`. What a sum starts with is one term more."""
+        """Return the longest chain, see `Sequential.chain`. A starting value counts as one term more."""
         known = dict(self.chains)
         return known[n] if n in known else known[n - 1] + 1 if n - 1 in known else n
 
@@ -149,8 +150,9 @@ Summation = Sequential | Lanes | VectorLanes | Tiles | Pairwise | Blocks | AnyOr
 
 
 def rescalings(order: Summation, n: int) -> int:
-    """How often a term, or a sum that it is in, is scaled again at most, in a sum of `n` terms that is kept up to date
-    with a maximum: whenever something is added to it, or whenever another block with a maximum of its own is."""
+    """Return how often a term, or a sum that contains it, is scaled again at most, in a sum of `n` terms that is kept
+    up to date with a maximum: whenever something is added to it, or whenever another block with a maximum of its own
+    is."""
     if isinstance(order, Steps | Blocks):
         return max(math.ceil(n / order.block) - 1, 0)
     return order.chain(n)

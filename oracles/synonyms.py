@@ -1,4 +1,4 @@
-"""Other names of tensors, dimensions and parameters: what functions of other people call them."""
+"""Synonyms: how other people's functions call tensors, dimensions and parameters."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ _SYNONYMS: Mapping[str, str] = {
     "rows": "nrows n_rows num_rows batch batch_size b m n t num_tokens n_tokens outer outer_size",
     "n": "cols ncols n_cols num_cols columns c d dim hidden hidden_size hidden_dim len length size width row_size v",
 }
-"""Words by the name that ops have for the same, in small letters. A word may stand for several names: which of them an
-op has, and what else a function is given, tells."""
+"""For each name that ops use, other words for the same, in small letters. A word may stand for several names: which of
+them the op has, and what else the function is given, decides."""
 
 
 def alike(word: str, name: str) -> bool:
-    """Whether a word may mean what an op calls `name`: as its synonym, or where both are synonyms of a third one."""
+    """Return whether a word may mean what an op calls `name`: as its synonym, or as another synonym of the same
+    word."""
     word, name = word.lower(), name.lower()
     words = {each: others.split() for each, others in _SYNONYMS.items()}
     direct = word == name or word in words.get(name, ()) or (name not in words and name in words.get(word, ()))
@@ -50,10 +51,8 @@ def alike(word: str, name: str) -> bool:
 
 def likely(words: Mapping[str, Collection[str]]) -> Mapping[str, str]:
     """Return the likely meaning of each word, among the names that it may mean; words that stay ambiguous are left out.
-
-    A word that is one of its names means that. What is left is told by elimination: of N and D, for rows and n, D can
-    be n alone, and so N is rows.
-    """
+    A word that is one of its names means that. The rest is decided by elimination: of N and D, for rows and n, D can
+    only be n, and so N is rows."""
     found = {word: word for word, names in words.items() if word in names}
     possible = {word: [each for each in names if alike(word, each)] for word, names in words.items()}
     while True:
@@ -71,6 +70,6 @@ def likely(words: Mapping[str, Collection[str]]) -> Mapping[str, str]:
 
 
 def _unlike(found: Mapping[str, str]) -> dict[str, str]:
-    """The words that no other one has the meaning of."""
+    """Return the words whose meaning no other word has."""
     meanings = [*found.values()]
     return {word: name for word, name in found.items() if meanings.count(name) == 1}

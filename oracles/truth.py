@@ -44,15 +44,15 @@ from oracles.tiers.problem import FormulaProblem
 Result = Literal["pass", "numeric", "nonfinite", "gave_up"]
 
 _KEEP_ELEMENTS = 1 << 20
-"""The largest x, in elements, for which what serves more than one contract or kernel is held: enclosures, which take 40
-bytes an element, screens and outputs."""
+"""The largest first input, in elements, for which results are kept that serve several contracts or kernels: enclosures,
+which take 40 bytes an element, screens and outputs."""
 _CONFIRM_S = 10.0
-"""The seconds of processor time for the precise tier to confirm an element that certainly fails: in a network each may
-take minutes."""
+"""Processor seconds for the precise tier to confirm an element that certainly fails: in a network each may take
+minutes. Chosen."""
 _KEEP_BOUNDS = 1 << 14
-"""The number of bounds of single elements that are held for other kernels, of some hundred bytes each."""
+"""The number of bounds of single elements that are kept for other kernels, of some hundred bytes each."""
 SAMPLE = 64
-"""One pass in SAMPLE + n is confirmed by the precise tier, whose cost is in proportion to the n elements it reads."""
+"""One pass in SAMPLE + n is confirmed by the precise tier, whose cost is proportional to the n elements it reads."""
 
 
 class OracleDisagreement(RuntimeError):  # noqa: N818 (not an error of the caller)
@@ -76,18 +76,19 @@ class OutputCheck:
     failing: int = 0
     """The number of failing elements."""
     contradicts: bool = False
-    """True: the worst element lies outside the worst-case budget too: no kernel that keeps the contract returns it."""
+    """Whether the worst element lies outside the worst-case budget too: no kernel that keeps the contract returns
+    it."""
     escalated: int = 0
     """The number of elements that only the precise tier could decide."""
     late: int = 0
-    """The number of those that it had no time for."""
+    """The number of those for which there was no time."""
     blunt: bool = False
-    """True of a pass whose ratio means nothing: the rounding of the worst element hides more than what is allowed
-    besides."""
+    """Whether the ratio of a pass means nothing: the rounding of the worst element hides more than the rest of what is
+    allowed."""
     mask: Mask | None = field(default=None, repr=False, compare=False)
-    """The mask says which elements fail, in the shape of the output; None where none does."""
+    """Which elements fail, in the shape of the output; None if none does."""
     again: bool = False
-    """True: it fails what follows from other outputs as they were returned, see `Truth.again`."""
+    """Whether the output fails only by what follows from other outputs as they were returned, see `Truth.again`."""
 
 
 class Truth:
@@ -96,24 +97,21 @@ class Truth:
     def __init__(
         self, problem: Problem, *, confirms: bool = True, unknown: Mapping[str, Mask] = MappingProxyType({})
     ) -> None:
-        """Raises `ProblemError` where inputs, params and outputs do not fit the op or each other.
-
-        Without `confirms` the precise tier is not asked about elements that certainly fail, and no check contradicts
-        the contract: for many runs of which only one will be shown. Nothing is judged that follows from what is
-        `unknown` of inputs.
-        """
+        """Raises `ProblemError` if inputs, params and outputs do not fit the op or each other. Without `confirms` the
+        precise tier is not asked about elements that certainly fail, and no check contradicts the contract: for many
+        runs of which only one will be shown. Nothing is judged that follows from `unknown` elements of inputs."""
         self.problem = problem
         self.confirms = confirms
         self.op = FormulaProblem(problem)
         self._unjudged = self.op.following(unknown) if unknown else {}
-        """Where outputs are not judged whatever the contract says, as they are enclosed."""
+        """Where outputs are not judged whatever the contract says, in the shape in which they are enclosed."""
         self.elements = Elements(self.op)
         self._enclosures: dict[tuple[Contract, bool, bool], Mapping[str, Enclosure]] = {}
         self._bounds: dict[tuple[Contract, str, tuple[int, ...], bool, bool], Bounds | None] = {}
         self._screened: set[tuple[Contract, Received]] = set()
-        """The outputs on which screens and joined enclosures decided nothing."""
+        """The outputs about which screens and joined enclosures decided nothing."""
         self._passes: dict[tuple[str, int, float, bool], OutputCheck] = {}
-        """Kernels whose outputs are the same, or all right, have the same checks."""
+        """Checks by output and result: kernels whose outputs are the same, or all right, share them."""
 
     @property
     def keeps(self) -> bool:
@@ -121,18 +119,14 @@ class Truth:
         return self.problem.main.size <= _KEEP_ELEMENTS
 
     def receive(self, outputs: Mapping[str, NDArray[Any]]) -> Received:
-        """Outputs to be judged under several contracts: logical values in the storage dtype of the problem's outputs.
-
-        Raises `ProblemError` for a missing output, a wrong shape or dtype.
-        """
+        """Return outputs that are to be judged under several contracts: logical values in the storage dtype of the
+        problem's outputs. Raises `ProblemError` for a missing output, a wrong shape or dtype."""
         return Received({name: self._canonical(name, outputs) for name in self.problem.outputs})
 
     def check(self, contract: Contract, outputs: Mapping[str, NDArray[Any]] | Received) -> tuple[OutputCheck, ...]:
-        """Judge all outputs of one kernel that promises `contract`; one check per output of the problem, in its order.
-
-        Raises `ProblemError` as `receive`; `NumericsError` for a contract that this problem contradicts;
-        `OracleDisagreement` where the tiers contradict each other.
-        """
+        """Return the judgement of all outputs of one kernel that promises `contract`; one check per output of the
+        problem, in its order. Raises `ProblemError` as `receive`; `NumericsError` for a contract that this problem
+        contradicts; `OracleDisagreement` if the tiers contradict each other."""
         received = outputs if isinstance(outputs, Received) else self.receive(outputs)
         about = [(self.op, self.problem.structured, [(contract, received)])]
         asks = self.keeps and not self._unjudged and (contract, received) not in self._screened
@@ -144,8 +138,9 @@ class Truth:
         return self._checked_again(contract, received, checks) if self._leaves_open(contract) else checks
 
     def _leaves_open(self, contract: Contract) -> bool:
-        """Whether outputs that others follow from may have several values, of which each was used as it is returned. In
-        fewer bits than those of f32 a code is rounded on its way to what is stored, as 127 of bf16 is to halves."""
+        """Return whether outputs from which others follow may have several values, each of which was used as it is
+        returned. With fewer bits than f32, a code is rounded on its way to what is stored, as near 127 in bf16, where
+        numbers are halves apart."""
         if self.op.of_op.from_returned is None:
             return False
         contract = self.op.settled(contract)
@@ -211,8 +206,8 @@ class Truth:
         return (values < dtype.lowest) | (values > dtype.highest)
 
     def again(self, returned: Mapping[str, NDArray[Any]], unknown: Mapping[str, Mask] = MappingProxyType({})) -> Truth:
-        """The truth about outputs that follow from others as these were returned, of an op that knows of such; see
-        there for what is `unknown` of these."""
+        """Return the truth about outputs that follow from others as these were returned, for an op that has such;
+        `unknown` says where those others are unknown."""
         op, of = self.op.of_op.from_returned, self.problem
         assert op is not None, "an op without outputs that follow from others"
         inputs = {**of.inputs, **returned}
@@ -224,17 +219,15 @@ class Truth:
         return Truth(again, confirms=self.confirms, unknown=unknown)
 
     def _returned(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        """An output as the kernel returned it, from its values as they are enclosed."""
+        """Return an output as the kernel returned it, from its values as they are enclosed."""
         found = np.empty(self.op.shape(name), stored_as(self.problem.outputs[name]))
         found.reshape(-1)[self.places(name).reshape(-1)] = values.reshape(-1)
         return found
 
     def explain(self, contract: Contract, output: str, index: tuple[int, ...], got: float | None = None) -> Breakdown:
-        """Return the judgement of one element in full, from the precise tier.
-
-        `index` is into the output as returned, `got` a value of its dtype; None explains the budget of the expected
-        value. Raises `GaveUp` where the precise tier is not stable, `ProblemError` for an unknown output or index.
-        """
+        """Return the judgement of one element in full, from the precise tier. `index` is into the output as returned,
+        `got` a value of its dtype; None explains the budget of the expected value. Raises `GaveUp` if the precise tier
+        is not stable, `ProblemError` for an unknown output or index."""
         place, structured = self.canonical_index(output, index), self.problem.structured
         bounds = self.bounds(contract, output, place, structured, once=True)
         if bounds is None:
@@ -246,7 +239,8 @@ class Truth:
             return breakdown(output, index, bounds, None if got is None else float(got), terms, facts, given)
 
     def explain_roughly(self, contract: Contract, output: str, index: tuple[int, ...], got: float) -> Breakdown:
-        """The same from the fast tier, without the terms of the budget. Raises `GaveUp` where it knows no interval."""
+        """Return the judgement of one element from the fast tier, without the terms of the budget. Raises `GaveUp` if
+        that knows no interval."""
         place = self.canonical_index(output, index)
         each = self.enclosures(contract, self.problem.structured, once=True)[output]
         centre, below, above = (float(part[place]) for part in (head(each.centre), each.below, each.above))
@@ -259,9 +253,9 @@ class Truth:
         return breakdown(output, index, bounds, got, (), (), ())
 
     def ulps_off(self, contract: Contract, output: str, index: tuple[int, ...], got: float | np.floating[Any]) -> float:
-        """Return how far a value is off, in units in the last place of the expected one, or as a number of codes where
-        the output is of integers; NaN where it is a place. The expected value is that of the fast tier, in float64 or
-        double-double: asking the precise tier takes seconds for an element of a long row."""
+        """Return how far a value is off, in units in the last place of the expected one, or as a number of codes for an
+        output of integers; NaN for a place. The expected value is that of the fast tier, in float64 or double-double:
+        asking the precise tier takes seconds for an element of a long row."""
         enclosure = self.enclosures(contract, self.problem.structured)[output]
         if enclosure.places:
             return math.nan
@@ -272,8 +266,8 @@ class Truth:
         return off if form is None else off / (max(math.ldexp(0.5, math.frexp(high)[1]), form.tiny) * 2 * form.u)
 
     def enclosures(self, contract: Contract, structured: bool, *, once: bool = False) -> Mapping[str, Enclosure]:
-        """The fast tier's conformance sets: of kernels that round alike what all do that calculate in the same dtype;
-        with `once` the exact values, rounded once, are right whatever these come to."""
+        """Return the fast tier's conformance sets, with the roundings that all kernels of one dtype share; with `once`
+        the exact values, rounded once, are right whatever these sets are."""
         key = contract, structured, once
         if key not in self._enclosures:
             known = self.enclosures(contract, structured) if once else None
@@ -301,8 +295,8 @@ class Truth:
     def bounds(
         self, contract: Contract, output: str, index: tuple[int, ...], structured: bool, *, once: bool = False
     ) -> Bounds | None:
-        """The precise tier's conformance set of one element (canonical index), or None where it gives up; for `once`
-        see `enclosures`."""
+        """Return the precise tier's conformance set of one element (canonical index), or None if it gives up; for
+        `once` see `enclosures`."""
         if output in self._unjudged and self._unjudged[output][index]:
             return unjudged_in(judged(self.problem.outputs[output]))
         key = contract, output, index, structured, once
@@ -314,7 +308,7 @@ class Truth:
         return self._bounds[key]
 
     def canonical_index(self, output: str, index: tuple[int, ...]) -> tuple[int, ...]:
-        """Index into the output's canonical array, from one into the output as returned."""
+        """Return the index into the output's canonical array, from one into the output as returned."""
         if output not in self.problem.outputs:
             raise ProblemError(f"outputs.{output}: not an output; there are {', '.join(self.problem.outputs)}")
         shape = self.op.shape(output)
@@ -338,11 +332,11 @@ class Truth:
             raise ProblemError(f"outputs.{name}: shape {array.shape}, expected {shape}")
         if array.dtype != stored_as(self.problem.outputs[name]):
             raise ProblemError(f"outputs.{name}: dtype {array.dtype}, expected {self.problem.outputs[name]}")
-        with np.errstate(invalid="ignore"):  # of what was never written
+        with np.errstate(invalid="ignore"):  # elements that were never written
             return self.op.arranged(name, array).astype(np.float64)
 
     def _check(self, name: str, contract: Contract, received: Received, worst: Worst | None) -> OutputCheck:
-        """`worst`: what a screen says of it."""
+        """Return the judgement of one output; `worst` is a screen's answer, if any."""
         got = received.values[name]
         if got.size == 0:
             return OutputCheck(name, "pass", None, 0.0)
@@ -360,7 +354,8 @@ class Truth:
         return self._passed(name, worst)
 
     def settled(self, query: Query, worst: Answer) -> OutputCheck | OracleDisagreement | None:
-        """See `settle`; `worst` are the worst elements of all outputs, which certainly conform."""
+        """Return what `settle` says of one query; `worst` are the worst elements of all outputs, which certainly
+        conform."""
         contract, received = query
         if worst is None or self._leaves_open(contract):
             self._screened.add(query)
@@ -383,14 +378,14 @@ class Truth:
 
     @lazy
     def _one_in(self) -> Mapping[str, int]:
-        """The number of passes of an output of which one is confirmed by the precise tier."""
+        """Return, by output, the number of passes of which one is confirmed by the precise tier."""
         return {name: SAMPLE + self.op.cost(name) for name in self.problem.outputs}
 
     def _confirm_pass(self, name: str, contract: Contract, worst: Worst, got: F64) -> None:
         index = index_of(worst.flat, got.shape)
         bounds = self._confirm(name, contract, index, float(got[index]), passing=True)
         if bounds is not None:
-            # A verdict may be right by luck: the numbers that it comes from must be so too.
+            # A verdict may be right by luck: the numbers that it comes from must be right too.
             why = self.elements.contradiction(name, index, contract, self.problem.structured, worst, bounds)
             if why:
                 at = f"{self.problem.op} {self.problem.digest[:16]}, {contract}, {name}{list(index)}"
@@ -404,7 +399,8 @@ class Truth:
         return known
 
     def _check_closely(self, name: str, contract: Contract, got: F64) -> OutputCheck:
-        """Settle every element of an output that does not certainly pass, the unsure ones in the precise tier."""
+        """Return the judgement of an output that does not certainly pass: the unsure elements are decided in the
+        precise tier."""
         enclosure = self.enclosures(contract, self.problem.structured, once=True)[name]
         comparison = compare(enclosure, got)
         failing, ratio, gave_up, late = settled(
@@ -423,7 +419,7 @@ class Truth:
             )
         value, contradicts = float(got[index]), False
         if comparison.repeated is not None and comparison.repeated[index]:
-            contradicts = True  # it stands there twice, which nothing allows
+            contradicts = True  # it occurs twice, which nothing allows
         elif self.confirms:
             with suppress(LateError), deadline(time.process_time() + _CONFIRM_S, lambda: None):
                 if self._confirm(name, contract, index, value, passing=False) is None:
@@ -441,7 +437,7 @@ class Truth:
     def _confirm(
         self, name: str, contract: Contract, index: tuple[int, ...], got: float, passing: bool
     ) -> Bounds | None:
-        """Ask the precise tier about one element that the fast tier decided. None where it gives up."""
+        """Return the precise tier's bounds of one element that the fast tier decided; None if it gives up."""
         structured = self.problem.structured
         bounds = self.bounds(contract, name, index, structured, once=not passing)
         if passing and bounds is not None and not conforms(bounds, got):
@@ -455,11 +451,9 @@ class Truth:
 
 
 def settle(asked: Sequence[tuple[Truth, Sequence[Query]]]) -> list[list[OutputCheck | OracleDisagreement | None]]:
-    """Judge outputs of many problems at once, as far as they certainly pass.
-
-    For each query what `Truth.check` says of the output with the largest err/budget, or the error that it raises. None
-    decides nothing: then it must be asked.
-    """
+    """Judge outputs of many problems at once, as far as they certainly pass. Return for each query what `Truth.check`
+    says of the output with the largest err/budget, or the error that it raises; None decides nothing, and the query
+    must be asked."""
     small = [(truth.op, truth.problem.structured, queries if truth.keeps else ()) for truth, queries in asked]
     return [
         list(map(truth.settled, queries, known)) if truth.keeps else [None] * len(queries)
@@ -468,7 +462,7 @@ def settle(asked: Sequence[tuple[Truth, Sequence[Query]]]) -> list[list[OutputCh
 
 
 def _certain(asked: Sequence[Asked]) -> list[list[Answer]]:
-    """What screens decide, and of the others what joined enclosures do."""
+    """Return what screens decide, and for the other queries what joined enclosures decide."""
     found = screen.certain(asked)
     missing = [[at for at, answer in enumerate(each) if answer is None] for each in found]
     others = [

@@ -1,4 +1,4 @@
-"""Targets are measured beside their search, and looked at again afterwards."""
+"""Measuring targets during their search, and running some of its cases again afterwards."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from fuzz.findings.book import FindingBook
 
 _FURTHER = "off by more than this explains where {}; right with sums in any order, and casts or none"
 _CASES, _FAILING = 64, 32
-"""The cases of a search that are looked at again, and the smallest of them that are judged in other ways."""
+"""How many cases of a search are run again, and how many of the smallest failing ones are judged in other ways."""
 
 
 @dataclass
 class Measuring:
-    """What is measured of targets, by their ids, and what else is told of them. None of it accuses a kernel."""
+    """What is measured of targets, by their ids, with other notes on them. It is information; it never makes a kernel
+    fail."""
 
     pool: Pool
     targets: Sequence[Target]
@@ -33,7 +34,7 @@ class Measuring:
     records: dict[str, Measured] = field(default_factory=dict)
     right_as: dict[str, str] = field(default_factory=dict)
     _runs: dict[str, Sequence[TargetRun]] = field(default_factory=dict, repr=False)
-    """Those that are looked at again."""
+    """The runs that are looked at again."""
 
     def measure(self) -> None:
         """Measure all targets that run."""
@@ -42,7 +43,7 @@ class Measuring:
                 self.records[target.id] = measured(self.pool, target, target.contract)
 
     def look_ahead(self, max_cases: int) -> None:
-        """Run what `ended` will look at again, where that is known before the search has ended."""
+        """Run the cases that `ended` will need, where they are known before the search ends."""
         for target in self.targets:
             if target.id in self.records and self.records[target.id].tightens:
                 self._run(target, max_cases, math.inf)
@@ -53,14 +54,14 @@ class Measuring:
         return "\n  ".join(self.line(each) for each in self.records)
 
     def line(self, target: str) -> str:
-        """What was measured of one; what it is right as, where it is wrong, or that it errs by more than that."""
+        """Return what was measured of one target. If it is wrong: the contract that it meets, or that it errs more."""
         named = f"{target} " if len(self.records) > 1 else ""
         more = self.right_as.get(target, "")
         return f"{named}{self.records[target].text}{f'; {more}' if more else ''}"
 
     def ended(self, session: Session, book: FindingBook, max_cases: int | None) -> None:
-        """Look again at what was searched: at what fails, for what it is right as; at what does not, in designed cases
-        and under what was measured, and tell what contradicts that."""
+        """Look at the search's cases again. For failing ones, find the contract under which they are right; check
+        passing targets with designed cases under what was measured, and report what contradicts it."""
         failing = {bucket.judgement.target for bucket in book.buckets.values() if bucket.finding is not None}
         ends = time.monotonic() + (session.limits.max_time or math.inf)
         for target in self.targets:

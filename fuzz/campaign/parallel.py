@@ -1,4 +1,4 @@
-"""Work of one kind in several processes at once: the standard library's pool, with a prompt end."""
+"""Work of one kind in several processes at once, with the standard library's pool, which ends promptly here."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from fuzz.core.base.errors import InternalError
 from fuzz.core.judge.trouble import error_words
 
 _LOOK_S = 0.25
-"""Seconds between two looks whether it is over."""
+"""Seconds between two checks whether it is over."""
 _PARENT_DEATH = 1
 """PR_SET_PDEATHSIG, in prctl(2)."""
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 _work: Callable[[Any], Any]
-"""What a process of the pool was started for. A forked one is given it as it is: a pack's kernels cannot be pickled."""
+"""The function that a pool's processes run. Forked processes inherit it: a pack's kernels cannot be pickled."""
 
 
 def spread(
@@ -62,10 +62,8 @@ def spread_answers(
     over: Callable[[], bool], name: Callable[[_Item], str], died: str, begin: Callable[[int], None] = lambda _: None,
 ) -> Iterator[_Result]:  # fmt: skip
     """Yield the answers of forked processes about items that cannot be pickled, as they end, until it is `over`.
-
-    `begin` is called with the place of an item when its turn comes. Raises InternalError, with the item's name, for an
-    error of ours, and with `died` where a process was ended from outside.
-    """
+    `begin` is called with the index of an item when it begins. Raises InternalError, with the item's name, for an
+    internal error, and with `died` where a process was ended from outside."""
 
     def answered(place: int) -> bytes | str:
         try:
@@ -107,11 +105,11 @@ def _carry_out(item: Any) -> Any:
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Processes that are started inside never see Ctrl-C, not even while they begin."""
+    """Processes started inside the block never see Ctrl-C, not even while they start."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         with warnings.catch_warnings():
-            # Python 3.12 warns of threads; those of here wait, or are of NumPy, which prepares for a fork.
+            # Python 3.12 warns of threads; those here only wait, or are NumPy's, which prepares for a fork.
             warnings.simplefilter("ignore", DeprecationWarning)
             warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # JAX's, of its own
             yield

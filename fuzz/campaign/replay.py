@@ -1,4 +1,4 @@
-"""A kept case, replayed: which case and targets are asked for, what is said of it, and a program that shows it."""
+"""Replaying a kept case: choosing the case and its targets, the lines that report it, and a program that shows it."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class ChosenCase:
     case: Case
     found: FoundRecord | None
     law: LawCheck | None = None
-    """The case is followed by its twin by this law."""
+    """The law by which the case is followed by a twin."""
     history: tuple[Case, ...] = ()
     """The calls before the case."""
 
 
 def chosen_case(text: str, findings: Path, pack: Pack) -> ChosenCase:
-    """The case that `text` names. Raises UsageError, or CaseError for a broken file."""
+    """Return the case that `text` names. Raises UsageError, or CaseError for a broken file."""
     place = _PLACE.fullmatch(text)
     if place is not None and not Path(text).exists():
         return _searched(place, findings, pack)
@@ -67,7 +67,7 @@ def chosen_case(text: str, findings: Path, pack: Pack) -> ChosenCase:
 
 
 def case_path(text: str, findings: Path, pack: Path | None, elsewhere: str = "") -> Path | None:
-    """The case file that `text` names; None for a case of a search. Raises UsageError."""
+    """Return the case file that `text` names, or None where it names a case of a search. Raises UsageError."""
     if (_PLACE.fullmatch(text) or _WITHOUT_SHARD.fullmatch(text)) and not Path(text).exists():
         return None
     return file_of(text, findings, pack, elsewhere)
@@ -86,8 +86,8 @@ def changed(chosen: ChosenCase, changes: Sequence[str]) -> ChosenCase:
 
 
 def file_of(text: str, findings: Path, pack: Path | None, elsewhere: str = "") -> Path:
-    """The case file of that path, or whose name or digest begins so, perhaps in the folder of a pack that was judged.
-    Raises UsageError, which names `elsewhere` too, where it was looked for in vain."""
+    """Return the case file with that path, or whose name or digest begins so; also from the folder of a pack that was
+    judged. Raises UsageError, which mentions `elsewhere` too if it was searched in vain."""
     if Path(text).is_file() or Path(text).suffix == ".json":
         return Path(text)
     places = folders(findings, pack)
@@ -106,7 +106,7 @@ def file_of(text: str, findings: Path, pack: Path | None, elsewhere: str = "") -
 
 
 def _searched(place: re.Match[str], findings: Path, pack: Pack) -> ChosenCase:
-    """The case at that place of a search, as `kernelfuzz run` names it. Nothing is run to get there."""
+    """Return the case at that position of a search, as `kernelfuzz run` names it. No kernel runs for that."""
     seed, op, shard, number = int(place[1]), place[2], place[3], int(place[4])
     if op not in OPS:
         raise UsageError(f"{place[0]}: {unknown_op(repr(op))}")
@@ -126,7 +126,8 @@ def is_watched(found: FoundRecord | None) -> bool:
 
 
 def fitting_targets(pack: Pack, case: Case, patterns: Sequence[str], *, sanitize: bool = False) -> tuple[Target, ...]:
-    """Targets that match and accept the case, or promise to reject it. Mutants take part only when they are named."""
+    """Return the targets that match and accept the case, or promise to reject it. Mutants take part only when they are
+    named."""
     try:
         chosen = select_targets(pack.kernels, patterns=patterns, sanitize=sanitize)
     except SelectionError:
@@ -143,7 +144,7 @@ def fitting_targets(pack: Pack, case: Case, patterns: Sequence[str], *, sanitize
 
 
 def found_lines(found: FoundRecord | None, case: Case, seen: Mapping[str, Observed], pack: Pack) -> Iterator[str]:
-    """How the case was found, and why it may not fail there now."""
+    """Yield how the case was found, and why it may not fail there now."""
     if found is None:
         return
     yield f"found as {found.verdict} on {found.target} by kernelfuzz {found.version}, run seed {found.run_seed}"
@@ -168,7 +169,7 @@ def with_known(told: Explanation, found: FoundRecord | None) -> Explanation:
 
 
 def _absence(name: str, case: Case, pack: Pack) -> str:
-    """Why that target did not run the case."""
+    """Return why that target did not run the case."""
     target = next((each for each in expand((*pack.kernels, *pack.mutated_kernels())) if each.id == name), None)
     if target is None:
         return "is not among the targets here: name its kernels with --pack FOLDER"
@@ -177,7 +178,8 @@ def _absence(name: str, case: Case, pack: Pack) -> str:
 
 
 def undecided(judgements: Sequence[Judgement], found: FoundRecord | None, *, named: bool) -> str:
-    """Why the judgements do not say whether the case fails; '' where they do. `named`: somebody chose the targets."""
+    """Return why the judgements do not say whether the case fails; '' where they do. `named`: somebody chose the
+    targets."""
     passed = {judgement.target for judgement in judgements if judgement.verdict is Verdict.PASS}
     failures = {judgement.verdict for judgement in judgements if judgement.verdict.is_finding}
     if found is not None and failures == {Verdict.TIMEOUT} and found.verdict != Verdict.TIMEOUT.value:
@@ -198,7 +200,7 @@ def undecided(judgements: Sequence[Judgement], found: FoundRecord | None, *, nam
 
 
 def verdict_table(judgements: Sequence[Judgement]) -> Table:
-    """A line for each target."""
+    """Return a table with a line for each target."""
     table = bare_table()
     table.add_column("target", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
@@ -217,8 +219,8 @@ def _ratio(judgement: Judgement) -> str:
 def worth_explaining(
     judgements: Sequence[Judgement], targets: Mapping[str, Target], found: FoundRecord | None
 ) -> list[Judgement]:
-    """What was found, where it fails so again; else the first failure of each kernel and verdict, that on its target
-    first; where all pass, the target it was found on, else the worst pass."""
+    """Return the judgements to explain: where it fails again as it was found, that one; else the first failure of each
+    kernel and verdict, the found target first; where all pass, the found target's, or else the worst pass."""
     distinct: dict[tuple[str, Verdict], Judgement] = {}
     for judgement in sorted(judgements, key=lambda each: found is None or each.target != found.target):
         if judgement.verdict is not Verdict.PASS and judgement.verdict is not Verdict.NOT_RUN:
@@ -233,7 +235,7 @@ def worth_explaining(
 
 
 def facts(case: Case, judgements: Sequence[Judgement]) -> dict[str, Any]:
-    """For the JSON record."""
+    """Return what the JSON record says of it."""
     return {
         "case": casefile.to_json(case),
         "judgements": [
@@ -252,7 +254,8 @@ def check_name(path: Path | None) -> None:
 def chosen_for_script(
     path: Path, judgements: Sequence[Judgement], targets: Mapping[str, Target], found: FoundRecord | None
 ) -> Judgement:
-    """The judgement that the program shows: a failure in the language of `path`, that of the file's target first."""
+    """Return the judgement that the program shows: a failure in the language of `path`, if possible on the file's
+    target."""
     ways = {each.target: targets[each.target].adapter.suffix for each in judgements}
     fitting = [each for each in judgements if ways[each.target] == path.suffix]
     if not fitting:
@@ -267,7 +270,7 @@ def chosen_for_script(
 
 
 def script_line(path: Path, shown: Judgement, judgements: Sequence[Judgement]) -> str:
-    """What the program shows. A program can be of one language only, so it may be of a target that passes."""
+    """Return a line that says what the program shows. It is of one language, so its target may be one that passes."""
     if shown.verdict.is_finding:
         return f"{path}: shows it on {shown.target}; how to run it is said at its top"
     failing = [judgement.target for judgement in judgements if judgement.verdict.is_finding]

@@ -38,18 +38,18 @@ from fuzz.report.failure import explanation_lines
 from fuzz.report.words import counterfactual_lines, rule_lines, what_is_wrong
 
 _TWIN_ONE_IN = 2
-"""One case in this many is checked by a law: more than in a run, since a mutant has few cases to be found in."""
+"""One case in this many is checked by a law: more often than in a run, since a mutant has few cases to be found in."""
 _EXPLAIN_S = 600.0
-"""Seconds that no mutant needs: probes are counted, so that what is said depends on no clock."""
+"""A limit that no mutant reaches: probes are counted, so that explanations do not depend on a clock."""
 
 
 @dataclass(frozen=True)
 class MutantExplanation:
-    """What was said of a mutant that was explained, beside what was planted."""
+    """The explanation of a mutant, beside what was planted."""
 
     stated: str
     missing: tuple[str, ...]
-    """Words of the true trigger that the statement does not have."""
+    """Words of the true trigger that the statement lacks."""
     case: str
     cause: str
     smallest: str
@@ -80,10 +80,8 @@ class MutantRun:
         return self.killed_by is not None and not self.trouble
 
     def see(self, judge: EntryJudge) -> None:
-        """Judge mutant and base on one case, by its law too where it is a twin.
-
-        A base that fails, or a failure off the trigger, ends the run.
-        """
+        """Judge mutant and base on one case, also by its law where it is a twin. A base that fails, or a failure that
+        the trigger does not explain, ends the run."""
         if self.killed_by is not None or self.trouble or self.target.id not in judge.outcomes:
             return
         self.cases += 1
@@ -104,7 +102,7 @@ class MutantRun:
             self.killed_by, self.evidence = judgement, case
 
     def explain(self) -> None:
-        """For a mutant that needs history: see that the case passes alone, and which calls it needs."""
+        """For a mutant that needs history, check that the case passes alone, and find the calls it needs."""
         if self.killed_by is None or self.evidence is None:
             return
         with WorkerPool([self.target]) as pool:
@@ -133,17 +131,17 @@ class MutantResult:
 
     @property
     def passed(self) -> bool:
-        """It was killed wherever it must be, for the right reason, and its base was clean."""
+        """Whether it was killed wherever it must be, for the right reason, and its base was clean."""
         return bool(self.runs) and not self.not_run and all(run.ok for run in self.runs)
 
     @property
     def failed(self) -> bool:
-        """It survived somewhere, or was killed for another reason."""
+        """Whether it survived somewhere, or was killed for another reason."""
         return any(not run.ok for run in self.runs)
 
 
 def chosen_mutants(pack: Pack, expression: str | None) -> Sequence[Mutant]:
-    """The mutants whose names match. Raises SelectionError where there is none."""
+    """Return the mutants whose names match. Raises SelectionError where there are none."""
     matches = keyword(expression) if expression else lambda name: True
     mutants = [mutant for mutant in pack.mutants if matches(mutant.name)]
     if not pack.mutants:
@@ -166,8 +164,8 @@ def hunt(
     *,
     explain: bool = False,
 ) -> MutantResult:
-    """Search until every target of the mutant has killed it, the case limit is reached or a stop is wanted; with
-    `explain`, shrink and explain what killed it first."""
+    """Search until every target of the mutant has killed it, the case limit is reached or a stop is wanted. With
+    `explain`, shrink and explain the first case that killed it."""
     base = pack.kernel(mutant.base)
     pairs = zip(expand([mutant.apply(base)]), expand([base]), strict=True)
     runs = [
@@ -205,7 +203,7 @@ def hunt(
 def _search(
     pool: WorkerPool, base: Kernel, runs: Sequence[MutantRun], seed: int, max_cases: int, stop: Interruption
 ) -> None:
-    """Take turns of a search for the base, until nothing is left to be found."""
+    """Take turns of a search for the base until nothing is left to find."""
     mutant, targets = runs[0].mutant, [target for run in runs for target in (run.target, run.base)]
     laws = declared(run.target.kernel for run in runs)
 
@@ -225,7 +223,7 @@ def _search(
 def _explained_on(
     base: Kernel, target: Target, case: Case, judgement: Judgement, stop: Callable[[], bool] = never
 ) -> Finding:
-    """The finding with its diagnosis, by the base and by all targets, those included where it need not be
+    """Return the finding with its diagnosis, made with the base and all targets, also those where it need not be
     killed."""
     everywhere = [each for each in expand([target.kernel, base]) if each.unavailable() is None]
     with WorkerPool(everywhere) as pool:
@@ -233,10 +231,8 @@ def _explained_on(
 
 
 def _swept(finding: Finding, kernel: Kernel, judgement: Judgement) -> Swept:
-    """Everything smaller than the shrunk case, on the target on which it was shrunk.
-
-    What a stray access shows differs from process to process: wrong values and faults are one way of failing.
-    """
+    """Return the result of trying everything smaller than the shrunk case, on its target. What a stray access shows
+    differs from process to process, so wrong values and faults count as the same failure."""
     target = next(each for each in expand([kernel]) if each.id == finding.target)
     with WorkerPool([target]) as pool:
         return sweep(Trials(pool, target, replace(Family.of(judgement), wide=True)), finding.case)
@@ -263,7 +259,7 @@ class HuntedOn:
     target: str
     cases: int
     verdict: str
-    """What it was killed as, with the law where that is one; '' where it was not killed."""
+    """The verdict that killed it, with the law if there is one; '' where it was not killed."""
     where: str
     trouble: str
     """Why it does not count as killed there."""
@@ -279,7 +275,7 @@ class Hunted:
     provenance: str
     passed: bool
     failed: bool
-    """It survived somewhere, or was killed for another reason."""
+    """Whether it survived somewhere, or was killed for another reason."""
     not_run: str
     """Why one of its targets did not run."""
     targets: tuple[HuntedOn, ...]
@@ -287,7 +283,7 @@ class Hunted:
 
 
 def hunted(result: MutantResult) -> Hunted:
-    """The record of a hunt."""
+    """Return the record of a hunt."""
     mutant, runs = result.mutant, []
     for run in result.runs:
         killed = run.killed_by
@@ -300,7 +296,7 @@ def hunted(result: MutantResult) -> Hunted:
 
 
 def mutant_table(results: Sequence[Hunted]) -> Table:
-    """Where each was killed, after how many cases, and as what."""
+    """Return a table of where each was killed, after how many cases, and by which verdict."""
     table = bare_table()
     for column in ("mutant", "base"):
         table.add_column(column, no_wrap=True)
@@ -329,7 +325,7 @@ def _how(result: Hunted) -> str:
 
 
 def explained_lines(results: Sequence[Hunted]) -> Iterator[str]:
-    """What was planted and what was said of it, one after the other."""
+    """Yield what was planted and what was said of it, mutant by mutant."""
     said = [(result, result.explained) for result in results if result.explained is not None]
     for result, each in said:
         yield f"{result.mutant}: {each.seconds:.1f} s, shrunk to {each.case}"

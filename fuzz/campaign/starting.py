@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fuzz.campaign.search.process_executor import ProcessExecutor
 
 _SLOW_S = 5.0
-"""A target that starts for so many seconds is named. The number is chosen, not measured."""
+"""A target whose start takes this long is named. Chosen."""
 
 
 def select_targets(
@@ -49,9 +49,9 @@ def select_targets(
     *,
     sanitize: bool = False,
 ) -> tuple[Target, ...]:
-    """The targets that the options ask for, of this machine and of others that it has none of, with `sanitize` those
-    too where a tool watches a kernel on a GPU. Raises SelectionError if there are none, and UsageError where nothing is
-    there to watch or no tool."""
+    """Return the targets that the options ask for, including those that only other machines have; with `sanitize`, also
+    those where a tool watches a kernel on a GPU. Raises SelectionError if there are none, and UsageError where there is
+    no tool or nothing to watch."""
     wanted = globs(patterns)
     matches_keyword = keyword(expression) if expression else lambda name: True
     ops = [each.strip() for each in op.split(",")]
@@ -101,11 +101,8 @@ def started(
     longest: float | None = None,
     reasons: bool = True,
 ) -> Iterator[WorkerPool]:
-    """A pool whose workers were built, started and attested; with `reasons` what did not start is said, and the remedy:
-    a run says it at its end.
-
-    Without `bounded` slow targets are given any case.
-    """
+    """Yield a pool whose workers were built, started and attested. With `reasons`, what did not start is reported with
+    the remedy; a run does that at its end. Without `bounded`, slow targets are given any case."""
     with ExitStack() as stack:
         what = f"Building and starting {counted(len(targets), 'target')} ..."
         with console.status(what) as status:
@@ -140,7 +137,8 @@ def executor_of(
 def pools_of(
     targets: Sequence[Target], case_limit: float | None, longest: float | None, programs: str = ""
 ) -> Callable[[Sequence[Target]], WorkerPool]:
-    """Makes the pools of processes that search; what their workers have in common is started now."""
+    """Return a function that makes the pools of processes that search. What their workers have in common is started
+    now."""
     builder = Builder()
     for target in targets:
         with suppress(OSError):  # which starting a worker tells
@@ -162,7 +160,7 @@ def _empty_file() -> Path:
 
 
 def _name_slowest(say: Callable[[str], None], waits: Sequence[Wait]) -> Collection[str]:
-    """Says which target has been starting for longest, once that is worth a word; waits for it all the same."""
+    """Name the target that has been starting for longest, once that is worth saying. Nothing stops waiting for it."""
     slowest = max(waits, key=lambda wait: wait.seconds, default=None)
     if slowest is not None and slowest.seconds >= _SLOW_S:
         say(f"waiting for {slowest.target}: {slowest.words}")
@@ -170,12 +168,12 @@ def _name_slowest(say: Callable[[str], None], waits: Sequence[Wait]) -> Collecti
 
 
 def runnable(targets: Sequence[Target]) -> list[Target]:
-    """The targets that can run here."""
+    """Return the targets that can run here."""
     return [target for target in targets if target.unavailable() is None]
 
 
 def not_running(pool: WorkerPool) -> dict[str, str]:
-    """Why each target that has no worker has none."""
+    """Return why each target that has no worker has none."""
     return {name: status.reason for name, status in pool.statuses.items() if isinstance(status, NotRun)}
 
 
@@ -186,7 +184,7 @@ def is_broken(pool: WorkerPool, target: str) -> bool:
 
 
 def note_not_running(tally: Tally, targets: Sequence[Target], pool: Pool) -> None:
-    """A line of the tally for each target, with the reason where it has no worker."""
+    """Add a line to the tally for each target, with the reason where it has no worker."""
     for target in targets:
         line = tally.targets.setdefault(target.id, TargetTally(target.id, target.kernel.name))
         status = pool.statuses.get(target.id)
@@ -195,7 +193,7 @@ def note_not_running(tally: Tally, targets: Sequence[Target], pool: Pool) -> Non
 
 
 def unmatched(required: Sequence[str], targets: Sequence[Target]) -> list[str]:
-    """A line for each required pattern that matches no target: known before anything runs."""
+    """Return a line for each required pattern that matches no target; that is known before anything runs."""
     return [
         f"required target {pattern}: no such target; see: kernelfuzz list targets"
         for pattern in globs(required)
@@ -204,7 +202,7 @@ def unmatched(required: Sequence[str], targets: Sequence[Target]) -> list[str]:
 
 
 def missing_targets(tally: Tally, required: Sequence[str]) -> list[str]:
-    """A line for each target that a required pattern names and that judged nothing."""
+    """Return a line for each target that a required pattern names and that judged nothing."""
     return [
         f"required target {target.target} did not run: {target.not_run_reason or 'no case fits it'}"
         for pattern in globs(required)
@@ -214,7 +212,7 @@ def missing_targets(tally: Tally, required: Sequence[str]) -> list[str]:
 
 
 def restarted(pool: WorkerPool, executor: Crew | None) -> list[str]:
-    """A line for each process that ended although nobody here ended it, and for what could not run in some."""
+    """Return a line for each process that ended although nobody here ended it, and what some process could not run."""
     restarts = Counter(pool.restarts) + Counter(executor.restarts if executor is not None else {})
     lines = [
         f"{name}: its worker was killed from outside or hung {counted(count, 'time')} and was restarted; "
@@ -232,7 +230,8 @@ def restarted(pool: WorkerPool, executor: Crew | None) -> list[str]:
 
 
 def writable(folder: Path) -> Path:
-    """`folder`, into which findings can be written: known before the run, not after hours. Raises UsageError."""
+    """Return `folder` after checking, before a run of hours, that findings can be written into it. Raises
+    UsageError."""
     obstacle = unwritable(folder)
     if obstacle is not None:
         raise UsageError(f"--output {folder}: {obstacle} cannot be written")

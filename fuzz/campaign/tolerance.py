@@ -1,5 +1,5 @@
-"""How far correct kernels stray from the exact result, rounded, and what a tolerance makes of that: from the oracle's
-conformance sets of ordinary rows; and what is told of it."""
+"""How far correct kernels may stray from the exact, rounded result, and what a tolerance makes of that, measured on the
+oracle's conformance sets of ordinary rows; and a table of it."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Tolerance:
     relative: float
 
     def allowed(self, expected: F64) -> F64:
-        """How far each element may be off."""
+        """Return how far each element may be off."""
         found: F64 = self.absolute + self.relative * np.abs(expected)
         return found
 
     def failing(self, got: F64, expected: F64) -> Mask:
-        """The elements that are not."""
+        """Return which elements are outside."""
         with np.errstate(all="ignore"):
             near = np.abs(got - expected) <= self.allowed(expected)
         right: Mask = near | (got == expected) | (np.isnan(got) & np.isnan(expected))
@@ -76,9 +76,9 @@ class Ruler:
     absolute: float
     relative: float
     lets_through: float
-    """An error of this share of the value passes, in half of the elements."""
+    """For half of the elements, an error of this share of the value passes."""
     refuses: int
-    """The elements of which it refuses some value that a correct kernel may return."""
+    """The number of elements where it refuses some value that a correct kernel may return."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,12 @@ class Needs:
     dtype: str
     elements: int
     typical: float
-    """The relative tolerance that half of the elements need, and `worst` the one that all do."""
+    """The relative tolerance that half of the elements need; `worst` is what all need."""
     worst: float
     floor: float
-    """The smallest error that is seen where each element has its own limit, in half of the elements."""
+    """The smallest error that is noticed where each element has its own limit, in half of the elements."""
     rulers: tuple[Ruler, ...]
-    """The tightest pair of one absolute and one relative tolerance first, then those of others."""
+    """The tightest pair of one absolute and one relative tolerance first, then the tolerances of others."""
 
 
 _IN_ANY_ORDER = AnyOrder()
@@ -104,8 +104,8 @@ def needs(
     op: Op, dtype: str, n: int, rows: int = ROWS, seed: int = SEED, order: Summation = _IN_ANY_ORDER,
     extents: Extents = MappingProxyType({}),
 ) -> Iterator[Needs]:  # fmt: skip
-    """Yield what each output of numbers needs, on normal rows of n elements, and of extents that are not the plain
-    ones. The kernels calculate in float32, or in float64 of float64, and add in any order unless one is given."""
+    """Yield what each output of numbers needs, on normal rows of n elements, with varied other extents. The kernels
+    calculate in float32, or in float64 for float64, and add in any order unless one is given."""
     truth = Truth(plain(op, dtype, rows, n, seed, extents=extents), confirms=False)
     for name, enclosure in truth.enclosures(usual(op, dtype, order), structured=False).items():
         judged = None if enclosure.places else _judged(enclosure)
@@ -120,9 +120,9 @@ class _Judged:
     expected: F64
     """The exact value, rounded."""
     stray: F64
-    """How far from that a correct kernel may be here."""
+    """How far from that a correct kernel may be."""
     needed: F64
-    """The same, but at least as far as the next number where a kernel rounds on its way: with other inputs the exact
+    """`stray`, but at least as far as the next number where a kernel rounds on its way: with other inputs the exact
     value lies near the middle between two."""
 
 
@@ -150,15 +150,15 @@ def _of_output(name: str, dtype: str, enclosure: Enclosure, judged: _Judged) -> 
 
 
 def tightest(expected: F64, needed: F64) -> Tolerance:
-    """A pair that refuses no correct kernel: what the larger half of the values needs is relative, and what the smaller
-    ones need beyond that is absolute. Both are rounded up to two digits."""
+    """Return a pair that refuses no correct kernel: the relative part is what the larger half of the values needs, the
+    absolute part what the smaller ones need beyond that. Both are rounded up to two digits."""
     size = np.abs(expected)
     relative = _up(float((needed / size)[size >= np.median(size)].max()))
     return Tolerance(OURS, _up(float(np.maximum(needed - relative * size, 0.0).max())), relative)
 
 
 def _up(value: float) -> float:
-    """The smallest number of two digits that is no less."""
+    """Return the smallest number of two digits that is at least `value`."""
     if value == 0:
         return 0.0
     step = 10.0 ** (math.floor(math.log10(value)) - 1)
@@ -185,7 +185,7 @@ def record_text(op: str, dtype: str, n: int, rows: int, extents: Mapping[str, in
 
 
 def tolerance_table(found: Needs) -> PlainTable:
-    """A line for each tolerance."""
+    """Return a table with a line for each tolerance."""
     columns = (f"{found.output}, {found.dtype}", "atol", "rtol", "lets through", "may refuse a correct kernel")
     return PlainTable(columns, [_row(each, found) for each in found.rulers])
 
@@ -211,15 +211,15 @@ def _share(value: float) -> str:
 
 
 PLAIN = "normal"
-"""The recipe of inputs, where theirs has it."""
+"""The recipe of inputs, where an operand has it."""
 LANES = Lanes(16, 4, "predicated")
 _FEW = 4
-"""The extent of a dimension that is neither that of the rows nor the first one."""
+"""The extent of dimensions other than the rows' and the first. Chosen."""
 
 
 def usual(op: Op, dtype: str, order: Summation = LANES) -> Contract:
-    """The contract of a plain kernel, with vectors unless another order is given: short chains of additions, float32
-    but for float64."""
+    """Return the contract of a plain kernel: short chains of additions in vectors unless another order is given, in
+    float32, or float64 for float64."""
     dims = {key: None for each in neighbours(op, Contract()) for key in each.contract.sums}
     compute = DOUBLE.name if dtype == DOUBLE.name else SINGLE.name
     return Contract(compute, sums=dict.fromkeys((op.row, OUTER, *dims), order))
@@ -228,8 +228,8 @@ def usual(op: Op, dtype: str, order: Summation = LANES) -> Contract:
 def plain(
     op: Op, dtype: str, rows: int, n: int, seed: int, recipe: str = PLAIN, extents: Extents = MappingProxyType({})
 ) -> Problem:
-    """Normal rows, or of another recipe of the first input: all inputs, and the outputs that every suite looks at. No
-    parameter has its neutral value."""
+    """Return normal rows, or rows of another recipe of the first input: all inputs, and the outputs that every suite
+    looks at. No parameter has its neutral value."""
     dtypes = dtypes_of(op, dtype)
     parts = [Part(each.name, dtypes[each.name], recipe=_recipe(op, each, recipe)) for each in op.inputs]
     parts += [Part(each.name, dtypes[each.name]) for each in op.outputs if _is_looked_at(op, each)]
@@ -262,8 +262,8 @@ def _is_looked_at(op: Op, output: Operand) -> bool:
 
 
 def _recipe(op: Op, operand: Operand, wished: str) -> str:
-    """What such values often are, where they are never normal; with another recipe of the first input all are like it
-    that may be."""
+    """Return the recipe of what such values often are, where they are never normal. With another recipe of the first
+    input, every operand that may have it does."""
     often = menu_of(operand).often
     if wished != PLAIN:
         known = menus_of(op)[operand.name].recipes

@@ -1,5 +1,5 @@
-"""What a kernel accepts beyond what it declares: extents, strides, dtypes and ranks are tried and told, and held
-against nobody."""
+"""What a kernel accepts beyond its declaration: extents, strides, dtypes and ranks are tried and reported, but never a
+fault."""
 
 from __future__ import annotations
 
@@ -30,70 +30,70 @@ from oracles.ops import OPS
 
 _STEPS = (2, 4, 8, 16, 32, 64)
 _USUAL = 64
-"""An extent that is a multiple of all of them."""
+"""A multiple of all extents that kernels usually require multiples of."""
 _MOST = 1 << 16
-"""The tensors of a case have no more elements: those of four dimensions have fewer along each."""
+"""The most elements of a case's tensors."""
 _EXTENTS = (1, 3, 5, 6, 12, 20, 24, 40, 48, 96, 112, 160, 192)
 _LONG = (256, 512, 1024, 2048, 4096, 8192)
-"""Those beyond which a kernel may refuse all, but where a case would have more than `_MOST_LONG` elements."""
+"""Lengths beyond which a kernel may refuse everything; a case with more than `_MOST_LONG` elements is not tried."""
 _MOST_LONG = 1 << 19
 _MOST_SHORT = 1 << 21
-"""The same of shorter ones."""
+"""The most elements of a case with a shorter length."""
 _ROWS = 2
 _FEWEST = 3
-"""A kernel that takes fewer of all these refuses nearly everything."""
+"""A kernel that takes fewer of all these extents than this refuses nearly everything. Chosen."""
 _REFUSED = (Status.RAISED, Status.REJECTED)
 _OWN = re.compile(
     r"(?:AssertionError|NotImplementedError|RuntimeError|TypeError|ValueError)\b.* \((\S+ line \d+): (assert|raise)\b"
 )
-"""What is raised by a statement of the kernel's own that does nothing else, as a worker tells it."""
+"""An exception that a statement of the kernel itself raises, as a worker reports it."""
 Refuses = Callable[[Outcome], str]
-"""The words for where a kernel refused a case; "" where it did not."""
+"""Returns where a kernel refused a case, in words; "" if it did not."""
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """What extents are taken, where these are not all."""
+    """The extents that are taken, if not all are."""
 
     multiple_of: Mapping[str, int]
     refused: Case
-    """A case that is not."""
+    """A case that is refused."""
     max: Mapping[str, int] = field(default_factory=dict)
-    """The longest extents that are taken, where longer ones are refused."""
+    """The longest extents that are taken, if longer ones are refused."""
     where: tuple[str, ...] = ()
     """The places where it refuses others, such as "asserted in kernel.py line 12"."""
 
     @property
     def text(self) -> str:
-        """Such as "takes n in multiples of 8 only: declare multiple_of={"n": 8} in its capabilities"."""
+        """Words such as "takes n in multiples of 8 only: declare multiple_of={"n": 8} in its capabilities"."""
         return f"takes {self.taken} only: declare {', '.join(_declared(self))} in its capabilities"
 
     @property
     def taken(self) -> str:
-        """Such as "n in multiples of 8"."""
+        """Words such as "n in multiples of 8"."""
         return _extents(self)
 
     def narrowed(self, target: Target) -> Target:
-        """The target, given nothing else."""
+        """Return the target, which is given nothing else."""
         able = replace(target.kernel.capabilities, multiple_of=self.multiple_of, max=self.max)
         return replace(target, kernel=replace(target.kernel, capabilities=able))
 
 
 def _raises(outcome: Outcome) -> str:
-    """Halves of odd length are added by some for no error."""
+    """Return the words for a refusal: the kernel raised, or returned another shape, as some do that halve odd rows."""
     return "it raises" if outcome.status in (*_REFUSED, Status.WRONG_SHAPE) else ""
 
 
 def own_refusal(outcome: Outcome) -> str:
-    """Return where a statement of the kernel itself raised, such as "asserted in kernel.py line 12"; "" where none
-    did: what a library raises that it calls is no refusal of its own."""
+    """Return where a statement of the kernel itself raised, such as "asserted in kernel.py line 12"; "" if none did: an
+    exception of a library that it calls is no refusal of its own."""
     found = _OWN.match(outcome.detail) if outcome.status in _REFUSED else None
     return f"{'asserted' if found[2] == 'assert' else 'raised'} in {found[1]}" if found is not None else ""
 
 
 def accepted(pool: Pool, target: Target, refuses: Refuses = _raises, *, long: bool = False) -> Accepted | None:
-    """Return what a kernel takes that refuses some extents and no multiple of a power of two, and with `long` ones none
-    up to a length; None where it refuses none, or as no such number says."""
+    """Return what a kernel takes that refuses some extents and no multiple of a power of two, and with `long` also
+    refuses extents beyond a length; None if it refuses none, or not in that pattern."""
     able, steps, refused = target.kernel.capabilities, dict[str, int](), list[Case]()
     most, where = dict[str, int](), dict[str, None]()
     if able.multiple_of or able.max:
@@ -144,8 +144,7 @@ def _sizes(base: Template, dim: str, size: int) -> Mapping[str, int]:
 
 
 def _is_few(op: Op, sizes: Mapping[str, int]) -> bool:
-    """Whether a case of such extents is made. There may be none, of which others follow. One that has more elements, as
-    where others are fixed, takes long, and is made shorter than it should be."""
+    """Return whether a case with such extents is tried: it exists, and is small enough for the oracle."""
     return 0 < sum(_elements(op, sizes, op.inputs)) <= (_MOST_LONG if max(sizes.values()) >= _LONG[0] else _MOST_SHORT)
 
 
@@ -156,26 +155,27 @@ def _elements(op: Op, sizes: Mapping[str, int], of: Sequence[Operand]) -> list[i
 
 
 def _step(refused: Sequence[int], taken: Sequence[int]) -> int | None:
-    """The power of two that all taken extents are multiples of, and none that is refused."""
+    """Return the power of two of which all taken extents are multiples and no refused one is; None if there is none."""
     fitting = (step for step in _STEPS if all(size % step == 0 for size in taken))
     return next((step for step in fitting if all(size % step for size in refused)), None) if refused else None
 
 
 Answer = Literal["right", "right as it rounds each step", "wrong values", "raises", "refuses"]
-"""It "refuses" by a statement of its own, see `own_refusal`; what a library raises that it calls is no such."""
+"""What a kernel does. It "refuses" by a statement of its own, see `own_refusal`; an exception of a library that it
+calls is no refusal."""
 _LAYOUTS: Mapping[str, Strides] = {
     "pitched": "pitched", "padded": "rows", "column_step": "any", "transposed": "any",
 }  # fmt: skip
-"""The classes that are tried, and what declares them; who takes one takes those before it."""
+"""The layout classes that are tried, with the strides that declare each; each includes those before it."""
 DTYPES = ("f32", "f64", "f16", "bf16")
 _USUAL_ROW, _BATCH, _MOST_USUAL = 64, 3, 1 << 12
-"""The extent along a row, which kernels that take multiples take too, of other dimensions without a name, and the most
+"""The extent along a row, which kernels that need multiples take too; the extents of unnamed dimensions; and the most
 elements."""
 
 Contracts = Callable[[str], Contract]
-"""What a kernel is held against in a dtype."""
+"""Returns the contract that a kernel is held against in a dtype."""
 Workers = Callable[[Target], AbstractContextManager[Pool]]
-"""A pool in which a target is given what it does not declare."""
+"""Opens a pool in which a target is given what it does not declare."""
 
 
 @dataclass(frozen=True)
@@ -186,20 +186,20 @@ class Accepts:
     row: str
     """The name of its first input."""
     declared: tuple[str, ...]
-    """The dtypes that are declared."""
+    """The declared dtypes."""
     layouts: Mapping[str, Answer] = field(default_factory=dict)
-    """By the class of strides of all inputs that have rows."""
+    """The answers by the layout class of all inputs that have rows."""
     dtypes: Mapping[str, Answer] = field(default_factory=dict)
     ranks: Mapping[str, Answer] = field(default_factory=dict)
-    """By the number of dimensions of its first input."""
+    """The answers by the number of dimensions of its first input."""
     multiple_of: Mapping[str, int] = field(default_factory=dict)
-    """What extents must be multiples of, where it refuses others."""
+    """What extents must be multiples of, if it refuses others."""
     max: Mapping[str, int] = field(default_factory=dict)
-    """The longest extents, where it refuses longer ones."""
+    """The longest extents, if it refuses longer ones."""
     refused: tuple[str, ...] = ()
     """Where it refuses what it refuses, such as "asserted in kernel.py line 12"."""
     usual: Answer = "right"
-    """What it does with an ordinary case of what it declares."""
+    """What it does with an ordinary case within its declaration."""
     untried: Mapping[str, str] = field(default_factory=dict)
     """Why it was not given some dtypes, such as one that an interpreter gets wrong."""
 
@@ -236,7 +236,7 @@ class Accepts:
 
     @property
     def _wrong(self) -> Sequence[str]:
-        """A line of its own for what nobody should overlook: dtypes that it takes and gets wrong."""
+        """Separate lines for what nobody should overlook: dtypes that it takes and gets wrong."""
         wrong = [dtype for dtype, answer in self.dtypes.items() if answer == "wrong values"]
         dtypes = ", ".join(json.dumps(dtype) for dtype in (*self.declared, *wrong))
         why = f"no failure, as {_list(self.declared)} alone is declared; to see where, declare dtypes=({dtypes})"
@@ -248,7 +248,7 @@ class Accepts:
 
     @property
     def strides(self) -> Strides:
-        """The loosest strides of which it is right with all that were tried."""
+        """The most general strides with which it is right, among those that were tried."""
         found: Strides = "contiguous"
         for layout, strides in _LAYOUTS.items():
             if self.layouts.get(layout) != "right":
@@ -258,7 +258,7 @@ class Accepts:
 
     @property
     def taken_ranks(self) -> tuple[int, ...]:
-        """The numbers of dimensions that it is right with."""
+        """The numbers of dimensions with which it is right."""
         return tuple(int(rank) for rank, answer in self.ranks.items() if answer == "right")
 
 
@@ -275,7 +275,7 @@ def _declared(taken: Accepted | Accepts) -> list[str]:
 
 
 def _others(answers: Mapping[str, Answer]) -> str:
-    """Such as "raises with f64, wrong values with f16 and bf16"."""
+    """Return words such as "raises with f64, wrong values with f16 and bf16"."""
     found = dict[str, list[str]]()
     for name, answer in answers.items():
         if answer != "right":
@@ -291,8 +291,8 @@ def _list(words: Iterable[str]) -> str:
 def accepts(
     workers: Workers, target: Target, contracts: Contracts, *, dtypes: Sequence[str] = DTYPES, multiples: bool = False
 ) -> Accepts | None:
-    """Return what a target does with strides and dtypes that it does not declare, and with other ranks and extents. Of
-    one that is wrong without all that the ranks alone are known; None of one that raises, or declares such itself."""
+    """Return what a target does with strides and dtypes that it does not declare, and with other ranks and extents. If
+    it is wrong without them, only the ranks are known; None if it raises, or declares them itself."""
     able = target.kernel.capabilities
     if able.strides != "contiguous" or len(able.dtypes) > 1 or able.mixed or able.outside != "undefined":
         return None
@@ -326,7 +326,7 @@ def accepts(
 
 
 def untried(pool: Pool, target: Target, dtype: str) -> str:
-    """Return why no case of a dtype is run on a target, whatever the kernel does; "" where it is."""
+    """Return why no case of a dtype is run on a target, whatever the kernel does; "" if it is run."""
     status = pool.statuses.get(target.id)
     return "" if status is None or isinstance(status, NotRun) else status.wrong_dtypes.get(dtype, "")
 

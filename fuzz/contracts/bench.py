@@ -1,4 +1,4 @@
-"""A bench: one target, given a case again and again with other values, and what its op's formula has for them; and the
+"""A bench: one target, given a case again and again with other values, with the formula's values for them; and the
 cases of designed extents that it is given."""
 
 from __future__ import annotations
@@ -39,17 +39,16 @@ _ORIGIN = Origin(GIVEN, "measured")
 _MOST = 1 << 16
 """The most elements of all cases that are sent at once."""
 _ROWS, _OTHERS = (64, 6), 4
-"""The extents of dimensions along which nothing is summed: as many sums are asked at once, of a slow target
-fewer."""
+"""The extents of dimensions along which nothing is summed, so many sums are measured at once; fewer if it is slow."""
 
 
 class UnmeasurableError(Exception):
-    """What cannot be measured, and why."""
+    """Something that cannot be measured. The message says why."""
 
 
 @dataclass(frozen=True)
 class SumBench:
-    """A target, and the case whose extents, dtypes, strides and parameters all of its cases have."""
+    """A target, with the case whose extents, dtypes, strides and parameters all of its cases have."""
 
     pool: Pool
     target: Target
@@ -57,7 +56,7 @@ class SumBench:
 
     @lazy
     def floats(self) -> Mapping[str, tuple[int, ...]]:
-        """The shapes of the inputs whose values may be any."""
+        """Return the shapes of the inputs whose values may be any."""
         op = OPS[self.like.op]
         return {
             name: each.layout.shape
@@ -79,7 +78,7 @@ class SumBench:
         return self._plain.plain.trace
 
     def filled(self, values: Arrays, *, structured: bool = True) -> Case:
-        """The case with these values; inputs that share memory share them."""
+        """Return the case with these values; inputs that share memory share them."""
         inputs = dict(self.like.inputs)
         for name, tensor in self.like.inputs.items():
             home = tensor.alias or name
@@ -90,7 +89,7 @@ class SumBench:
         return replace(self.like, inputs=inputs, structured=structured, origin=_ORIGIN)
 
     def run(self, cases: Sequence[Case]) -> Iterator[Outcome]:
-        """Return what the target does with each. Raises UnmeasurableError where it was not given one."""
+        """Yield what the target does with each case. Raises UnmeasurableError if it was not given one."""
         at_once = max(1, _MOST // max(1, self.like.elements))
         for start in range(0, len(cases), at_once):
             for each in self.pool.submit(cases[start : start + at_once]).outcomes():
@@ -99,7 +98,8 @@ class SumBench:
                 yield each[self.target.id]
 
     def outputs(self, cases: Sequence[Case]) -> list[Arrays]:
-        """The same of cases that it must return from: its outputs, with an axis for each dimension of the formula."""
+        """Return the outputs of cases that the target must return from, with an axis for each dimension of the
+        formula."""
         found = list[Arrays]()
         for case, outcome in zip(cases, self.run(cases), strict=True):
             if outcome.status is not Status.RAN or outcome.unwritten or outcome.damage:
@@ -112,7 +112,7 @@ class SumBench:
         return found
 
     def placed(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        """A tensor with an axis for each dimension of the formula, of one element where it has none."""
+        """Return a tensor with an axis for each dimension of the formula, of one element where it lacks that."""
         trace, op = self.trace, OPS[self.like.op]
         dims = op.operand(name).axes
         found = self._plain.arrangement.collapsed(name, values)
@@ -122,21 +122,21 @@ class SumBench:
         return found.reshape([next(sizes) if dim in dims else 1 for dim in trace.dims])
 
     def inputs(self, case: Case) -> Inputs:
-        """The case as the formula takes it."""
+        """Return the case as the formula takes it."""
         problem = FormulaProblem(problem_of(case))
         return Inputs(self.trace, problem.tensors, problem.parameters)
 
     def exact(self, case: Case, replaced: Replaced = NOTHING) -> Mapping[Node, F64]:
-        """The values of all nodes in float64, some of them replaced."""
+        """Return the values of all nodes in float64, some of them replaced."""
         return evaluate(self.inputs(case), Float64(), replaced)
 
     @lazy
     def extents(self) -> Mapping[str, int]:
-        """The number of elements along each dimension."""
+        """Return the number of elements along each dimension."""
         return self.inputs(self.like).extents
 
     def number(self, node: Node) -> int:
-        """The number of terms of a sum."""
+        """Return the number of terms of a sum."""
         return math.prod(self.extents[dim] for dim in node.over)
 
 
@@ -149,7 +149,7 @@ class Template:
 
     @property
     def case(self) -> Case:
-        """It as it was drawn."""
+        """The case as it was drawn."""
         return made(self.draw)
 
     def sized(self, along: str, terms: int) -> Case:
@@ -187,7 +187,8 @@ def _share(elements: float, dims: Sequence[str]) -> int:
 
 
 def template(target: Target, dtype: str) -> Template:
-    """With all tensors that the kernel takes, and parameters that hide least, such as the smallest eps."""
+    """Return the template with all tensors that the kernel takes, and with parameters that hide least, like the
+    smallest eps."""
     op, able, there = OPS[target.kernel.op], target.kernel.capability, dict[str, str]()
     for operand in op.operands:
         if not operand.optional or operand.name in able.able.optional:

@@ -1,8 +1,9 @@
-"""Sums whose terms are no elements of an input but squares or exponentials of such: no term is another one's negative.
+"""Guessing the order of sums whose terms are not elements of an input but their squares or exponentials, so that no
+term is the negative of another.
 
-One term of each sum is so large that each of some others, by itself, is lost beside it. So what the sum is says how
-many of them were added to it one by one, and what the outputs are for each of the orders that kernels have is known:
-those that have what the kernel returns are left.
+One term of each sum is so large that each of some small ones is lost when it is added to it. So the sum says how many
+of them were added to it one by one. The outputs that each known order of additions would give are calculated, and the
+orders that match what the kernel returns remain.
 """
 
 from __future__ import annotations
@@ -27,28 +28,27 @@ from oracles.lazy import lazy
 from oracles.ops import OPS
 
 _LARGE = 2.0**24
-"""Beside this, in float32, one small term is lost and two are not."""
+"""Added to this, in float32, one small term is lost and two together are not."""
 _SMALL = 49 / 64
 _NEAR = 8 * SINGLE.u
-"""Outputs are those of an order where they would be so with a sum, and a result, that differ by as much from its: there
-are other roundings."""
+"""The relative error up to which outputs match an order's sum and result: kernels round elsewhere too."""
 _NOTHING = 0.01
 """A smaller share of a term counts as nothing."""
 _OFF = 2.0**-8
-"""An error of all that a kernel returns, beside which its order is seen all the same."""
+"""An error of all results of a kernel up to which its order is still recognised."""
 _APART = 3.0
-"""What a plain loop has must be as many times as far from what another order has, else nothing is seen."""
+"""The outputs of a plain loop must be this many times as far from those of another order, else nothing can be seen."""
 _AS_NEAR = 0.1
 _WORK = 1 << 19
 _ROWS = 48
 """The number of sums that are looked at."""
 AGAIN = 2
-"""How many times as long a chain that follows from such a guess may be."""
+"""The factor by which a chain that follows from such a guess is lengthened, for safety."""
 
 
 @dataclass(frozen=True)
 class _Elements:
-    """Elements whose terms are as large, as small and nothing."""
+    """Elements that make the large terms, the small ones, and zeros."""
 
     large: float
     small: float
@@ -61,28 +61,28 @@ _ELEMENTS = (
     _Elements(_LARGE, _SMALL), _Elements(2.0**12, 7 / 8), _Elements(2.0**12, 7 / 8, balanced=True),
     _Elements(0.0, -16.902, -200.0),
 )  # fmt: skip
-"""As they are, squared, squared less a mean, and as exponents beside the largest."""
+"""Elements for sums of elements, of squares, of squares minus a mean, and of exponentials below the largest."""
 
 
 @dataclass(frozen=True)
 class Guess:
-    """What orders sums over the same dimensions may have."""
+    """The possible orders of sums over the same dimensions."""
 
     node: Node
-    """The one whose terms swamp."""
+    """The sum with the large term."""
     trees: Sequence[Tree]
-    """Those that fit, the nearest first; none where the kernel has another."""
+    """The orders that fit, the nearest first; none if the kernel has another."""
     near: Sequence[Tree]
-    """Those that fit about as well as the nearest."""
+    """The orders that fit about as well as the nearest."""
 
     @property
     def chain(self) -> int:
-        """How long its longest chain may be."""
+        """The largest length that its longest chain may have."""
         return min(AGAIN * max(each.chain for each in self.trees), self.trees[0].n - 1)
 
 
 def guesses(bench: SumBench, along: str, nodes: Sequence[Node]) -> Iterator[Guess]:
-    """Return what is seen of the sums along dimensions, of each of the nodes of which anything is."""
+    """Yield what is seen of the sums along dimensions, for each node of which anything is."""
     inputs = [
         name
         for name in bench.floats
@@ -90,7 +90,7 @@ def guesses(bench: SumBench, along: str, nodes: Sequence[Node]) -> Iterator[Gues
     ]
     left = [*nodes]
     for name in inputs:
-        # What may be added to its elements must be nothing once.
+        # Whatever may be added to its elements must be zero once.
         alike = frozenset(other for other in bench.floats if other != name and bench.is_like(name, other))
         for elements, zeros in product(_ELEMENTS, dict.fromkeys((frozenset[str](), alike))):
             for node in [*left]:
@@ -107,12 +107,12 @@ class _Guessing:
     name: str
     elements: _Elements
     zeros: frozenset[str]
-    """The other inputs that are zero, and not 1."""
+    """The other inputs that are zero instead of 1."""
     node: Node
 
     @lazy
     def cases(self) -> Sequence[Case]:
-        """Each row has one large term, and small ones at some or all other places."""
+        """Return cases in which each row has one large term, and small ones at some or all other places."""
         bench, random = self.bench, np.random.default_rng(0)
         elements = self.elements
         shape, found = bench.floats[self.name], list[Case]()
@@ -126,7 +126,7 @@ class _Guessing:
             is_small = random.random((rows, n)) < share
             values = np.where(is_small, elements.small, elements.nothing)
             at = np.arange(rows)
-            # Where a plain loop begins, it loses most.
+            # A plain loop loses most if the large term is at its beginning.
             early, anywhere = random.integers(0, 1 + n // 16, rows), random.integers(0, n, rows)
             first = np.where(random.random(rows) < 0.5, anywhere, early)
             if elements.balanced:
@@ -154,7 +154,7 @@ class _Guessing:
         return bool(fit and np.allclose(small, _SMALL, rtol=0.1))
 
     def guess(self) -> Guess | None:
-        """None where a plain loop would hardly show."""
+        """Return the guess; None if a plain loop would hardly show."""
         bench = self.bench
         if any(form(each.dtype) is not SINGLE for each in bench.like.outputs.values()):
             return None
@@ -171,13 +171,13 @@ class _Guessing:
         return Guess(self.node, fitting, [tree for tree in fitting if far[tree] <= _AS_NEAR + _APART * far[fitting[0]]])
 
     def _predicted(self, tree: Tree) -> Sequence[Arrays]:
-        """The outputs of a kernel with that order."""
+        """Return the outputs of a kernel with that order."""
         inputs, found = self._inputs, [dict[Node, F64]() for _ in self.cases]
         arithmetic = Float64()
         with np.errstate(all="ignore"):
             for node in self.bench.trace.nodes:
                 if node.kind in SUMS and node.label == self.along:
-                    # All cases at once: each addition is one call.
+                    # All cases at once, so that each addition is one call.
                     terms = np.stack([self._lined(node, each) for each in found])
                     for each, total in zip(found, tree.total(terms), strict=True):
                         each[node] = np.expand_dims(total, self._axes)
@@ -196,7 +196,7 @@ class _Guessing:
         return tuple(self.bench.trace.dims.index(dim) for dim in self.along.split())
 
     def _lined(self, node: Node, values: Mapping[Node, F64]) -> F64:
-        """The terms of a sum in a row, as the last axis."""
+        """Return the terms of a sum as the last axis."""
         terms = math.prod((values[arg] for arg in node.args), start=np.ones(()))
         extents, dims = self.bench.extents, self.bench.trace.dims
         kept = [axis for axis in range(terms.ndim) if axis not in self._axes]
@@ -205,7 +205,7 @@ class _Guessing:
         return lined.reshape(*lined.shape[: len(kept)], -1)
 
     def _distance(self, one: Sequence[Arrays], other: Sequence[Arrays]) -> float:
-        """How far outputs are apart at most, over how far they may be by other roundings."""
+        """Return the largest distance between outputs, relative to what other roundings may cause."""
         worst = 0.0
         for first, second, allowed in zip(one, other, self._allowed, strict=True):
             for name, values in second.items():
@@ -235,7 +235,7 @@ def _scaled(got: Sequence[Arrays], expected: Sequence[Arrays]) -> Sequence[Array
     factors = dict[str, float]()
     for name in got[0]:
         with np.errstate(all="ignore"):
-            # Of all rows together: in one row another order is a factor, too.
+            # Over all rows together: within one row, another order looks like a factor.
             ratios = np.concatenate(
                 [(one[name] / two[name]).reshape(-1) for one, two in zip(got, expected, strict=True)]
             )

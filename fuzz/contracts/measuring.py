@@ -29,7 +29,7 @@ _LONG, _SHORT = 256, 67
 _GUESSED = 1031
 """A sum that is long enough for a guess."""
 _WORK, _MOST_RUNS, _FEW_RUNS = 1 << 24, 1500, 40
-"""The most terms, and runs, that are spent on the order of a sum; of slow targets fewer."""
+"""The most terms, and the most runs, that are spent on the order of a sum; the last for slow targets. Chosen."""
 _DRAWS = 4
 
 
@@ -41,12 +41,12 @@ class Seen:
     terms: int
     chain: int
     trees: tuple[Tree, ...]
-    """Those that were read, or fit best."""
+    """The orders that were read, or that fit best."""
     read: bool
 
     @property
     def order(self) -> SumOrder:
-        """It as it is recorded. To name an order takes time."""
+        """The order as it is recorded; naming it takes time."""
         words = {tree.words for tree in self.trees}
         return SumOrder(self.along, self.terms, self.chain, words.pop() if len(words) == 1 else "", self.read)
 
@@ -81,7 +81,7 @@ def measured(pool: Pool, target: Target, contract: Contract) -> Measured:
 
 
 def _facts(bench: SumBench, along: str, found: Measured) -> Measured:
-    """What is seen of sums along dimensions that are read, and of the whole."""
+    """Return what is seen of the sums along dimensions that can be read, added to what was found."""
     own = [each for each in carriers(bench) if each.node.label == along]
     fused = next((each for each in map(is_fused, own) if each is not None), None)
     found = replace(
@@ -100,8 +100,8 @@ def _least(*bits: int | None) -> int | None:
 
 
 def orders_at(bench: SumBench, *only: str) -> tuple[dict[str, Seen], dict[str, str]]:
-    """Return the orders of all sums along each dimension, or several, at the extents of a case; and why others are not
-    known."""
+    """Return the orders of all sums along each dimension, or several, at the extents of a case; and why others are
+    unknown."""
     nodes = [node for node in bench.trace.nodes if node.kind in SUMS]
     own = {each.node: each for each in carriers(bench)}
     orders, unread = dict[str, Seen](), dict[str, str]()
@@ -115,7 +115,7 @@ def orders_at(bench: SumBench, *only: str) -> tuple[dict[str, Seen], dict[str, s
 
 
 def _order(bench: SumBench, along: str, nodes: list[Node], own: Mapping[Node, Carrier]) -> Seen:
-    """One that all sums along these dimensions have, or a wider one. Raises UnmeasurableError."""
+    """Return an order that all sums along these dimensions have, or a wider one. Raises UnmeasurableError."""
     most = min(_FEW_RUNS if bench.target.slow else _MOST_RUNS, _WORK // max(1, math.prod(bench.extents.values())))
     chain, seen, left = 0, list[Tree](), list[Node]()
     for node in nodes:
@@ -140,7 +140,7 @@ def _order(bench: SumBench, along: str, nodes: list[Node], own: Mapping[Node, Ca
 
 
 def tightened(contract: Contract, orders: Iterable[Seen], casts: Mapping[str, bool]) -> Contract:
-    """Return the contract with what was measured in the place of what it leaves open."""
+    """Return the contract with measured facts in place of what it leaves open."""
     sums: dict[str, Summation] = dict(contract.sums)
     for each in orders:
         sums[each.along] = Read(((each.terms, each.chain),))
@@ -153,7 +153,7 @@ def tightened(contract: Contract, orders: Iterable[Seen], casts: Mapping[str, bo
 
 
 def _casts(pool: Pool, target: Target, contract: Contract) -> Mapping[str, bool]:
-    """The casts that it takes, or not, in all dtypes."""
+    """Return the casts that it makes, or does not make, in all dtypes."""
     found: list[Mapping[str, bool]] = []
     along = OPS[target.kernel.op].row
     for dtype in target.kernel.capabilities.dtypes:
@@ -168,7 +168,8 @@ def _casts(pool: Pool, target: Target, contract: Contract) -> Mapping[str, bool]
 
 
 def casts_at(bench: SumBench, contract: Contract) -> Mapping[str, bool]:
-    """Return whether it rounds, at each point where it may, that values of a case's extents and dtypes tell."""
+    """Return whether it rounds, for each point where it may and whose rounding shows in values of a case's extents and
+    dtypes."""
     random = np.random.default_rng(0)
     cases = [
         bench.filled({name: random.normal(size=shape) for name, shape in bench.floats.items()}, structured=False)
@@ -201,9 +202,9 @@ _FEW = 14
 
 
 def accumulator(carrier: Carrier) -> int | None:
-    """Return how many bits are kept of a sum while it is formed; None where more than float64 has, or nothing shows.
+    """Return how many bits are kept of a sum while it is formed; None if more than float64 has, or if nothing shows.
 
-    2^p and all else 1, and -2^p last, or the other way round: a sum that keeps p bits has lost something of it.
+    The terms are 2^p, ones, and -2^p last, or the other way round: a sum that keeps only p bits has lost something.
     """
     large, small = carrier.sizes
     powers = [p for p in range(4, _WIDEST) if 2.0**p * small <= large]
@@ -219,8 +220,8 @@ def accumulator(carrier: Carrier) -> int | None:
 
 
 def product_bits(carrier: Carrier) -> int | None:
-    """Return how many bits of an element go into its term; None where it is about as many as f32 has: other roundings
-    hide some."""
+    """Return how many bits of an element go into its term; None if they are about as many as f32 has, since other
+    roundings hide some."""
     dtype = form(carrier.bench.like.inputs[carrier.name].dtype)
     output = max((each.dtype for each in carrier.bench.like.outputs.values()), key=lambda each: form(each).precision)
     if dtype is not SINGLE or form(output).precision < SINGLE.precision or carrier.sizes[1] != 1.0:
@@ -238,7 +239,7 @@ def product_bits(carrier: Carrier) -> int | None:
 
 
 def is_fused(carrier: Carrier) -> bool | None:
-    """Return whether products go into a sum without being rounded; None where nothing shows."""
+    """Return whether products go into a sum unrounded; None if nothing shows."""
     bench, half = carrier.bench, carrier.n // 2
     others = [name for name in bench.floats if name != carrier.name and name not in carrier.zeros]
     axes = [bench.trace.tensors[name] for name in others]
@@ -261,7 +262,7 @@ def is_fused(carrier: Carrier) -> bool | None:
 
 
 def flushes(bench: SumBench) -> bool | None:
-    """Return whether subnormal numbers become zero; None where nothing shows."""
+    """Return whether subnormal numbers become zero; None if nothing shows."""
     name = next(iter(bench.floats), "")
     wide = [each for each, output in bench.like.outputs.items() if form(output.dtype).emin == SINGLE.emin]
     if not name or form(bench.like.inputs[name].dtype).emin != SINGLE.emin or not wide:
@@ -278,8 +279,7 @@ def flushes(bench: SumBench) -> bool | None:
 
 
 def accuracy(bench: SumBench) -> Mapping[str, float]:
-    """Return the largest error in ulp that was seen of an elementwise op, by the function that it is, or else by its
-    outputs."""
+    """Return the largest error in ulp that was seen in an elementwise op, by its function, or else by its outputs."""
     nodes = bench.trace.nodes
     if any(node.kind in (*REDUCTIONS, "take", "position", "extent", "scan") for node in nodes) or not bench.floats:
         return {}
@@ -307,7 +307,7 @@ def accuracy(bench: SumBench) -> Mapping[str, float]:
     functions = [node.label for node in nodes if node.kind == "function" and not node.is_exact]
     alone = len(functions) == 1 and len(worst) == 1 and sum(bool(node.args) for node in nodes) == 1
     found = {functions[0]: next(iter(worst.values()))} if alone else worst
-    # Beside a zero of the function, or where it is a small difference, an error says little of the kernel.
+    # Next to a zero of the function, or in a small difference, an error says little about the kernel.
     return {name: error for name, error in found.items() if error <= _TELLING}
 
 

@@ -1,8 +1,9 @@
-"""Orders of sums: as trees of additions, those that kernels have, and the one that is read off by inputs that swamp
+"""Orders of sums as trees of additions: those that kernels have, and the one that is measured with inputs that swamp
 (FPRev, arXiv 2411.00442).
 
 One term is huge, another one its negative, and all others are 1: what is added to either before the two meet is lost,
-and what is added afterwards is counted. So the sum says how many terms are below the addition at which they meet."""
+and what is added afterwards is counted. So the sum says how many terms are below the addition at which the two meet.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from oracles.lazy import lazy
 
 Joins = list[tuple[int, int]]
 _NUMPY = 128, 8
-"""The most terms that NumPy adds in lanes of this number; it halves longer sums."""
+"""The most terms that NumPy adds in lanes, and the number of lanes; it halves longer sums."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Tree:
 
     @lazy
     def depths(self) -> NDArray[np.int64]:
-        """The number of additions that each term goes through."""
+        """Return the number of additions that each term goes through."""
         depth = np.zeros(self.n + len(self.joins), np.int64)
         for at in range(len(self.joins) - 1, -1, -1):
             for part in self.joins[at]:
@@ -54,7 +55,7 @@ class Tree:
 
     @lazy
     def runs(self) -> Sequence[Sequence[int]]:
-        """The terms that are added one after the other, and nothing between them; each term is in one such run."""
+        """Return the runs of terms that are added one directly after the other; each term is in one run."""
         run: list[list[int] | None] = [[at] for at in range(self.n)]
         for one, two in self.joins:
             first, second = run[one], run[two]
@@ -73,7 +74,7 @@ class Tree:
 
     @property
     def words(self) -> str:
-        """How it is called, such as "in 8 lanes"."""
+        """Its name, such as "in 8 lanes"."""
         long = [each for each in self.runs if len(each) > 2]
         if self.n < 3 or len(self.runs) == 1:
             steps = {b - a for a, b in pairwise(long[0])} if long else {1}
@@ -96,13 +97,13 @@ class Tree:
 
 
 def _in_order(run: list[int]) -> list[int]:
-    """A run as it was added, where nobody can tell which of the first two terms was first."""
+    """Return a run in the order of its additions; nobody can tell which of the first two terms was first."""
     first, rest = sorted(run[:2]), run[2:]
     return [*(first[::-1] if rest and rest[0] < first[1] else first), *rest]
 
 
 class _Adding:
-    """Notes additions."""
+    """Records additions."""
 
     def __init__(self, n: int) -> None:
         self.n = n
@@ -119,7 +120,7 @@ class _Adding:
         return found
 
     def folded(self, parts: Sequence[int]) -> int:
-        """The second half onto the first, again and again."""
+        """Add the second half onto the first, again and again."""
         parts = [*parts]
         while len(parts) > 1:
             half = len(parts) // 2
@@ -127,7 +128,7 @@ class _Adding:
         return parts[0]
 
     def paired(self, parts: Sequence[int]) -> int:
-        """Neighbours, again and again."""
+        """Add neighbours, again and again."""
         parts = [*parts]
         while len(parts) > 1:
             pairs = [self.two(parts[at], parts[at + 1]) for at in range(0, len(parts) - 1, 2)]
@@ -135,7 +136,7 @@ class _Adding:
         return parts[0]
 
     def lanes(self, parts: Sequence[int], width: int, *, tail: bool) -> int:
-        """Each width-th; with a `tail` what is left over is added one by one at the end."""
+        """Add every width-th term; with a `tail` the remaining ones are added one by one at the end."""
         whole = len(parts) // width * width if tail else len(parts)
         columns = [parts[lane:whole:width] for lane in range(min(width, whole))]
         rest = [*parts[whole:]]
@@ -190,7 +191,7 @@ def _made(n: int, how: str, *args: int, **options: bool) -> tuple[tuple[int, int
 
 
 def _blocks(n: int, block: int, within: str, between: str) -> Tree:
-    """Neighbouring terms in blocks, each summed by itself."""
+    """Return the order that sums neighbouring terms in blocks, and then the blocks."""
     adding = _Adding(n)
     parts = [getattr(adding, within)(range(at, min(at + block, n))) for at in range(0, n, block)]
     getattr(adding, between)(parts)
@@ -199,11 +200,11 @@ def _blocks(n: int, block: int, within: str, between: str) -> Tree:
 
 Pair = tuple[int, int]
 Meeting = Callable[[Sequence[Pair]], Sequence[int | None]]
-"""How many terms are below the addition at which each pair meets; None where the sum says nothing that could be."""
+"""Returns how many terms are below the addition at which each pair meets; None if the sum gives no possible answer."""
 
 
 class UnreadableSumError(Exception):
-    """A sum whose answers are those of no tree, or that takes too many questions."""
+    """A sum whose answers fit no tree, or that needs too many questions."""
 
 
 @dataclass
@@ -216,12 +217,12 @@ class _Path:
 
 @dataclass
 class _PathSearch:
-    """Terms of which one path is to be found, and perhaps several that meet something at one place."""
+    """Terms among which one path is searched, and perhaps several that meet something at one addition."""
 
     found: list[_Path]
     terms: list[int]
     below: int
-    """The number of terms below that place."""
+    """The number of terms below that addition."""
 
 
 def read_tree(n: int, meeting: Meeting, most: int) -> Tree:

@@ -1,4 +1,4 @@
-"""What was measured of a kernel, as one record; it is said in one line."""
+"""What was measured of a kernel, as one record, which prints as one line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from oracles.dtypes import COMPUTED, FORMATS
 
 _TF32 = 11
 _ONCE = 0.505
-"""Errors in ulp of what is rounded correctly: the exact value is known to less than what is beyond one half."""
+"""The error in ulp up to which a result counts as correctly rounded: one half, with a margin for the exact value's
+error."""
 
 
 @dataclass(frozen=True)
@@ -18,17 +19,17 @@ class SumOrder:
 
     along: str
     terms: int
-    """The number of terms for which this was seen."""
+    """The number of terms for which this was measured."""
     chain: int
-    """The number of additions that one of them goes through at most."""
+    """The largest number of additions that a term goes through."""
     words: str
-    """How it is called; '' where it has no name, or several fit."""
+    """Its name; '' if it has none, or if several fit."""
     read: bool
     """Whether it was read term by term; else it follows from the orders that fit."""
 
     @property
     def text(self) -> str:
-        """Such as "sums over n in 8 lanes"."""
+        """Words such as "sums over n in 8 lanes"."""
         how = f", at most {self.chain} of {self.terms} one after the other"
         return f"sums over {self.along} {self.words}" if self.words else f"sums over {self.along}{how}"
 
@@ -46,15 +47,15 @@ class Measured:
     accumulator: int | None = None
     """The number of bits that are kept of a sum while it is formed."""
     products: int | None = None
-    """The number of bits of an element that go into a sum, where these are not all of f32."""
+    """The number of bits of an element that go into a sum, if fewer than f32 has."""
     fused: bool | None = None
     """Whether products go into a sum without being rounded."""
     flushes: bool | None = None
     """Whether subnormal numbers become zero."""
     accuracy: Mapping[str, float] = field(default_factory=dict)
-    """The largest errors that were seen, in ulp: of a function, or of an output."""
+    """The largest measured errors in ulp, of a function or of an output."""
     casts: Mapping[str, bool] = field(default_factory=dict)
-    """Whether it rounds where it may, by the name of what is rounded."""
+    """Whether it rounds where it may, by the name of the rounded value."""
     repeats: bool | None = None
     """Whether a call gives the same bits each time."""
     trouble: str = ""

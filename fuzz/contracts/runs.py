@@ -1,4 +1,5 @@
-"""Runs of one kernel, drawn and designed, to be judged under any contract: which fit, and how much wider they are."""
+"""Runs of one kernel, drawn and designed, judged under any contract: which contracts fit, and how much wider they
+are."""
 
 from __future__ import annotations
 
@@ -36,28 +37,28 @@ from oracles.rounding import half_gap
 from oracles.summation import NumericsError
 
 _LEAST = math.log(1e-300)
-"""The logarithm of the width of what may not stray at all."""
+"""The logarithm of the width of a value that may not stray at all."""
 _SOME = 256
 """The most elements of one run that count when strays are looked for, so that no large run decides alone."""
 
 
 @dataclass(eq=False)
 class TargetRun:
-    """What a target made of one case, to be judged under any contract."""
+    """What a target returned for one case, to be judged under any contract."""
 
     case: Case
     outcome: Outcome
     mask: NDArray[np.bool_] | None = None
-    """The elements that the declared contract contradicts, of the output that it says most of; None where it passes."""
+    """The elements that contradict the declared contract, in the output that contradicts it most; None if it passes."""
     output: str = ""
     target: Target | None = None
-    """Where contracts are meant, for the width of its vectors; without one they are as they stand."""
+    """The target, whose vector width completes contracts; without one they stand as they are."""
     _ratios: dict[Contract, float | None] = field(default_factory=dict, init=False, repr=False)
     _widths: dict[Contract, float] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def failed(cls, case: Case, judgement: Judgement) -> TargetRun | None:
-        """The run of a finding; None where no values were judged."""
+        """Return the run of a finding; None if no values were judged."""
         worst = judgement.worst
         if judgement.outcome is None or worst is None:
             return None
@@ -65,40 +66,39 @@ class TargetRun:
 
     @lazy
     def judge(self) -> Judge:
-        """Its exact values, shared by all contracts."""
+        """Return its judge, whose exact values all contracts share."""
         return Judge(self.case)
 
     def query(self, contract: Contract) -> Query | None:
-        """What the oracle is asked; None where no value is to be compared, which fits no contract."""
+        """Return what the oracle is asked; None if no value can be compared, so that no contract fits."""
         return None if self.outcome.changes else self.judge.query(self.outcome, self.meant(contract))
 
     def meant(self, contract: Contract) -> Contract:
-        """The contract where it ran."""
+        """Return the contract as it is where the run was made."""
         return contract if self.target is None else self.target.meant(contract)
 
     def settled(self, contract: Contract) -> Contract:
-        """The contract for the dtypes of its operands."""
+        """Return the contract for the dtypes of its operands."""
         return self.judge.oracle.truth.op.settled(contract)
 
     def tells(self, contract: Contract, other: Contract) -> bool:
-        """Whether the two say something else of it: not where they name one dtype in two ways."""
+        """Return whether the two contracts differ for this run; they do not if they only name one dtype in two ways."""
         try:
             return self.settled(contract) != self.settled(other)
-        except NumericsError:  # nothing is calculated in what its first input is stored in
+        except NumericsError:  # nothing is calculated in the dtype in which its first input is stored
             return True
 
     def ratio(self, contract: Contract) -> float | None:
-        """The worst err/budget under the contract; None where it is certainly contradicted, or cannot be judged.
-
-        The fast tier alone is asked: where only the precise one could tell, nothing is ruled out. See `conforms`.
-        """
+        """Return the worst err/budget under the contract; None if it is certainly contradicted, or cannot be judged.
+        Only the fast tier is asked: what only the precise one could tell rules nothing out. See `conforms`."""
         if contract not in self._ratios:
             self._ratios[contract] = self._ratio(contract)
         return self._ratios[contract]
 
     def used(self, contract: Contract, declared: Contract) -> float:
-        """The most of what a contract allows that an element is off by what the declared one has there. A ratio is no
-        such: what a contract rounds, as a constant, is a part of its centre, from which what is exact is far."""
+        """Return the largest share of what a contract allows that the error of an element is, relative to the declared
+        contract's centre. A ratio will not do: a rounding that the contract makes, for example of a constant, moves its
+        centre, and exact values are far from that."""
         query = self.query(contract)
         if query is None:
             return 0.0
@@ -112,8 +112,8 @@ class TargetRun:
         return most
 
     def strays(self, contract: Contract, declared: Contract, times: float) -> NDArray[np.float64]:
-        """Exact values, and beside them 1 where an element is off by more than half of what the declared contract
-        allows, or 0: of some of those of which the other contract allows so many times as much."""
+        """Return exact values, each with 1 if the element's error is more than half of what the declared contract
+        allows, else 0, for some of the elements for which the other contract allows at least `times` as much."""
         query, found = self.query(contract), [np.empty((0, 2))]
         wide, known = self._enclosures(contract), self._enclosures(declared)
         got = {} if query is None else self.judge.oracle.receive(query[1]).values
@@ -153,13 +153,13 @@ class TargetRun:
         return worst
 
     def _enclosures(self, contract: Contract) -> Mapping[str, Enclosure]:
-        """They are not kept, as those of a hundred contracts would fill the memory."""
+        """Return enclosures without keeping them, since those of a hundred contracts would fill the memory."""
         with np.errstate(all="ignore"):
             return self.judge.oracle.truth.op.enclose(self.meant(contract), self.case.structured)
 
     def width(self, contract: Contract) -> float:
-        """The logarithm of how far an element may lie from its exact value, its rounding included, in the mean over
-        those that fail, or over all where it passes; inf where most of them are not judged."""
+        """Return the logarithm of how far an element may lie from its exact value, its rounding included: the mean over
+        failing elements, or over all if it passes; inf if most of them are not judged."""
         if contract not in self._widths:
             sizes = self._sizes(contract)
             judged = sizes[sizes < np.inf]
@@ -168,7 +168,7 @@ class TargetRun:
         return self._widths[contract]
 
     def share(self, contract: Contract) -> float:
-        """How far an element may lie from its exact value, as a share of that: the median of those that are judged."""
+        """Return how far an element may lie from its exact value, relative to it: the median over judged elements."""
         shares = [share for each in self._enclosures(contract).values() for share in each.shares()]
         return float(np.median(shares)) if shares else math.inf
 
@@ -197,7 +197,7 @@ class Runs:
     kept: Sequence[TargetRun]
     over: Callable[[], bool]
     _order: list[TargetRun] = field(init=False)
-    """Those that contradicted something last first: these rule out most."""
+    """The runs, those first that contradicted something last: these rule out most."""
 
     def __post_init__(self) -> None:
         self._order = list(self.kept)
@@ -211,7 +211,7 @@ class Runs:
         return against is None
 
     def computes(self, contract: Contract) -> frozenset[str]:
-        """The dtypes that they are calculated in under it."""
+        """Return the dtypes that the runs are calculated in under a contract."""
         return frozenset(run.settled(contract).compute for run in self.kept)
 
     def tell(self, contract: Contract, other: Contract) -> bool:
@@ -219,7 +219,7 @@ class Runs:
         return any(run.tells(contract, other) for run in self.kept)
 
     def fitting(self, near: Iterable[Neighbour]) -> list[Neighbour]:
-        """Those of the contracts that fit."""
+        """Return those of the contracts that fit."""
         return [each for each in takewhile(lambda _: not self.over(), near) if self.fits(each.contract)]
 
     def conform(self, contract: Contract) -> bool:
@@ -228,16 +228,16 @@ class Runs:
 
 
 def times_as_wide(runs: Iterable[TargetRun], contract: Contract, other: Contract) -> float:
-    """How many times as much one contract allows as the other does, in the geometric mean over runs; 1 where there are
-    none."""
+    """Return how many times as much one contract allows as the other, as the geometric mean over runs; 1 if none."""
     shares = _shares(runs, contract, other)
-    if {-math.inf, math.inf} <= {*shares}:  # each allows no error at all, or any, in some runs: the others decide
+    if {-math.inf, math.inf} <= {*shares}:  # in some runs one allows no error at all, or any: others decide
         shares = [share for share in shares if math.isfinite(share)] or [0.0]
     return float(np.exp(np.mean(shares)))
 
 
 def usually_as_wide(runs: Iterable[TargetRun], contract: Contract, other: Contract) -> float:
-    """The same of the middle one of the runs: where one of many overflows, a contract may judge nothing."""
+    """Return how many times as much one contract allows as the other in the median run: where one of many overflows, a
+    contract may judge nothing."""
     return float(np.exp(np.median(_shares(runs, contract, other))))
 
 
@@ -252,8 +252,8 @@ _LARGEST = 1 << 11
 _LONG = (63, 1023, 8191)
 """Lengths of sums with a tail for any number of lanes."""
 _SMALL = (2.0**-24, 2.0**-12, -17.0)
-"""Added one after the other to 1, none of 2^-24 changes an f32 sum: the error is that of a longest chain. The same are
-the squares of 2^-12, and nearly so the exponentials of -17 beside that of 0."""
+"""Values that are lost when they are added to 1 one by one: 2^-24 does not change an f32 sum, so the error is that of a
+longest chain; nor do the squares of 2^-12, and nearly so the exponentials of -17 beside that of 0."""
 _BESIDE = 8
 """The number of batches of the search between two batches of such cases."""
 
@@ -282,12 +282,12 @@ def gathered(pool: Pool, target: Target, seed: int, most: int, over: Callable[[]
 
 
 def _always(op: Op) -> int:
-    """The number of elements of tensors that always have as many, such as the weights of a module."""
+    """Return the number of elements of tensors whose size does not vary, such as the weights of a module."""
     return sum(math.prod(op.fixed[dim] for dim in each.axes) for each in op.operands if {*each.axes} <= op.fixed.keys())
 
 
 def _telling(cases: Sequence[Case]) -> list[Case]:
-    """Cases with one large term before many small ones, in sums along rows or over them."""
+    """Return cases with one large term before many small ones, in sums along rows or over them."""
     for case in cases:
         with contextlib.suppress(CaseError):
             neutral = {each.name: min(each.values, key=abs) for each in OPS[case.op].parameters if each.power}
@@ -300,7 +300,7 @@ def _telling(cases: Sequence[Case]) -> list[Case]:
 
 
 def _along(base: Draw, n: int, small: float) -> Draw:
-    """One row of n, in all inputs that have the shape of the grid."""
+    """Return a draw with one row of n, in all inputs that have the first one's shape."""
     row = np.full((1, n), small)
     row[0, 0] = 0.0 if small < 0 else 1.0
     return _filled(sized(replace(base, n=n), 1), dict.fromkeys(grids(base), row))

@@ -1,10 +1,10 @@
-"""The second look: runs that pass by what nobody declared, under what was measured; and of those that fail, what they
-are right as with fewer bits than are expected.
+"""The second look: passing runs are judged again under what was measured of the kernel; and failing ones by fewer bits,
+to say what they are right as.
 
-An order is known at the extents where it was read, and for the values with which it was: a kernel may have another one
-elsewhere. So what was measured accuses nobody. Of the runs that contradict the narrowest order that there could be, the
-worst are measured again, with the extents, strides and dtypes of their own cases and the values of designed ones, and
-one that contradicts what is read there is told.
+A measured order is known at the extents and for the values with which it was measured: a kernel may have another one
+elsewhere, so what was measured accuses nobody. But the worst of the runs that contradict the narrowest possible order
+are measured again, at the extents, strides and dtypes of their own cases with designed values; one that contradicts
+what is measured there is reported.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _MUCH = 2.0
 _ANYTHING = ("any", "finite", "addend", "factor", "finite_factor", "logits")
 """The menus of inputs that take any number of moderate size, such as those of designed cases."""
 _LOOKED_AT = 4
-"""The most runs that are measured again, each of which takes up to a second."""
+"""The most runs that are measured again, each of which takes up to a second. Chosen."""
 
 
 def wrong(target: Target, runs: Sequence[TargetRun], over: Callable[[], bool]) -> Case | None:
-    """Return the smallest case that contradicts what is left open too: designed cases have other extents than those of
-    a search, where a kernel may be wrong."""
+    """Return the smallest case that contradicts even what the contract leaves open: designed cases have other extents
+    than those of a search, at which a kernel may be wrong."""
     told = [run for run in runs if run.case.origin.recipe == GIVEN and _is_fair(run.case)]
     for run in sorted(_uncertain(told, target.contract), key=lambda each: each.case.elements):
         if over():
@@ -80,14 +80,14 @@ def contradicted(
 
 
 def _uncertain(runs: Sequence[TargetRun], contract: Contract) -> Sequence[TargetRun]:
-    """The runs that may contradict a contract: those that certainly do not are told apart for all of them at once."""
+    """Return the runs that may contradict a contract; those that certainly do not are recognised together."""
     queries = [(run, query) for run in runs if (query := run.query(contract)) is not None]
     settle({run.judge.oracle: (query,) for run, query in queries})
     return [run for run, query in queries if query not in run.judge.oracle.known]
 
 
 def _narrowest(order: SumOrder, runs: Sequence[TargetRun]) -> Read:
-    """As narrow as an order may be elsewhere that is of one kind everywhere."""
+    """Return the narrowest order elsewhere of a kernel whose order is of one kind everywhere."""
     chains = dict[int, int]()
     for run in runs:
         terms = _terms(order, run)
@@ -96,7 +96,7 @@ def _narrowest(order: SumOrder, runs: Sequence[TargetRun]) -> Read:
 
 
 def _terms(order: SumOrder, run: TargetRun) -> int:
-    """The number of terms of such a sum in a run."""
+    """Return the number of terms of such a sum in a run."""
     frame = Frame(run.case)
     sizes = {OUTER: math.prod(frame.batch), **frame.sizes}
     return math.prod(sizes[dim] for dim in order.along.split())
@@ -113,7 +113,7 @@ def _tells(order: SumOrder, terms: int) -> bool:
 
 
 def _there(bench: SumBench, lenient: Contract) -> Contract | None:
-    """What is measured at a case's extents; None where nothing is."""
+    """Return what is measured at a case's extents; None if nothing is."""
     try:
         orders, _ = orders_at(bench)
         casts = casts_at(bench, lenient)
@@ -123,21 +123,22 @@ def _there(bench: SumBench, lenient: Contract) -> Contract | None:
 
 
 _USED, _USED_SINGLE, _TRIED = 1 / 32, 1 / 1024, 16
-"""What is calculated with fewer bits makes use of so much of what they allow. Of f32 it is less, as no sum of f32 errs
-by all that it may; what is off by a few ulp of f64 uses a millionth."""
+"""The share of what fewer bits allow that a calculation with fewer bits uses at least. For f32 it is smaller, as no
+sum in f32 errs by all that it may; an error of a few ulp of f64 uses a millionth. The last is the number of runs.
+Chosen."""
 _FEW, _MOST_WORK = 3, 1 << 20
-"""The number of runs that are looked at, and what the terms of all may be where more are: some seconds."""
+"""The number of runs that are looked at, and the most terms of all of them if there are more: some seconds."""
 _TELLING, _SEVERAL = 0.1, 3
 """The largest share of a value that fewer bits may allow, and the number of wrong runs in which they must allow no
-more: with 8 bits a long sum may be anything, so to be right by them would prove little."""
+more: with 8 bits a long sum may be anything, so being right by them would prove little."""
 _TF32, _BF16 = 13, 16
 """The bits of an f32 number that TF32 and bf16 leave out."""
 
 
 def right_as(runs: Sequence[TargetRun], contract: Contract) -> str:
-    """Return such as "right as TF32; wrong as f32"; '' where nothing of that kind fits, or nothing is wrong."""
+    """Return words such as "right as TF32; wrong as f32"; '' if nothing of that kind fits, or nothing is wrong."""
     judged = sorted((run for run in runs if run.query(contract) is not None), key=_work)
-    # The largest cases cost as much as all others together: where these are right nothing is said.
+    # The largest cases cost as much as all others together: if only these are wrong, nothing is reported.
     total = [*accumulate(map(_work, judged))]
     wrong = [run for run in judged[: max(_FEW, bisect_right(total, _MOST_WORK))] if _is_wrong(run, contract)]
     if not wrong:
@@ -174,12 +175,12 @@ def _others(
 
 
 def _is_used(runs: Iterable[TargetRun], other: Contract, contract: Contract, least: float = _USED) -> bool:
-    """Whether errors are of the size that they have with fewer bits, of which nearly anything is right."""
+    """Return whether errors are as large as they are with fewer bits; with few bits nearly anything is right."""
     return any(run.used(other, contract) > least for run in runs)
 
 
 def _work(run: TargetRun) -> int:
-    """The number of terms of the largest step."""
+    """Return the number of terms of the largest step."""
     frame = Frame(run.case)
     return OPS[run.case.op].work({OUTER: math.prod(frame.batch), **frame.sizes})
 

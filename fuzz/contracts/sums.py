@@ -1,4 +1,4 @@
-"""Sums whose terms are elements of an input, read term by term: means, products of matrices, gradients of weights."""
+"""Sums whose terms are elements of an input, measured term by term: means, products of matrices, weight gradients."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ _PAIRS, _MOST_ORDERS = 8, 4
 
 @dataclass(frozen=True)
 class Carrier:
-    """A sum whose terms are the elements of one input, times a number, while all other inputs are 1; and an output that
-    says what the sum is."""
+    """A sum whose terms are the elements of one input times a number, while all other inputs are 1; with an output that
+    shows it."""
 
     bench: SumBench
     node: Node
     name: str
     """The input."""
     factor: float
-    """What its elements are times in the terms."""
+    """The factor of its elements in the terms."""
     zeros: frozenset[str] = frozenset()
-    """The other inputs that are zero, and not 1."""
+    """The other inputs that are zero instead of 1."""
     telling: tuple[str, ...] = ()
-    """The outputs that grow with the sum as a line does."""
+    """The outputs that are linear in the sum."""
 
     @lazy
     def places(self) -> NDArray[np.intp]:
-        """The flat places of its elements in the case: a row for each sum that has terms of its own."""
+        """Return the flat indices of its elements in the case: a row for each sum with terms of its own."""
         trace = self.bench.trace
         shape = self.bench.floats[self.name]
         flat = self.bench.placed(self.name, np.arange(math.prod(shape)).reshape(shape))
@@ -64,22 +64,22 @@ class Carrier:
 
     @lazy
     def sizes(self) -> tuple[float, float]:
-        """What swamps, and what is swamped."""
+        """Return the huge number and the small one that it swamps."""
         dtype = form(self.bench.like.inputs[self.name].dtype)
         if dtype.emax >= FORMATS["f32"].emax:
             return 2.0**80, 1.0
         return 2.0**dtype.emax, dtype.eta
 
     def case(self, rows: F64, more: Arrays = NO_ARRAYS) -> Case:
-        """The case in which these are the elements, (rows, n), and `more` the values of other inputs."""
+        """Return the case with these elements, shape (rows, n), and with `more` as the values of other inputs."""
         values = np.empty(self.places.size)
         values[self.places.reshape(-1)] = rows.reshape(-1)
         others = {name: np.full(shape, float(name not in self.zeros)) for name, shape in self.bench.floats.items()}
         return self.bench.filled({**others, **more, self.name: values.reshape(self.bench.floats[self.name])})
 
     def totals(self, rows: Sequence[F64]) -> list[F64]:
-        """What the kernel has for the sums, a number for each row in units of what is swamped; NaN where no output says
-        it, or two say something else."""
+        """Return the kernel's sums, a number for each row in units of the small number; NaN if no output shows it, or
+        if two outputs disagree."""
         found = list[F64]()
         for low, high in self.bounds(rows):
             with np.errstate(invalid="ignore"):
@@ -89,7 +89,7 @@ class Carrier:
         return found
 
     def bounds(self, rows: Sequence[F64]) -> list[tuple[F64, F64]]:
-        """The same as the least and the largest that outputs say; inf and -inf where none does."""
+        """Return the least and the largest sum that outputs show, for each row; inf and -inf if none does."""
         cases = [self.case(each) for each in rows]
         return [self._read(case, got) for case, got in zip(cases, self.bench.outputs(cases), strict=True)]
 
@@ -111,7 +111,7 @@ class Carrier:
         return low, high
 
     def _ends_of(self, case: Case) -> tuple[Mapping[Node, F64], Mapping[Node, F64]]:
-        """All values where the sum is nothing, and where it is that of what is swamped."""
+        """Return all values of the formula for a sum of zero, and for a sum of one small number."""
         return self.with_total(case, 0.0), self.with_total(case, self.factor * self.sizes[1] * self.n)
 
     @lazy
@@ -133,11 +133,11 @@ class Carrier:
         return frozenset(own) - {*self.node.over}
 
     def with_total(self, case: Case, total: float) -> Mapping[Node, F64]:
-        """Return all values where the sum is that."""
+        """Return all values of the formula if the sum is `total`."""
         return self.bench.exact(case, {(self.node, None): np.full((), total)})
 
     def _by_row(self, values: F64, kept: list[str], reduce: np.ufunc) -> F64:
-        """The least or the largest for each row."""
+        """Return the least or the largest value of each row."""
         dims, extents = self.bench.trace.dims, self.bench.extents
         shape = [extents[dim] if dim in kept else size for dim, size in zip(dims, values.shape, strict=True)]
         others = tuple(axis for axis, dim in enumerate(dims) if dim not in kept)
@@ -145,7 +145,7 @@ class Carrier:
         return found
 
     def _meeting(self, rows: NDArray[np.intp]) -> Meeting:
-        """Asks these rows, which are summed alike, a pair each."""
+        """Return a function that asks these rows, which are summed alike, about one pair each."""
         large, small = self.sizes
 
         def meeting(pairs: Sequence[Pair]) -> list[int | None]:
@@ -173,7 +173,7 @@ class Carrier:
             raise UnmeasurableError(str(error)) from error
 
     def _alike(self) -> list[NDArray[np.intp]]:
-        """The rows by what they answer to some pairs. Raises UnmeasurableError."""
+        """Return the rows grouped by their answers to some pairs. Raises UnmeasurableError."""
         large, small = self.sizes
         random = np.random.default_rng(0)
         rows = np.full((_PAIRS, self.n), small)
@@ -201,7 +201,8 @@ def carriers(bench: SumBench) -> Iterator[Carrier]:
 
 
 def _carrier(bench: SumBench, node: Node, name: str) -> Carrier | None:
-    """With zeros in the inputs that are no factors of terms: an accumulator may start as what is added."""
+    """Return the carrier with zeros in the inputs that are no factors of terms, since an accumulator may start with
+    them; None if there is none."""
     carrier = _with_factor(Carrier(bench, node, name, 1.0))
     if carrier is not None:
         for other in bench.floats:

@@ -44,7 +44,7 @@ def _link_copies(app: Any, page: str, source: list[str]) -> None:
 
 
 def _copied(folder: Path, link: re.Match[str]) -> str:
-    """The link as MyST has a file copied; the words alone of a link to a folder, which no site can show."""
+    """Return the link as MyST has a file copied; for a link to a folder, which no site can show, its words alone."""
     target = (folder / link[2]).resolve()
     if target.is_relative_to(_HERE) and target.suffix == ".md":
         return link[0]

@@ -29,7 +29,7 @@ def picture(words: Sequence[str]) -> str:
 
 
 def drawn(command: str, printed: str) -> str:
-    """The picture of a terminal in which that command printed this."""
+    """Return the picture of a terminal in which that command printed this."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), highlight=False, markup=False)
     console.print(Text.from_ansi(f"$ {command}\n\n{printed.rstrip()}"))
     return console.export_svg(title=command, theme=MONOKAI, code_format=_FONTS.sub("", CONSOLE_SVG_FORMAT))

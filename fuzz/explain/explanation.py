@@ -226,13 +226,13 @@ class Suggestion:
     """How many cases it refused, and how many others pass."""
     dim: str = ""
     step: int = 0
-    """The dimension that is a multiple of so much wherever it passes, or, with 0, is longer wherever it fails; '' where
-    what fails has no elements."""
+    """The dimension that is a multiple of this wherever it passes or, with 0, is longer wherever it fails; '' if what
+    fails has no elements."""
 
 
 WIDE = 4.5
-"""What allows more than so many times as much where the kernel passes would fit much that is wrong. One order of a sum
-stands for another at most by 4 times; a step multiplied out allows 3.9 to 4.1 times as much, by the runs drawn."""
+"""A contract that allows more than this many times as much where the kernel passes would fit many bugs. One order of a
+sum stands for another at most by 4 times; a step multiplied out allows 3.9 to 4.1 times as much, by the runs drawn."""
 ALIKE = 1.5
 """Contracts whose widths differ by less are as wide as each other."""
 MANY = 1e4

@@ -47,7 +47,7 @@ from oracles.ops import OPS
 from oracles.truth import GaveUp, OutputCheck
 
 _SHOWN = 16
-"""The elements of a tensor of up to so many are kept: in short decimals they take about a line."""
+"""The most elements of a tensor whose values are kept: in short decimals they take about a line."""
 _CHANGED_BY: Mapping[Kind, str] = {
     "address": "offset", "address of rows": "offset", "layout": "layout of {}", "strides": "layout of {}",
     "stride of 0": "layout of {}", "step": "layout of {}", "furthest": "layout of {}", "parameter": "{}",
@@ -55,18 +55,19 @@ _CHANGED_BY: Mapping[Kind, str] = {
 }  # fmt: skip
 """The counterfactual that shows whether a condition of such a kind matters."""
 _LIKE_ROUNDING, _GROSS = 1e-3, 0.01
-"""What is off by a smaller share of its value may be taken for rounding; by a larger one, not. Chosen, not measured."""
+"""An error of a smaller share of its value may be taken for rounding; one of a larger share, not. Chosen, not
+measured."""
 _EXACTLY_S = 10.0
-"""The seconds for the exact value of one element: of a network each may take minutes."""
+"""Seconds for the exact value of one element: in a network each may take minutes."""
 _RUNS = 64
-"""Runs of failing elements that are kept: what a picture of them shows."""
+"""The most runs of failing elements that are kept, for a picture of them."""
 _MOST_OR = 1
-"""A rule with more than one 'or' is none that a person reads."""
+"""A rule with more than one 'or' is not readable for people."""
 
 
 def explanation_of(finding: Finding, target: Target | None, note: str = "") -> Explanation:
-    """Return all that is known of the finding, which failed on the target; what an earlier session has explained of it
-    where nothing was found out in this one. Without a target its budget is not taken apart."""
+    """Return all that is known of the finding, which failed on the target; an earlier session's explanation, if nothing
+    was found out in this one. Without a target its budget is not taken apart."""
     if finding.told is not None and finding.diagnosis is None:
         return replace(finding.told, verdicts=_others(finding), note=note)
     case, judgement = finding.case, finding.judgement
@@ -85,7 +86,7 @@ def explanation_of(finding: Finding, target: Target | None, note: str = "") -> E
     )
     try:
         known = replace(known, worst=_worst(case, judgement, target), elsewhere=_elsewhere(finding, target))
-    except Exception as error:  # the finding is told all the same
+    except Exception as error:  # the finding is reported all the same
         trouble = f"internal error: {error_words(error)}; please report it"
         known = replace(known, note=f"{note}; {trouble}" if note else trouble)
     return known if finding.diagnosis is None else _with_diagnosis(known, finding.diagnosis)
@@ -117,14 +118,14 @@ def _with_diagnosis(known: Explanation, diagnosis: Diagnosis) -> Explanation:
 
 
 def stated(conclusion: Conclusion, changes: Sequence[Counterfactual] | None = None) -> StatedRule | None:
-    """Return the rule, where it stood when it was put to the test and a person can read it; of values and of memory or
-    parameters together only where one of the changes shows what it says of these."""
+    """Return the rule, if it stood when it was tested and people can read it; a rule about values together with memory
+    or parameters only if one of the changes shows what it says about these."""
     learned = conclusion.learned
     if learned is None or not conclusion.certain:
         return None
     rules = (learned.rule, *learned.others)
     if not learned.rule.atoms and conclusion.hidden and conclusion.hides is None:
-        return None  # "always", and then not: of which values it does not fail nobody knows
+        return None  # "always", and yet not: nobody knows for which values it passes
     if changes is not None and not all(_is_shown(rule, changes) for rule in rules):
         return None
     either = len(rules) - 1 + sum(a.size - 1 for rule in rules for a in rule.atoms if a.relation == "within")
@@ -146,7 +147,7 @@ def stated(conclusion: Conclusion, changes: Sequence[Counterfactual] | None = No
 
 
 def _so_far(conclusion: Conclusion) -> str:
-    """Return what agrees with all that was tried, or nearly so, where the time was over before a test of it."""
+    """Return what agrees with everything that was tried, or nearly so, if the time was over before a test of it."""
     learned, cores = conclusion.learned, conclusion.cores
     if learned is None or not learned.sound or not all(core.atoms for core in cores):
         return ""
@@ -158,8 +159,8 @@ def _so_far(conclusion: Conclusion) -> str:
 
 
 def _is_shown(rule: Rule, changes: Sequence[Counterfactual]) -> bool:
-    """Whether a change alone makes it pass for each condition on memory or on a parameter, where the rule is about
-    values: among these such a condition is learnt by chance more often than not."""
+    """Return whether, for each condition on memory or on a parameter, a single change makes the case pass, if the rule
+    is about values: among these such a condition is learnt by chance more often than not."""
     if not any(atom.trait.row.about == "values" for atom in rule.atoms):
         return True
     passing = {each.subject for each in changes if each.passing}
@@ -174,11 +175,11 @@ def _alternative(rule: Rule, core: Rule) -> Alternative:
 
 
 def shared(conclusion: Conclusion) -> SharedCondition | None:
-    """Return what all failures have in common, where something that passes has it not and the rule is not certain."""
-    reach = conclusion.reach
-    if reach is None or not reach.necessary.atoms:
+    """Return what all failures have in common, if some passing case lacks it and the rule is not certain."""
+    bounds = conclusion.bounds
+    if bounds is None or not bounds.necessary.atoms:
         return None
-    return SharedCondition(reach.necessary, reach.outside)
+    return SharedCondition(bounds.necessary, bounds.outside)
 
 
 def _smallest(case: Case, judgement: Judgement, diagnosis: Diagnosis | None) -> SmallestCase:
@@ -241,7 +242,7 @@ def _output(case: Case, output: Output) -> Memory:
 
 
 def _worst(case: Case, judgement: Judgement, target: Target | None) -> WorstElement | None:
-    """Return the worst element and its budget; None where no value was compared, or the oracle gives up on it."""
+    """Return the worst element and its budget; None if no value was compared, or if the oracle gives up on it."""
     check, outcome = judgement.worst, judgement.outcome
     if check is None or check.worst_index is None or outcome is None or target is None:
         return None
@@ -255,7 +256,7 @@ def _worst(case: Case, judgement: Judgement, target: Target | None) -> WorstElem
 
 
 def _elsewhere(finding: Finding, target: Target | None) -> float | None:
-    """Return how far the clearest case is off, where the smallest one looks like a matter of rounding."""
+    """Return how far the clearest case is off, if the smallest one looks like a matter of rounding."""
     clearest = finding.diagnosis.clearest if finding.diagnosis is not None else None
     if clearest is None or not isinstance(clearest.of, Case) or target is None:
         return None
@@ -275,7 +276,7 @@ def _is_gross(case: Case, judgement: Judgement) -> bool:
 
 
 def _share_off(case: Case, judgement: Judgement, target: Target) -> float | None:
-    """Return how far the worst element is from its exact value, as a share of that; None where that is no number."""
+    """Return how far the worst element is from its exact value, relative to it; None if that is no number."""
     check, outcome = judgement.worst, judgement.outcome
     if check is None or check.worst_index is None or outcome is None:
         return None

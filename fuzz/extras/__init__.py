@@ -1,1 +1,1 @@
-"""What few users need: it is loaded when it is named."""
+"""What few users need; it is loaded only when it is named."""

@@ -72,7 +72,7 @@ class CommandAttestation(Attestation):
 
     program: str
     said: str
-    """The lines of its hello that are not for us, in one."""
+    """The lines of its hello that are not part of the protocol, joined into one."""
 
     @property
     def words(self) -> str:

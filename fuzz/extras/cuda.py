@@ -31,15 +31,15 @@ from fuzz.core.base.kernel import Kernel
 from fuzz.core.transport.python import launch
 
 _FUNCTION = re.compile(rb"\0\.text\.([A-Za-z_]\w*)(?=\0)")
-"""The name of a section that has a function's code."""
+"""Matches the name of a section with a function's code."""
 _ARCH = re.compile(r"-(arch|-gpu-architecture|gencode|-generate-code)\b")
-"""A flag that says for which devices code is made, such as -arch=sm_90a."""
+"""Matches a flag that says for which devices code is made, such as -arch=sm_90a."""
 _NVRTC = (sys.executable, "-m", "fuzz.core.transport.python.nvrtc")
 
 
 @dataclass(frozen=True)
 class CudaCompiler:
-    """What compiles it."""
+    """The program that compiles."""
 
     command: tuple[str, ...]
     version: str
@@ -47,7 +47,7 @@ class CudaCompiler:
 
 
 def compiler() -> CudaCompiler | None:
-    """The compiler that there is: nvcc, which takes what NVRTC does not, such as code for the host."""
+    """Return the available compiler. nvcc is preferred, since it takes what NVRTC does not, such as host code."""
     nvcc = toolchain.program("nvcc")
     if nvcc.path is not None:
         return CudaCompiler((*nvcc.command, "-cubin"), f"nvcc {_release(nvcc.path)}")
@@ -64,7 +64,7 @@ def _release(path: str) -> str:
 
 @lru_cache(maxsize=1)
 def _nvrtc() -> str | None:
-    """The version of NVRTC as pip installed it, which torch needs too; None where it is not there."""
+    """Return the version of NVRTC as pip installed it, which torch needs too; None where it is not there."""
     if not bindings():
         return None
     for name in ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu13", "nvidia-cuda-nvrtc-cu12"):
@@ -89,25 +89,25 @@ class Cubin:
 
     path: Path
     symbol: str
-    """What its function is called there."""
+    """The name of its function in it."""
     compiler: str
 
 
 @dataclass(frozen=True)
 class CudaBuild:
-    """All that decides a cubin, as it was read. Raises BuildError where a file cannot be."""
+    """All that determines a cubin, as it was read. Raises BuildError where a file cannot be read."""
 
     kernel: CudaKernel
 
     @cached_property
     def texts(self) -> Mapping[Path, str]:
-        """Every file of the kernel's, and its text."""
+        """Every file of the kernel, with its text."""
         kernel, text = self.kernel, edited_source(self.kernel)
         folders = [Path(each) for each in kernel.include]
         return {**included_files(kernel, kernel.source, text, folders), plain_path(kernel.source): text}
 
     def made(self, builder: Builder) -> Cubin:
-        """The cubin, compiled unless the cache has it."""
+        """Return the cubin, compiled unless the cache has it."""
         tool, arch = compiler(), capability()
         assert tool is not None, "no compiler"
         texts = sorted((str(path), text) for path, text in self.texts.items())
@@ -122,7 +122,7 @@ class CudaBuild:
             below(root, path).write_text(text, encoding="utf-8")
         folders = [plain_path(Path(each)) for each in self.kernel.include]
         folders = [each for folder in (*folders, source.parent) for each in (below(root, folder), folder)]
-        # Nothing but what tools need to name lines: the code stays the same.
+        # Only what tools need to name lines: the code stays the same.
         yield [
             *tool.command, str(below(root, source)), "-o", str(output), "-lineinfo",
             *([] if any(map(_ARCH.match, self.kernel.flags)) else [f"-arch={arch}"]),
@@ -130,7 +130,8 @@ class CudaBuild:
         ]  # fmt: skip
 
     def _symbol(self, path: Path) -> str:
-        """What the function is called in the cubin: its name, or one of C++ that begins with it. Raises BuildError."""
+        """Return the name of the function in the cubin: its own, or a mangled C++ name that begins with it. Raises
+        BuildError."""
         wanted, names = self.kernel.function.name, sorted({each.decode() for each in functions(path)})
         mangled = re.compile(rf"_Z{len(wanted)}{wanted}(?![0-9a-z_])\w*")
         found = [each for each in names if each == wanted or mangled.fullmatch(each)]
@@ -147,7 +148,7 @@ class CudaBuild:
 
 
 def cubin_of(source: Path, flags: Sequence[str], builder: Builder) -> Path:
-    """The cubin of a file of ours, which stands alone. Raises BuildError."""
+    """Return the cubin of a file of ours that includes no other. Raises BuildError."""
     tool, arch = compiler(), capability()
     if tool is None:
         raise BuildError("nothing compiles CUDA here")
@@ -157,12 +158,12 @@ def cubin_of(source: Path, flags: Sequence[str], builder: Builder) -> Path:
 
 
 def functions(path: Path) -> list[bytes]:
-    """The names of the functions in a cubin that can be launched, and of others beside."""
+    """Return the names of the functions in a cubin that can be launched, and perhaps others."""
     return _FUNCTION.findall(path.read_bytes())
 
 
 def _headers(tool: CudaCompiler) -> list[Path]:
-    """Where CUDA's own headers are, which nvcc knows by itself."""
+    """Return the folders of CUDA's own headers, which nvcc knows by itself."""
     if tool.command != _NVRTC:
         return []
     homes = [Path(home) for name in ("CUDA_HOME", "CUDA_PATH") if (home := os.environ.get(name))]
@@ -174,7 +175,7 @@ def _headers(tool: CudaCompiler) -> list[Path]:
 
 
 _WORKER = "torch"
-"""The framework in whose workers it runs: its tensors are torch's."""
+"""The framework in whose workers it runs, as its tensors are torch's."""
 _CASE_LIMIT_S = 30.0
 _IMPORTS = "from fuzz.core.transport.python import launch\nfrom fuzz.core.transport.python.launch import cdiv"
 _STANDALONE = Path(__file__).with_name("cuda_standalone.txt")
@@ -250,7 +251,7 @@ class CudaProgram(PythonProgram):
 
 @dataclass(frozen=True)
 class _Launcher(PythonKernel):
-    """The lines that launch it, which stand alone."""
+    """The lines that launch a kernel; they import nothing of ours."""
 
     @property
     def kind(self) -> str:
@@ -272,8 +273,8 @@ def _launcher(kernel: CudaKernel, text: str) -> PythonKernel:
 
 
 def launching(kernel: CudaKernel, cubin: str, imports: str = _IMPORTS) -> str:
-    """The text of a module with a function that launches the kernel, written from its prototype. Its `cubin` is that,
-    and what the kernel is called there, as arguments in Python."""
+    """Return the text of a module with a function that launches the kernel, written from its prototype. `cubin` is the
+    cubin and the function's name in it, as arguments in Python."""
     binding, launched = kernel.binding, kernel.launched
     op, first = binding.op, binding.op.inputs[0]
     arguments = binding.prototype.arguments
@@ -302,7 +303,7 @@ def launching(kernel: CudaKernel, cubin: str, imports: str = _IMPORTS) -> str:
 
 
 def _parameters(binding: Binding) -> Iterator[str]:
-    """What the function is given by keyword."""
+    """Yield the function's keyword parameters."""
     op, told = binding.op, {*binding.meanings.values()}
     yield "*"
     yield from (f"{each.name}=None" if each.optional else each.name for each in op.operands if each.name in told)
@@ -327,7 +328,7 @@ def _type(argument: Argument) -> str:
 
 
 def _extent(dim: str, binding: Binding) -> str:
-    """The tensor, there in every call, that has a dimension, and the place of that from its end."""
+    """Return the expression of a dimension's extent, from a tensor of every call, counted from its end."""
     operands = sorted(binding.op.operands, key=lambda each: each.optional)
     operand = next(each for each in operands if dim in each.axes)
     return f"{operand.name}, {len(operand.axes) - operand.axes.index(dim)}"

@@ -1,4 +1,4 @@
-"""The adapter of kernels in shared libraries: the worker of a few lines of C that load one and call it."""
+"""The adapter of kernels in shared libraries: its worker is a few lines of C that load one and call it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from fuzz.core.adapters.build import Builder, BuildError
 from fuzz.core.adapters.c import CAdapter, CAttestation, CProgram
 from fuzz.core.adapters.isa import ISAS
 from fuzz.core.adapters.linking import Library
-from fuzz.core.adapters.places import Place, places
 from fuzz.core.adapters.shared_kernel import SharedKernel, shared_kernel
+from fuzz.core.adapters.sites import Site, sites
 from fuzz.core.adapters.target import AttestationError, Target, TargetId
 from fuzz.core.adapters.toolchain import Host
 from fuzz.core.base.kernel import Kernel
@@ -32,24 +32,24 @@ _MACHINES: Mapping[bytes, str] = {
     bytes((2, 2, 22, 0)): "s390x",
     bytes((2, 1, 2, 1)): "loongarch64",
 }
-"""Architectures by class, byte order and machine, as ELF headers have them."""
+"""Architectures by class, byte order and machine, as in ELF headers."""
 _WORD_BITS = {1: 32, 2: 64}
 """The size of a word in bits, by the class in an ELF header."""
 
 
 class SharedAdapter(CAdapter):
-    """Kernels in shared libraries. What they were compiled with is not known, and how the lines that call them are does
-    not matter: a target is a place."""
+    """Kernels in shared libraries. How they were compiled is not known, and how the lines that call them are compiled
+    does not matter, so there is one target for each site."""
 
     def targets(self, kernel: Kernel, host: Host) -> Iterator[Target]:
         known = shared_kernel(kernel)
         arch = _arch(known)
-        found = [each for each in places(known.isa, known.beside, host) if each.arch == arch]
-        for place in found or [Place(ISAS[known.isa].arch or host.arch)]:
+        found = [each for each in sites(known.isa, known.beside, host) if each.arch == arch]
+        for site in found or [Site(ISAS[known.isa].arch or host.arch)]:
             yield Target(
-                TargetId(kernel.kind, kernel.name, place.name, place.told), kernel, self, place.traits,
-                place.case_limit, place.size_limit("O2"), arch=place.arch, emulator=place.emulator, own=place.own,
-                settings=place.settings, host=host, flags=("-O2", *place.flags),
+                TargetId(kernel.kind, kernel.name, site.name, site.told), kernel, self, site.traits,
+                site.case_limit, site.size_limit("O2"), arch=site.arch, emulator=site.emulator, own=site.own,
+                settings=site.settings, host=host, flags=("-O2", *site.flags),
             )  # fmt: skip
 
     kind = "shared"
@@ -59,7 +59,7 @@ class SharedAdapter(CAdapter):
         try:
             library = _library(known)
         except BuildError:
-            return None  # its program says what is wrong, which is the kernel's fault
+            return None  # its program reports what is wrong, which is the kernel's fault
         arch = _MACHINES.get(library.machine, "")
         if arch == target.arch:
             return super().unavailable(target)
@@ -87,7 +87,7 @@ def _library(kernel: SharedKernel) -> Library:
 
 
 def _arch(kernel: SharedKernel) -> str:
-    """The architecture of the library; '' where that cannot be told."""
+    """Return the architecture of the library; '' where it is unknown."""
     try:
         return _MACHINES.get(_library(kernel).machine, "")
     except BuildError:
@@ -116,7 +116,7 @@ _UNDEFINED = re.compile(r"undefined symbol: (?P<name>\w+)")
 
 
 def _why(said: str, library: Library) -> str:
-    """Why it cannot be called, from what the loader says."""
+    """Return why it cannot be called, from what the loader says."""
     if said.startswith("no symbol "):
         wanted = said.removeprefix("no symbol ")
         close = next(iter(_names_like(wanted, library.path)), "")
@@ -132,7 +132,7 @@ def _why(said: str, library: Library) -> str:
 
 
 def _names_like(wanted: str, path: Path) -> list[str]:
-    """The names of the library that hold the one that is wanted, or are nearly it."""
+    """Return names in the library that contain the wanted one, or are similar."""
     names = {each.decode() for each in re.findall(rb"(?<=\0)[A-Za-z_]\w+(?=\0)", path.read_bytes())}
     holding = sorted((each for each in names if wanted in each), key=len)
     return holding or get_close_matches(wanted, names, 1, cutoff=0.8)

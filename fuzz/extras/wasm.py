@@ -24,10 +24,11 @@ _LIBRARIES = {
     "wasi-libc": Path("/usr/lib/wasm32-wasi/libc.a"),
     "libclang-rt-19-dev-wasm32": Path("/usr/lib/llvm-19/lib/clang/19/lib/wasi/libclang_rt.builtins-wasm32.a"),
 }
-"""What is linked, by its Debian package. Only what is missing is a tool: none of it can be asked for its version."""
+"""The libraries that are linked, by Debian package. They only show as tools when missing: they cannot be asked for a
+version."""
 _START_LIMIT_S = 30.0
 _MISSING = "missing="
-"""So begins the hello of a host whose engine cannot run the module."""
+"""The beginning of the hello of a host whose engine cannot run the module."""
 
 
 class WasmAdapter(CAdapter):
@@ -51,7 +52,7 @@ class WasmAdapter(CAdapter):
 
 
 def _engine(target: Target) -> str:
-    """The engine, and how it is set."""
+    """Return the engine, and how it is set."""
     return next(str(value) for setting, value in target.settings if setting.word == "engine")
 
 
@@ -71,7 +72,7 @@ class WasmProgram(CProgram):
         return Process(start, limit, start_limit=start_limit or _START_LIMIT_S, sandboxed=self.sandbox is not None)
 
     def bystander(self) -> None:
-        return None  # its host says itself what it cannot run
+        return None  # its host reports what it cannot run
 
     def attested(self, hello: str) -> CAttestation:
         if hello.startswith(_MISSING):

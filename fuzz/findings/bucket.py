@@ -38,14 +38,14 @@ class Source:
 
 @dataclass
 class Bucket:
-    """What is known of one bug: the smallest finding of it, what tells it from others, where it was seen how often."""
+    """What is known of one bug: its smallest finding, what tells it from others, where it was seen and how often."""
 
     name: str
     kernel: str
     finding: Finding | None = None
-    """The finding is None for a bucket of an earlier session that has not failed in this one yet."""
+    """Its smallest finding. None for a bucket of an earlier session that has not failed in this one yet."""
     size: tuple[int, int] = (0, 0)
-    """The size of the case that is kept. An explained case gives way only to one of fewer elements."""
+    """The size of the case that is kept. An explained case is replaced only by one of fewer elements."""
     target: str = ""
     """The target on which the kept case fails."""
     source: Source = Source(0)
@@ -54,17 +54,16 @@ class Bucket:
     written: bool = False
     """Whether the case file holds this very finding. When the disk is full, it keeps the one before."""
     note: str = ""
-    """What is known of the finding beyond its judgement, where it is not explained."""
+    """What is known of an unexplained finding beyond its judgement."""
     option: str = ""
-    """The option that gives it time, where there was none."""
+    """The command-line option that would give time to explain it, where there was none."""
     need: Need | None = None
-    """What its failures need to show again. It is None until that has been tried."""
+    """What its failures need to show again; None until that has been tried."""
     core: Rule | None = None
-    """The rule that tells its failures from others of its kernel and family. It is also None where there was no time to
-    learn it."""
+    """The rule that tells its failures from others of its kernel and family; also None if there was no time to learn
+    it."""
     also: frozenset[str] = frozenset()
-    """The other kernels in which the same fault in a shared source was seen. The bucket's rule holds of their failures
-    too."""
+    """The other kernels that showed the same fault of a shared source. Its rule holds for their failures too."""
     tries: int = 0
     """How many times it was explained only in part, for lack of time."""
     pending: bool = True
@@ -80,7 +79,7 @@ class Bucket:
 
     @property
     def found(self) -> Finding:
-        """The finding, of a bucket that has failed in this session."""
+        """The finding of a bucket that has failed in this session."""
         assert self.finding is not None
         return self.finding
 
@@ -103,35 +102,35 @@ class Bucket:
 
     @property
     def others(self) -> dict[str, str]:
-        """Verdict of every other target on the case: who agrees with the oracle and who does not."""
+        """By other target, its verdict on the case: who agrees with the oracle and who does not."""
         return {name: verdict for name, verdict in self.found.verdicts.items() if name != self.found.target}
 
     @property
     def count(self) -> int:
-        """Failing runs of this session."""
+        """The number of failing runs in this session."""
         return self.sightings.total()
 
     @property
     def targets(self) -> set[str]:
-        """Targets on which it was seen in this session."""
+        """The targets on which it was seen in this session."""
         return {target for target, count in self.sightings.items() if count > 0}
 
     @property
     def is_explained(self) -> bool:
-        """Whether it stands for a cause, and not only for failures that look alike; an earlier session may have said
-        which."""
+        """Whether it stands for a cause, and not only for failures that look alike. An earlier session may have found
+        the cause."""
         if self.finding is None:
             return False
         return self.finding.diagnosis is not None or (self.finding.told is not None and not self.pending)
 
     @property
     def is_sorted(self) -> bool:
-        """True once its cause was looked for."""
+        """Whether its cause was looked for."""
         return self.need is not None
 
     @property
     def alone(self) -> bool:
-        """Its case fails by itself, as far as is known."""
+        """Whether its case fails without earlier calls, as far as is known."""
         from fuzz.explain.attribute.history import Need
 
         return self.need in (None, Need.NOTHING)
@@ -145,7 +144,7 @@ class Bucket:
         return replace(told, note=self.note or told.note, option=told.option or self.option)
 
     def record(self) -> FoundRecord:
-        """What its case file says besides the case."""
+        """Return what its case file says besides the case."""
         from fuzz.findings.casefile import FoundRecord, formula_of
 
         finding, judgement = self.found, self.judgement
@@ -157,28 +156,30 @@ class Bucket:
 
 
 def by_verdict(kernel: str, judgement: Judgement) -> str:
-    """Names the bucket of a kernel and verdict, and of a broken law: so a run shows what nobody has explained."""
+    """Return the bucket name of a kernel and verdict, and of a broken law: a run reports unexplained failures so."""
     words = (kernel, judgement.verdict.value.lower(), judgement.broken_law_name)
     return "-".join(word for word in words if word)
 
 
 def by_family(kernel: str, judgement: Judgement) -> str:
-    """Names the bucket of a kernel and family: verdicts that one cause mixes, such as a wrong value and a NaN."""
+    """Return the bucket name of a kernel and family, a family being verdicts that one cause mixes, such as a wrong
+    value and a NaN."""
     from fuzz.explain.trial.family import Family
 
     return "-".join([kernel, *Family.of(judgement).key.split()])
 
 
 def base_of(name: str) -> str:
-    """The name without the number of the cause: further causes have one after a '+', which no kernel's name has."""
+    """Return the name without the number of the cause: further causes have one after a '+', which kernels' names
+    lack."""
     return name.partition("+")[0]
 
 
 def family_of(bucket: Bucket) -> str:
-    """Kernel and family of a bucket that failed in this session: what may have one cause with others alike."""
+    """Return kernel and family of a bucket that failed in this session. Buckets equal in both may have one cause."""
     return by_family(bucket.kernel, bucket.judgement)
 
 
 def hangs(bucket: Bucket) -> bool:
-    """A timeout was already seen alone: the worker tries such a case again in a process of its own."""
+    """Whether it is a timeout that was already seen alone: a worker tries such a case again in a process of its own."""
     return bucket.verdict == Verdict.TIMEOUT.value

@@ -1,4 +1,4 @@
-"""Case files: readable JSON with exact bits and a digest. They replay without Hypothesis and under any NumPy."""
+"""Case files: readable JSON with exact bits and a digest. They replay without Hypothesis, under any NumPy."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ from oracles.operand import AXIS
 from oracles.ops import OPS
 
 VERSION = 3
-"""The format of case files; no other is read."""
+"""The format of case files; others are not read."""
 _SHORT_LIST = re.compile(r"\[\s*(-?\d+(?:,\s*-?\d+)*)\s*\]")
 """Matches lists of integers: shapes and strides, which json.dumps would spread over many lines."""
 _MOST_HELD = 1 << 29
-"""The inputs of all calls before a case take no more bytes."""
+"""The most bytes that the inputs of all calls before a case may take."""
 _MOST_CALLS = 1 << 16
-"""A history has at most so many calls, repeated ones included."""
+"""The most calls of a history, repeated ones included."""
 
 
 @dataclass(frozen=True)
 class FoundRecord:
-    """What was seen when the case was found. For people and for `repro`; not part of the digest."""
+    """What was seen when the case was found. It is for people and for `repro`, and not part of the digest."""
 
     target: str
     verdict: str
     run_seed: int
     version: str
     law: LawCheck | None = None
-    """For FAIL_LAW, this is the law that the case breaks together with its twin."""
+    """For FAIL_LAW, the law that the case breaks together with its twin."""
     explanation: Explanation | None = None
     """What is known of the failure."""
     original: str = ""
@@ -66,10 +66,10 @@ class FoundRecord:
     history: tuple[Case, ...] = ()
     """The calls that must come before the case, in the same process, for it to fail."""
     formula: str = ""
-    """A digest of what the op said then that is to be computed; '' of files that have none."""
+    """A digest of the op's definition when the case was found; '' in files without one."""
 
     def is_of_another_formula(self, case: Case) -> bool:
-        """Whether the op, or the reference that it is read from, says now that something else is to be computed."""
+        """Whether the op, or the reference that it is read from, now defines another result."""
         return bool(self.formula) and self.formula != formula_of(case.op)
 
 
@@ -85,16 +85,14 @@ def save(path: Path, case: Case, found: FoundRecord | None = None) -> None:
 
 
 def write(path: Path, record: Mapping[str, Any]) -> None:
-    """Write a JSON object as `save` does; `from_json` ignores members that it does not know, such as 'about'."""
+    """Write a JSON object as `save` does. `from_json` ignores members that it does not know, such as 'about'."""
     write_whole(path, _SHORT_LIST.sub(_on_one_line, json.dumps(record, indent=1)) + "\n")
 
 
 def load(path: Path) -> tuple[Case, FoundRecord | None]:
-    """Read a case file; CaseError, naming the file and the field, if it is broken, was altered or does not fit its op.
-
-    Case files come from anybody. What is returned holds numbers within bounds, names that the op has, and words that
-    are one printable line each.
-    """
+    """Return the case of a file, and what is recorded with it. Files come from anybody: what is returned holds numbers
+    within bounds, names that the op has, and words that are one printable line each. Raises CaseError, naming the file
+    and the field, if the file is broken, was altered or does not fit its op."""
     record = document.read(path)
     try:
         return from_json(record)
@@ -103,7 +101,7 @@ def load(path: Path) -> tuple[Case, FoundRecord | None]:
 
 
 def to_json(case: Case, found: FoundRecord | None = None) -> dict[str, Any]:
-    """The JSON object of a case."""
+    """Return the JSON object of a case."""
     dims = dims_of(case)
     said = {AXIS} if any(dims.values()) else set()
     record: dict[str, Any] = {
@@ -137,12 +135,12 @@ def to_json(case: Case, found: FoundRecord | None = None) -> dict[str, Any]:
 
 
 def _history_seal(case: Case, history: Sequence[Case]) -> str:
-    """A digest of the calls in their order: none may be lost."""
+    """Return a digest of the calls in their order, which shows where one was lost."""
     return hashlib.sha256("/".join(call.digest for call in (*history, case)).encode()).hexdigest()
 
 
 def from_json(record: object) -> tuple[Case, FoundRecord | None]:
-    """The case of a JSON object; CaseError naming the field if it is broken, or if the digest does not match."""
+    """Return the case of a JSON object. Raises CaseError naming the field if it is broken or the digest is wrong."""
     top = as_object(record, "file")
     case = _checked_case(top)
     return case, _parse_found(top.get("found"), case)
@@ -162,7 +160,7 @@ def _checked_case(top: Mapping[str, Any]) -> Case:
 
 
 def parsed_case(top: Mapping[str, Any]) -> Case:
-    """The case of a JSON object, whatever digest that claims and whether or not it fits its op. Raises CaseError."""
+    """Return the case of a JSON object without checking its digest or its op. Raises CaseError."""
     op = text(top, "op", "op")
     params = {name: _parse_number(value, f"params.{name}") for name, value in named(top, "params").items()}
     inputs, outputs = named(top, "inputs"), named(top, "outputs")
@@ -171,7 +169,7 @@ def parsed_case(top: Mapping[str, Any]) -> Case:
     if AXIS in params:
         raise CaseError(f"params.{AXIS}: the dims of {OPS[op].main} say it")
     params[AXIS] = parse_axis(OPS[op], inputs)
-    # Whatever order a file has them in, a case has the first input first: what it is like is read off that.
+    # In any order of the file's members, a case has the first input first: its properties are those of that input.
     places = {operand.name: place for place, operand in enumerate(OPS[op].operands)}
     inputs = dict(sorted(inputs.items(), key=lambda each: places.get(each[0], len(places))))
     case = Case(
@@ -221,7 +219,7 @@ def _parse_origin(record: Mapping[str, Any]) -> Origin:
 
 
 def _parse_shard(value: object) -> Shard | None:
-    """A number, the word for the series of big cases, or None for a case that no search made."""
+    """Return a number, the word for the series of big cases, or None for a case that no search made."""
     if value is None or value == BIG:
         return cast(Shard | None, value)
     return integer(value, "origin.shard")

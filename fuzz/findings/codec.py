@@ -1,4 +1,4 @@
-"""The codec of explanations and rules: JSON that case files, databases and reports hold, and its published schema."""
+"""The codec of explanations and rules: their JSON in case files, databases and reports, and its schema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fuzz.findings.document import told
 
 _T = TypeVar("_T")
 _INFINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
-"""JSON has no infinities, which thresholds can be: they are words in it."""
+"""The words for infinite thresholds, since JSON has no infinities."""
 _FINITE = {word: number for number, word in _INFINITE.items()}
 
 

@@ -1,10 +1,11 @@
-"""A database of findings: how it is opened, what depends on which database it is, and whether it is damaged.
+"""A database of findings: opening it, what differs between databases, and checking it for damage. A state folder has
+one SQLite file. A store that many machines share is a PostgreSQL database, named by its URL.
 
-A state folder has one SQLite file. A store that many machines share is a PostgreSQL database, by its URL. SQLite keeps
-any value in any column, and notices of a damaged page only what it has to read. So all of it is looked at when a state
-is opened: what is found in the middle of a night would end it. PostgreSQL holds its columns to their types itself; what
-they say may be another machine's there, too. Judged runs are counted twice, by batch and by target: where the two
-differ, something is lost."""
+SQLite keeps any value in any column, and notices a damaged page only when it reads it, so a state is read completely
+when it is opened: an error in the middle of a night would end it. PostgreSQL enforces the types of its columns; the
+values may come from another machine there too. Judged runs are counted twice, by batch and by target: where the two
+counts differ, something is lost.
+"""
 
 from __future__ import annotations
 
@@ -49,27 +50,28 @@ from fuzz.findings.tables import SCHEMA, Base, BucketRow, NightRow, PairsRow, Se
 from oracles.ops import OPS
 
 EXTRA = "pip install -e 'path/to/kernelfuzz[fleet]'"
-"""What installs the packages that a shared store needs."""
+"""The command that installs the packages that a shared store needs."""
 _PATIENCE_S = 5
-"""A server that does not answer for so many seconds is taken to be gone: a night tries again, a command says so. A
-`connect_timeout` in the URL takes its place where a server is slower."""
+"""A server that does not answer within this time counts as gone: a night tries again, a command reports it. For slower
+servers, a `connect_timeout` in the URL takes its place."""
 _BUSY_MS = 2000
-"""Another process that writes is waited for so many milliseconds. The number is chosen, not measured."""
+"""How long to wait while another process writes, in milliseconds. Chosen."""
 _OLDEST = 4
 """Older tables are not read."""
 _COUNT = "-saved"
-"""How the name of the file goes on, beside that of a database, that holds the number of batches saved in it."""
+"""The file beside a database that counts its saved batches has the database's name with this ending."""
 _SAVED = "SELECT coalesce(sum(saved), 0) FROM session"
 _OPENING = 5_392_171
-"""The number of the lock under which tables are made: two machines may open a new store together."""
+"""The number of the lock under which tables are made: two machines may open a new store at the same time."""
 _INSERTS: Mapping[str, Callable[[Any], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
 def upsert(
     dialect: str, table: type[Base], added: Sequence[str] = (), replaced: Sequence[str] = (), **others: Any
 ) -> Insert:
-    """A statement that inserts rows; where their key is there already, it adds to the columns `added`, replaces those
-    of `replaced`, and gives `others` what their function makes of the new row. Without any, it leaves what is there."""
+    """Return a statement that inserts rows. Where a row's key exists, it adds to the columns `added`, replaces the
+    columns `replaced`, and sets `others` to what their function makes of the new row; without any of these, it leaves
+    the row."""
     statement = _INSERTS[dialect](table)
     new = statement.excluded
     changes = {name: getattr(table, name) + new[name] for name in added}
@@ -83,19 +85,19 @@ def upsert(
 def write_rows(
     transaction: Session, table: type[Base], rows: Sequence[Mapping[str, Any]], *added: str, **how: Any
 ) -> None:
-    """`upsert` these rows."""
+    """Insert these rows by `upsert`."""
     if rows:
         dialect = transaction.get_bind().dialect.name
         transaction.execute(upsert(dialect, table, added, **how), list(rows))
 
 
 def name_of(engine: Engine) -> str:
-    """The file of a database, or its URL as it may be shown."""
+    """Return the file of a database, or its URL as it may be shown."""
     return engine.url.database or "" if _is_file(engine.url) else _shown(engine.url.set(drivername="postgresql"))
 
 
 def without_password(store: str) -> str:
-    """The URL of a store as a command that is printed has it: a password comes from `PGPASSWORD` or `~/.pgpass`."""
+    """Return the URL of a store as printed commands show it: the password comes from `PGPASSWORD` or `~/.pgpass`."""
     url = make_url(store)
     if url.password is None and not any("password" in name for name in url.query):
         return store
@@ -110,13 +112,13 @@ def is_shared(engine: Engine) -> bool:
 
 
 def said_by(error: DBAPIError) -> str:
-    """The first line of what a database says went wrong."""
+    """Return the first line of a database's error message."""
     return str(error.orig or error).strip().partition("\n")[0]
 
 
 @contextmanager
 def answering(engine: Engine) -> Iterator[None]:
-    """Raise StateError where a database does not do what it is asked inside."""
+    """Raise StateError for what a database refuses inside the block."""
     try:
         yield
     except (OperationalError, InterfaceError) as error:
@@ -124,15 +126,16 @@ def answering(engine: Engine) -> Iterator[None]:
 
 
 def opened_store(state: Path, store: str | None) -> tuple[Engine, str]:
-    """The store of that URL as `open_store` opens it; without one, that of a state folder as `opened_state` does."""
+    """Return the store of that URL as `open_store` opens it; without one, that of a state folder as `opened_state`
+    does."""
     return opened_state(state / DATABASE) if store is None else (open_store(store), "")
 
 
 def opened_state(path: Path) -> tuple[Engine, str]:
-    """Open the database as `open_state` does, or, where what is there is damaged, a new one in its place; and a line
-    that says where the damaged one went, or ''."""
+    """Return the database as `open_state` opens it or, where that is damaged, a new one in its place; and a line that
+    says where the damaged one went, or ''."""
     try:
-        if path.is_file() and not path.stat().st_size:  # SQLite would take it for a new one
+        if path.is_file() and not path.stat().st_size:  # SQLite would take it for a new database
             raise BrokenStateError(f"{path}: damaged: it is empty")
         return open_state(path), ""
     except BrokenStateError as error:
@@ -142,10 +145,10 @@ def opened_state(path: Path) -> tuple[Engine, str]:
 
 
 def open_store(store: str) -> Engine:
-    """Open the database of a URL, making its tables where there are none. Raises StateError where that cannot be."""
+    """Return the database of a URL, with its tables made where they are missing. Raises StateError if it cannot."""
     try:
         url = make_url(store)
-    except (ArgumentError, ValueError) as error:  # where the port is no number, a password may be in its place
+    except (ArgumentError, ValueError) as error:  # where the port is not a number, it may be a password
         raise StateError("--store: no URL: write postgresql://USER@HOST/NAME or sqlite:///FILE") from error
     if _is_file(url) and url.database:
         return open_state(Path(url.database))
@@ -174,8 +177,8 @@ def open_store(store: str) -> Engine:
 
 
 def open_known(store: str) -> Engine:
-    """Open the database of a URL as `open_store` does, to read it. A file beside which nothing can be written, as on a
-    full disk, is copied to memory. Raises StateError, also where the file is missing."""
+    """Return the database of a URL, opened for reading. A file beside which nothing can be written, as on a full disk,
+    is copied to memory. Raises StateError, also where the file is missing."""
     path = Path()
     with suppress(ArgumentError, ValueError):  # which opening it says
         url = make_url(store)
@@ -198,7 +201,7 @@ def open_known(store: str) -> Engine:
 
 
 def open_state(path: Path) -> Engine:
-    """Open the file of a database, making it where there is none. Raises StateError where it cannot be used, which is a
+    """Return the database in a file, made where there is none. Raises StateError where it cannot be used, which is a
     BrokenStateError where its content is damaged."""
     if path.exists() and not path.is_file():
         raise BrokenStateError(f"{path}: not a state of kernelfuzz: it is no file")
@@ -208,7 +211,7 @@ def open_state(path: Path) -> Engine:
         event.listen(engine, "checkin", _check_point)
         with engine.begin() as connection:
             _make_tables(connection, str(path))
-            # A kernelfuzz of before there were revisions looks for the version here.
+            # Versions of kernelfuzz without revisions look for the version here.
             connection.exec_driver_sql(f"PRAGMA user_version = {SCHEMA}")
             _require_all(connection, path)
         examine(engine)
@@ -227,12 +230,12 @@ def _is_file(url: URL) -> bool:
 
 
 def _shown(url: URL) -> str:
-    """It without the password, and without options, of which one may be that."""
+    """Return it without the password, and without options, which may contain it."""
     return url.set(query={}).render_as_string(hide_password=True)
 
 
 def _prepare(connection: DBAPIConnection, record: object) -> None:
-    """A write-ahead log that is synced at each commit: neither a kill nor a power cut loses what was committed."""
+    """Set up a write-ahead log that is synced at each commit: no kill or power cut loses what was committed."""
     cursor = connection.cursor()
     for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", f"busy_timeout = {_BUSY_MS}"):
         cursor.execute(f"PRAGMA {pragma}")
@@ -240,9 +243,8 @@ def _prepare(connection: DBAPIConnection, record: object) -> None:
 
 
 def _check_point(connection: DBAPIConnection | None, record: object) -> None:
-    """Move what was committed from the log into the file, so that the file has it all: SQLite drops in silence what
-    follows damage in a log. Where another process reads, or the disk is full, it stays in the log until the next time.
-    """
+    """Move what was committed from the log into the file: after damage in its log SQLite silently drops the rest of it.
+    Where another process reads, or the disk is full, it stays in the log until the next time."""
     if connection is None:
         return
     with closing(connection.cursor()) as cursor, suppress(sqlite3.Error):
@@ -251,7 +253,7 @@ def _check_point(connection: DBAPIConnection | None, record: object) -> None:
 
 
 def count_saved(engine: Engine) -> None:
-    """Note beside the file of a database, after a batch, how many are saved in it: whatever is lost later is missed."""
+    """Write the number of saved batches beside the database's file after a batch, so that a later loss is noticed."""
     if not is_shared(engine) and engine.url.database:
         with engine.connect() as connection, suppress(OSError, OperationalError):  # the next batch notes it
             count = connection.exec_driver_sql(_SAVED).scalar_one()
@@ -259,9 +261,9 @@ def count_saved(engine: Engine) -> None:
 
 
 def _require_all(connection: Connection, path: Path) -> None:
-    """Raise BrokenStateError where fewer batches are in a file than were saved, as where its log was damaged."""
+    """Raise BrokenStateError where a file has fewer batches than were saved, as where its log was damaged."""
     count = path.with_name(path.name + _COUNT)
-    with suppress(OSError, ValueError):  # an older kernelfuzz has not written it
+    with suppress(OSError, ValueError):  # older versions of kernelfuzz do not write it
         saved, there = int(count.read_text()), connection.exec_driver_sql(_SAVED).scalar_one()
         if there < saved:
             older = f"if it is an older copy, which is to be used: rm {shlex.quote(str(count))}"
@@ -269,7 +271,7 @@ def _require_all(connection: Connection, path: Path) -> None:
 
 
 def in_memory(engine: Engine) -> Engine:
-    """A copy of the file of a database that takes what the disk has no room for."""
+    """Return a copy of a database's file in memory, for what the disk has no room for."""
     with closing(engine.raw_connection()) as source:
         return _copy_of(source.driver_connection)
 
@@ -297,7 +299,7 @@ def _make_tables(connection: Connection, name: str) -> None:
 
 
 def _add_missing(connection: Connection) -> None:
-    """Add the tables and columns that are not there: a version adds such, and each of its columns has a default."""
+    """Add missing tables and columns: a new version may have more, and each new column has a default."""
     found = inspect(connection)
     for table in Base.metadata.sorted_tables:
         there = {each["name"] for each in found.get_columns(table.name)} if found.has_table(table.name) else set[str]()
@@ -309,7 +311,7 @@ def _add_missing(connection: Connection) -> None:
 
 
 def _version(connection: Connection, name: str) -> int:
-    """The version of the tables; 0 where there are none yet."""
+    """Return the version of the tables; 0 where there are none yet."""
     tables = inspect(connection).get_table_names()
     if VersionRow.__tablename__ in tables:
         version = connection.scalar(select(VersionRow.version_num))
@@ -331,11 +333,11 @@ _STORED: dict[type, tuple[str, ...]] = {
     datetime: ("text",),
     object: ("text",),
 }
-"""The types in which SQLite keeps values of each of ours; JSON is said to be of any type."""
+"""The types in which SQLite keeps values of each of our types; JSON columns may have any of them."""
 _MOST = 1e15
-"""No number of ours with a fraction is larger: seconds, and ratios that passed."""
+"""The largest number with a fraction: those are seconds, and ratios that passed."""
 _LEAST = {"accuracy.n": 1, "accuracy.climb": 1, "accuracy.ratio": 0, "night.limit_s": 0, "session.used_s": 0}
-"""The least that the numbers of these columns can be; others count something, and nothing is divided by them."""
+"""The least values of these columns. The others are counts, which nothing is divided by."""
 _LOST = """
     SELECT night.id, coalesce(batches.judged, 0), coalesce(targets.judged, 0) FROM night
     LEFT JOIN (SELECT night_id, sum(judged) AS judged FROM batch JOIN slice ON slice.id = slice_id GROUP BY night_id)
@@ -343,7 +345,7 @@ _LOST = """
     LEFT JOIN (SELECT night_id, sum(count) AS judged FROM counter WHERE what = 'judged' GROUP BY night_id)
     AS targets ON targets.night_id = night.id
     WHERE coalesce(batches.judged, 0) != coalesce(targets.judged, 0) LIMIT 1"""
-"""The first night whose counts differ. One statement sees one state, also while another process writes."""
+"""Selects the first night whose counts differ. One statement sees one state, even while others write."""
 
 
 def examine(engine: Engine) -> None:
@@ -351,13 +353,13 @@ def examine(engine: Engine) -> None:
     if engine.dialect.name == "sqlite":
         _examine_file(engine)
     with Session(engine) as transaction:
-        transaction.scalars(select(SessionRow)).all()  # times are read when rows are loaded, and so is JSON
+        transaction.scalars(select(SessionRow)).all()  # loading rows parses times and JSON
         records: list[object] = [night.environment for night in transaction.scalars(select(NightRow))]
         records += [target.attested for target in transaction.scalars(select(TargetRow))]
         if not all(isinstance(record, dict) for record in records):
             raise ValueError("a record is no JSON object")
         for pairs in transaction.scalars(select(PairsRow)):
-            if pairs.op in OPS:  # of others nothing is said
+            if pairs.op in OPS:  # rows of unknown ops are not reported
                 Together.of_record(pairs.op, pairs.together)
         for bucket in transaction.scalars(select(BucketRow)):
             _examine_bucket(bucket)
@@ -388,7 +390,7 @@ def _examine_table(connection: Connection, table: Table) -> None:
 
 
 def _wrong(column: Column[Any]) -> str:
-    """The condition under which a value of the column is none of ours."""
+    """Return the condition under which a value of the column is invalid."""
     kind, name = column.type.python_type, f'"{column.name}"'
     stored = [*_STORED[kind], *(["null"] if column.nullable else [])]
     wrong = f"typeof({name}) NOT IN ({', '.join(map(repr, stored))})"
@@ -398,7 +400,7 @@ def _wrong(column: Column[Any]) -> str:
 
 
 def _examine_bucket(row: BucketRow) -> None:
-    """What names no file in the folder of findings would be written, and removed, elsewhere."""
+    """Check the names of files: one outside the folder of findings could be written, and removed, elsewhere."""
     if row.case_file in (".", "..") or "/" in row.case_file or "\\" in row.case_file:
         raise ValueError("bucket.case_file names no file of the folder of findings")
     try:

@@ -39,7 +39,7 @@ from fuzz.findings.tables import (
 from fuzz.findings.tally import whereabouts
 
 _LONGEST_REST_S = 5.0
-"""A store that is away is asked again after so many seconds at most, or after four times what it took to find out."""
+"""The longest pause before a store that is away is asked again; else four times what the last attempt took."""
 _COLUMNS = [each.name for each in BucketRow.__table__.columns if each.name not in ("id", "signature", "passed_night")]
 
 
@@ -51,9 +51,9 @@ class DatabaseStore:
         self._engine = engine
         self._position = position
         self._tried: Unsaved | None = None
-        """The batch whose transaction failed: whether all of it or nothing is saved nobody has told."""
+        """The batch whose transaction failed; it is unknown whether all of it or nothing was saved."""
         self._waiting = Unsaved()
-        """What came after it."""
+        """What came after that batch."""
         self._again = 0.0
         """The time before which a store that was away is not asked."""
         self._trouble = ""
@@ -64,14 +64,14 @@ class DatabaseStore:
 
     @property
     def unsaved(self) -> Path:
-        """The file of what a shared store could not be told; it is there only while there is something."""
+        """The file of what a shared store could not be told; it exists only while there is something."""
         return unsaved_path(self.folder, self._position)
 
     def release(self, path: Path, batch: Unsaved) -> None:
         batch.released.append(path)
 
     def commit(self, batch: Unsaved) -> str:
-        """Raises FencedError where another session goes on with the night: nothing that came since is saved."""
+        """Save a batch. Raises FencedError where another session goes on with the night; nothing later is saved."""
         batch.rows = {name: self._columns(bucket) for name, bucket in batch.buckets.items()}
         batch.files = _contents(batch.buckets.values())
         self._waiting.add(batch)
@@ -89,19 +89,19 @@ class DatabaseStore:
         return self._keep()
 
     def take_in(self, batches: Sequence[Unsaved]) -> str:
-        """Save what an earlier process of the session could not; why that is not possible, or ''. Raises
-        FencedError."""
+        """Save what an earlier process of the session could not. Returns why not, or ''. Raises FencedError."""
         for self._tried in batches:
             if not self._attempt():
                 return self._trouble
         return ""
 
     def in_memory(self, elsewhere: Mapping[str, Path]) -> Engine:
-        """A copy of a file's database that has what there was no room for, too; and case files elsewhere, by bucket."""
+        """Return a copy of a database's file that also has what there was no room for; case files go elsewhere, by
+        bucket."""
         engine = in_memory(self._engine)
         copy = DatabaseStore(engine, self.folder, replace(self._position))
         copy.load()
-        # The files that nothing there names any longer are those that the state still names.
+        # Files that the copy does not name any longer are still named by the state.
         copy.take_in([replace(each, released=[]) for each in (self._tried, self._waiting) if each is not None])
         with Session(engine) as transaction, transaction.begin():
             for name, path in elsewhere.items():
@@ -109,7 +109,7 @@ class DatabaseStore:
         return engine
 
     def _keep(self) -> str:
-        """Keep on this machine what a shared store could not be told. Returns the trouble."""
+        """Keep on this machine what a shared store could not be told. Returns why that failed, or ''."""
         if not is_shared(self._engine):
             return self._trouble
         batches = [each for each in (self._tried, self._waiting) if each is not None]
@@ -142,7 +142,7 @@ class DatabaseStore:
         return True
 
     def _check_token(self, transaction: Session) -> None:
-        """Nobody changes the tokens of the epoch until the transaction ends."""
+        """Raise FencedError where a token has changed; the epoch's tokens stay locked until the transaction ends."""
         position = self._position
         if position.epoch is None:
             return
@@ -151,13 +151,13 @@ class DatabaseStore:
             raise FencedError(position.night)
 
     def _is_new(self, transaction: Session) -> bool:
-        """Whether the batch is not saved yet, as it is where only the answer was lost."""
+        """Whether the batch is not saved yet. It is saved where only the answer was lost."""
         position = self._position
         saved = transaction.scalar(select(SessionRow.saved).filter_by(id=position.session).with_for_update())
         return saved == position.saved
 
     def load(self) -> dict[str, Bucket]:
-        """What every bucket keeps, as far as the tables say it."""
+        """Return what every bucket keeps, as far as the tables say it."""
         with Session(self._engine) as transaction:
             seen: dict[int, set[str]] = {}
             failed = select(SightingRow.bucket_id, TargetRow.kernel).join(
@@ -170,7 +170,8 @@ class DatabaseStore:
             return {row.signature: self._bucket(row, seen.get(row.id, set())) for row in rows}
 
     def _bucket(self, row: BucketRow, seen: set[str]) -> Bucket:
-        """`seen` are the kernels that failed: others than its own share the source of the fault."""
+        """Return the bucket of a row. `seen` are the kernels that failed; those other than its own share the source of
+        the fault."""
         return Bucket(
             row.signature, row.kernel, size=(row.size, 0), target=row.target, source=Source(0, row.found_by),
             path=self.folder / row.case_file if row.case_file else None, written=bool(row.case_file),
@@ -179,7 +180,7 @@ class DatabaseStore:
         )  # fmt: skip
 
     def _save(self, transaction: Session, batch: Unsaved) -> None:
-        """All of it is committed by the caller, or nothing."""
+        """Write a batch. The caller commits all of it, or nothing."""
         position = self._position
         night = {"night_id": position.night}
         session = {
@@ -218,7 +219,7 @@ class DatabaseStore:
         write_rows(transaction, AccuracyRow, rows, "runs", **kept)
 
     def _save_pairs(self, transaction: Session, batch: Unsaved) -> None:
-        """Hardly ever after the first minutes of a night: by then most pairs were there."""
+        """Write new pairs. After the first minutes of a night there are hardly any: most pairs were there by then."""
         for op, together in batch.together.items():
             row = {"night_id": self._position.night, "op": op}
             if op not in self._together:
@@ -232,7 +233,7 @@ class DatabaseStore:
                 write_rows(transaction, PairsRow, [row], together=lambda new: new.together)
 
     def _save_buckets(self, transaction: Session, batch: Unsaved) -> None:
-        """Others may write to the store, too: what they made of a bucket stays where it is better than what is here."""
+        """Write buckets. Others may write to the store too; their version of a bucket stays where it is better."""
         if batch.rows or batch.merged:
             transaction.scalar(select(VersionRow.version_num).with_for_update())  # one machine after the other
         named = {*batch.rows, *(name for name, _ in batch.sightings), *(into for _, into in batch.merged)}
@@ -276,14 +277,14 @@ class DatabaseStore:
         return (not row.triaged, row.size) <= (not mine["triaged"], mine["size"])
 
     def _save_files(self, transaction: Session, batch: Unsaved) -> None:
-        """The case files of these buckets, for other machines; those that no bucket names any longer go."""
+        """Write the case files of these buckets for other machines, and remove those that no bucket names."""
         rows = [{"name": name, "content": content} for name, content in batch.files.items()]
         write_rows(transaction, KeptRow, rows, replaced=("content",))
         if rows or batch.merged:
             transaction.execute(delete(KeptRow).where(KeptRow.name.not_in(select(BucketRow.case_file))))
 
     def _merge(self, transaction: Session, source: int, into: int) -> None:
-        """The findings of every night, and the end of the bucket that had them."""
+        """Move the findings of every night to another bucket, and delete the bucket that had them."""
         rows = select(SightingRow.night_id, SightingRow.target, SightingRow.count).filter_by(bucket_id=source)
         moved = [{"bucket_id": into, **each._mapping} for each in transaction.execute(rows).all()]
         write_rows(transaction, SightingRow, moved, "count")
@@ -312,7 +313,7 @@ class DatabaseStore:
 
 
 def _contents(buckets: Iterable[Bucket]) -> dict[str, str]:
-    """The case files of buckets, as far as they can be read, by their names."""
+    """Return the case files of buckets by name, as far as they can be read."""
     found = {}
     for path in {bucket.path for bucket in buckets if bucket.path is not None and bucket.written}:
         with contextlib.suppress(OSError):
@@ -327,7 +328,7 @@ def restore(engine: Engine, folder: Path) -> None:
 
 
 def fetch(engine: Engine, text: str, folder: Path) -> None:
-    """Write the case files whose name or digest begins so, where they are not in the folder yet."""
+    """Write to the folder the case files whose name or digest begins so and that it does not have yet."""
     if len(text) < SHORTEST:
         return
     with Session(engine) as transaction:
@@ -336,7 +337,7 @@ def fetch(engine: Engine, text: str, folder: Path) -> None:
 
 
 def told_again(engine: Engine, folder: Path) -> Iterator[str]:
-    """Save what earlier processes could not tell this store, and remove their files; a line for each."""
+    """Save what earlier processes could not tell this store, and remove their files. Yields a line for each."""
     for path in sorted(folder.glob("*.unsaved")):
         try:
             position, batches = read_unsaved(path)
@@ -354,7 +355,7 @@ def told_again(engine: Engine, folder: Path) -> Iterator[str]:
 
 
 def _write(transaction: Session, folder: Path, names: Iterable[str]) -> None:
-    """A name that leads out of the folder is another's, and is left."""
+    """Write case files. A name that leads out of the folder is skipped: it cannot be ours."""
     for name in names:
         path = folder / name
         if path.name == name and path.suffix == ".json" and not path.exists():

@@ -1,4 +1,4 @@
-"""Totals of a night, and everything else that its page and its summary say: sums over the rows of the database."""
+"""Totals of a night, and everything else that its page and its summary show: sums over rows of the database."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class LabelTotals(NamedTuple):
     kind: str
     value: str
     wanted: bool
-    """Whether the label is part of the space, and so is a coverage gap where it was not visited."""
+    """Whether the label is part of the space, and so a coverage gap where it was not visited."""
     visits: int
 
 
@@ -132,8 +132,8 @@ class BucketTotals:
     sightings: dict[str, int]
     """The number of failing runs in this night, by target."""
     status: str
-    """The status is 'new' or 'still fails' if it failed in this night, and 'not seen' if it did not. It is 'passes now'
-    if its kept case was replayed and passed."""
+    """'new' or 'still fails' if it failed in this night, 'passes now' if its kept case was replayed and passed, else
+    'not seen'."""
     count: int
     """The number of failing runs in all nights."""
     first_night: int
@@ -161,16 +161,16 @@ class NightView:
     """The number of comparisons, by target and law."""
     coverage: Sequence[LabelTotals]
     together: Mapping[str, Together]
-    """Which conditions held together, by op, of the ops that there are."""
+    """By known op, which conditions held together."""
     accuracy: Sequence[Mark]
     pace: Sequence[MinuteTotals]
     buckets: Sequence[BucketTotals]
     trends: Trends
-    """The nights before it, and it."""
+    """This night and those before it."""
 
     @property
     def judged(self) -> int:
-        """Judged runs: one case on one target."""
+        """The number of judged runs. A judged run is one case on one target."""
         return sum(target.judged for target in self.targets)
 
     @property
@@ -179,13 +179,13 @@ class NightView:
 
     @property
     def failing(self) -> list[BucketTotals]:
-        """Buckets that failed in this night."""
+        """The buckets that failed in this night."""
         return [bucket for bucket in self.buckets if bucket.status in ("new", "still fails")]
 
 
 def view(engine: Engine, night: int | None = None, findings: Path | None = None, since: int = 0) -> NightView:
-    """The night of that number, or the latest; its case files are in the folder `findings`, or beside the database, and
-    its trends begin with the night `since`. Raises StateError where there is none."""
+    """Return the night of that number, or the latest. Its case files are in the folder `findings`, or beside the
+    database; its trends begin with the night `since`. Raises StateError where there is none."""
     with Session(engine, expire_on_commit=False) as transaction:
         nights = nights_of(transaction)
         number = max(nights, default=0) if night is None else night
@@ -217,7 +217,7 @@ def view(engine: Engine, night: int | None = None, findings: Path | None = None,
 
 
 def slices_of(transaction: Session, night: int) -> list[SliceTotals]:
-    """All slices of a night so far, in order."""
+    """Return all slices of a night so far, in order."""
     columns = (SliceRow.number, SliceRow.op, SliceRow.seed, SliceRow.seconds, SliceRow.done)
     totals = (func.coalesce(func.sum(BatchRow.cases), 0), func.coalesce(func.sum(BatchRow.judged), 0))
     query = select(*columns, *totals).outerjoin(BatchRow, BatchRow.slice_id == SliceRow.id)
@@ -226,7 +226,7 @@ def slices_of(transaction: Session, night: int) -> list[SliceTotals]:
 
 
 def nights_of(transaction: Session) -> dict[int, NightTotals]:
-    """All nights, by number."""
+    """Return all nights, by number."""
     times = select(SessionRow.night_id, func.sum(SessionRow.used_s), func.sum(SessionRow.triage_s))
     used = {night: seconds for night, *seconds in transaction.execute(times.group_by(SessionRow.night_id))}
     return {
@@ -239,7 +239,7 @@ def nights_of(transaction: Session) -> dict[int, NightTotals]:
 
 
 def _counts(transaction: Session, night: int) -> _Counts:
-    """All counters of a night, by what is counted and of what. There are thousands of them."""
+    """Return all counters of a night, thousands of them, by what is counted and of what."""
     columns = (CounterRow.what, CounterRow.subject, CounterRow.kind, CounterRow.value, CounterRow.count)
     found: _Counts = {}
     for what, *key, count in transaction.execute(select(*columns).filter(CounterRow.night_id == night)):
@@ -249,7 +249,7 @@ def _counts(transaction: Session, night: int) -> _Counts:
 
 def _targets(transaction: Session, night: int, counts: _Counts) -> list[TargetTotals]:
     decided: dict[str, Decided] = {}
-    for what in ("open", "decided"):  # what was decided once is decided
+    for what in ("open", "decided"):  # what was decided once stays decided
         for (target, output, dtype), count in counts.get(what, {}).items():
             decided.setdefault(target, {})[output, dtype] = count if what == "open" else 0
     order = (TargetRow.op, TargetRow.kernel, TargetRow.name)
@@ -293,7 +293,7 @@ def _pace(transaction: Session, night: int) -> list[MinuteTotals]:
 
 
 def _buckets(transaction: Session) -> list[tuple[BucketRow, dict[int, Counter[str]]]]:
-    """Every bucket, and how often it was seen, by night and target."""
+    """Return every bucket, and how often it was seen, by night and target."""
     seen: dict[int, dict[int, Counter[str]]] = {}
     for row in transaction.scalars(select(SightingRow)):
         seen.setdefault(row.bucket_id, {}).setdefault(row.night_id, Counter())[row.target] += row.count
@@ -301,7 +301,7 @@ def _buckets(transaction: Session) -> list[tuple[BucketRow, dict[int, Counter[st
 
 
 def _of_night(buckets: Iterable[tuple[BucketRow, dict[int, Counter[str]]]], night: int) -> list[BucketTotals]:
-    """Those that were seen by then."""
+    """Return the buckets that were seen by then."""
     found = []
     for row, seen in buckets:
         first, last = min(seen, default=night), max(seen, default=0)
@@ -324,14 +324,15 @@ FAILS, PASSES, UNSEEN = "fails", "passes", "not seen"
 
 @dataclass(frozen=True)
 class Bracket:
-    """The nights between which a bug came: at the commit of the one its case passed, at that of the other it failed."""
+    """The nights between which a bug came: its case passed at the commit of the first and failed at that of the
+    second."""
 
     good: str
     bad: str
 
     @property
     def named(self) -> bool:
-        """Whether each commit names sources, with no change beside it."""
+        """Whether each commit names sources without uncommitted changes."""
         return self.good.isalnum() and self.bad.isalnum()
 
 
@@ -369,7 +370,7 @@ class Past:
 
     @property
     def commit(self) -> str:
-        """What was checked out around the pack; '' where that was no repository."""
+        """The commit that was checked out around the pack; '' where that was no repository."""
         return str(self.night.environment.get("commit") or "")
 
     @property
@@ -380,7 +381,7 @@ class Past:
 
     @property
     def rate(self) -> float:
-        """Judged runs a second."""
+        """The number of judged runs in a second."""
         return self.judged / self.night.used_s if self.night.used_s else 0.0
 
     @property
@@ -397,14 +398,14 @@ class Trends:
 
     @property
     def counts(self) -> Counter[str]:
-        """How many bugs there are, by status."""
+        """How many bugs have each status."""
         return Counter(bug.status for bug in self.bugs)
 
 
 def trends(
     transaction: Session, nights: Sequence[NightTotals], buckets: Iterable[tuple[BucketRow, Mapping[int, object]]]
 ) -> Trends:
-    """Those of these nights, in order. `buckets` say in which nights each failed."""
+    """Return the trends of these nights, in order. `buckets` say in which nights each failed."""
     passed: dict[int, set[int]] = {}
     for row in transaction.scalars(select(PassRow)):
         passed.setdefault(row.bucket_id, set()).add(row.night_id)
@@ -444,13 +445,13 @@ def _history(row: BucketRow, failed: set[int], passed: set[int], nights: Sequenc
 
 
 def _came(failed: set[int], passed: set[int]) -> tuple[int, int] | None:
-    """The last night in which it passed before it failed, and the first one after that in which it failed."""
+    """Return the last night in which it passed before it failed, and the first one after that in which it failed."""
     good = max((night for night in passed if night < max(failed)), default=None)
     return None if good is None else (good, min(night for night in failed if night > good))
 
 
 def _labels(transaction: Session) -> dict[int, tuple[int, int]]:
-    """How many labels of the space were visited, and how many there are, by night."""
+    """Return how many labels of the space were visited, and how many there are, by night."""
     space, visit = CounterRow.__table__.alias("space"), CounterRow.__table__.alias("visit")
     same = [space.c[name] == visit.c[name] for name in ("night_id", "subject", "kind", "value")]
     joined = space.outerjoin(

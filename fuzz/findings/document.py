@@ -14,18 +14,18 @@ from typing import Any
 from fuzz.core.base.case import CaseError
 
 _MOST_BYTES = 1 << 28
-"""No file is larger. The largest cases of a search, 2^23 elements of random bits, take less than a tenth of it."""
+"""The most bytes of a file. The largest cases of a search, 2^23 random elements, take less than a tenth of it."""
 _MOST_VALUES = 1_000_000
-"""A file has no more values, by its commas and brackets: each takes up to a hundred times its text in memory."""
+"""The most values of a file, counted by commas and brackets: each takes up to a hundred times its text in memory."""
 _MOST_DIGITS = 1000
-"""An integer has no more: Python itself reads 4300 at most."""
+"""The most digits of an integer; Python itself reads at most 4300."""
 _SHORT = 80
 
 
 @dataclass(frozen=True)
 class Unusable:
-    """In place of a value that JSON does not have or that cannot be read. It is of no type that a field expects, so
-    that whoever reads the field refuses it by its name; where nobody reads it, it does no harm."""
+    """Stands for a value that JSON does not have or that cannot be read. No field accepts its type, so that whoever
+    reads the field refuses it by name; elsewhere it does no harm."""
 
     why: str
 
@@ -34,7 +34,7 @@ class Unusable:
 
 
 def read(path: Path) -> Any:
-    """What a JSON file holds. Raises CaseError, naming the file."""
+    """Return the contents of a JSON file. Raises CaseError, naming the file."""
     text = read_text(path)
     try:
         return parsed(text)
@@ -43,7 +43,8 @@ def read(path: Path) -> Any:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file. Raises CaseError, naming the file, also for what is no regular file: a pipe never ends."""
+    """Return the text of a file. Raises CaseError, naming the file, also for other than a regular file: a pipe never
+    ends."""
     try:
         facts = path.stat()
         if stat.S_ISDIR(facts.st_mode):
@@ -53,7 +54,7 @@ def read_text(path: Path) -> str:
         if facts.st_size > _MOST_BYTES:
             raise CaseError(f"{path}: has more than {_MOST_BYTES >> 20} MiB, which no such file needs")
         with path.open("rb") as file:
-            content = file.read(facts.st_size)  # no more, should it grow meanwhile
+            content = file.read(facts.st_size)  # no more than that, even if the file grows meanwhile
     except OSError as error:
         raise CaseError(f"{path}: cannot be read: {error.strerror}") from error
     try:
@@ -63,7 +64,7 @@ def read_text(path: Path) -> str:
 
 
 def parsed(text: str) -> Any:
-    """The value of a JSON text. Raises CaseError."""
+    """Return the value of a JSON text. Raises CaseError."""
     if sum(map(text.count, ",[{")) > _MOST_VALUES:
         raise CaseError(f"has more than {_MOST_VALUES:,} values, which no such file needs")
     try:
@@ -75,7 +76,7 @@ def parsed(text: str) -> Any:
 
 
 def told(value: object) -> str:
-    """A value in a message, cut to a few words."""
+    """Return a value as a message shows it, cut to a few words."""
     return _SHORTENED.repr(value)
 
 

@@ -1,5 +1,5 @@
-"""The parts of a case file as JSON: tensors, with named dimensions and exact bits, in hex words or compressed where
-there are many, and members of the type that they must have. CaseError names the field that is wrong."""
+"""The parts of a case file as JSON: tensors with named dimensions and exact bits (hex words, or compressed where there
+are many), and members of checked type. A CaseError names the wrong field."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _READABLE_BYTES = 4096
 """Tensors up to this size are written as hex words, and larger ones are compressed."""
 _WORDS_PER_LINE = 16
 _MOST_BYTES = 1 << 28
-"""The inputs of a case in a file have no more bytes, nor has an output. Those of a search have 2^23 elements."""
+"""The most bytes of a case's inputs in a file, and of an output. Those of a search have 2^23 elements."""
 _MOST_REACH = 1 << 44
-"""No tensor of a file reaches further from its guard page, in elements: at eight bytes each, no address space does."""
+"""The most elements between a tensor and its guard page: at eight bytes each, no address space has more."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 
 
 def as_object(value: object, where: str) -> dict[str, Any]:
-    """The JSON object; CaseError, naming the place, if it is none."""
+    """Return the JSON object. Raises CaseError, naming the field, for another value."""
     if not isinstance(value, dict):
         what = type(value).__name__ if isinstance(value, (str, int, float, list, type(None))) else told(value)
         raise CaseError(f"{where}: expected an object, found {what}")
@@ -39,7 +39,7 @@ def as_object(value: object, where: str) -> dict[str, Any]:
 
 
 def named(record: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A member whose own members are named as tensors and parameters are, which stand in programs too."""
+    """Return a member whose own members have names of tensors or parameters, which are also written into programs."""
     found = member(record, name, name)
     for each in found:
         if _NAME.fullmatch(each) is None:
@@ -48,12 +48,12 @@ def named(record: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def member(record: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
-    """A member that is an object."""
+    """Return a member that is an object."""
     return as_object(record.get(name), where)
 
 
 def text(record: Mapping[str, Any], name: str, where: str) -> str:
-    """A member that is a string, as one printable line: here all words of a file come in."""
+    """Return a member that is a string, as one printable line. Every word of a file is read through here."""
     value = record.get(name)
     if not isinstance(value, str):
         raise CaseError(f"{where if where == name else f'{where}.{name}'}: missing, or not a string")
@@ -61,7 +61,7 @@ def text(record: Mapping[str, Any], name: str, where: str) -> str:
 
 
 def flag(record: Mapping[str, Any], name: str) -> bool:
-    """A member that is true or false."""
+    """Return a member that is true or false."""
     value = record.get(name)
     if not isinstance(value, bool):
         raise CaseError(f"{name}: missing, or neither true nor false")
@@ -69,21 +69,21 @@ def flag(record: Mapping[str, Any], name: str) -> bool:
 
 
 def integer(value: object, where: str) -> int:
-    """The integer; true and false are none."""
+    """Return the integer. True and false are refused."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise CaseError(f"{where}: {told(value)} is not an integer")
     return value
 
 
 def small_integer(value: object, where: str) -> int:
-    """The integer, of 64 bits."""
+    """Return the integer, which must fit into 64 bits."""
     if not -(2**63) <= integer(value, where) < 2**63:
         raise CaseError(f"{where}: {told(value)} is not an integer of 64 bits")
     return cast(int, value)
 
 
 def integers(record: Mapping[str, Any], name: str, where: str) -> tuple[int, ...]:
-    """A member that is a list of integers, one for each axis."""
+    """Return a member that is a list of integers, one for each axis."""
     value = record.get(name)
     if not isinstance(value, list):
         raise CaseError(f"{where}.{name}: missing, or not a list")
@@ -102,15 +102,15 @@ def _layout(layout: Layout) -> dict[str, Any]:
 
 
 def tensor_record(tensor: Tensor | Output, dims: str) -> dict[str, Any]:
-    """A tensor as JSON."""
+    """Return a tensor as JSON."""
     record = {"dtype": tensor.dtype, "dims": dims, **_layout(tensor.layout)}
-    if isinstance(tensor, Output) or tensor.alias is not None:  # the bits are those of the other
+    if isinstance(tensor, Output) or tensor.alias is not None:  # its bits are another tensor's
         return {**record, "alias": tensor.alias}
     return {**record, **_bits(tensor)}
 
 
 def dims_of(case: Case) -> dict[str, str]:
-    """The named dimensions of every tensor, a word for each; '' where the case is none of a known op."""
+    """Return the named dimensions of every tensor, as one word each; '' where the case is not of a known op."""
     op, axis = OPS.get(case.op), case.params.get(AXIS)
     main = case.inputs.get(op.main) if op is not None else None
     if op is None or main is None or not isinstance(axis, int) or not 0 <= axis < len(main.layout.shape):
@@ -121,7 +121,7 @@ def dims_of(case: Case) -> dict[str, str]:
 
 
 def parse_axis(op: Op, inputs: Mapping[str, Any]) -> int:
-    """The place of the rows' dimension, as the dims of the first input say it."""
+    """Return the axis of the rows, as the dims of the first input say it."""
     where = f"inputs.{op.main}"
     dims = text(as_object(inputs.get(op.main), where), "dims", where)
     if dims.split().count(op.row) != 1:
@@ -147,7 +147,7 @@ def _bits(tensor: Tensor) -> dict[str, Any]:
 
 
 def _parse_bits(record: Mapping[str, Any], where: str, itemsize: int, size: int) -> bytes:
-    """The bits of `size` elements; no more of them is decompressed than these need."""
+    """Return the bits of `size` elements, decompressing no more than that."""
     if "zlib" in record and "bits" in record:
         raise CaseError(f"{where}.zlib: the bits are there twice, here and in 'bits'")
     name = "zlib" if "zlib" in record else "bits"
@@ -189,7 +189,7 @@ def _parse_layout(record: Mapping[str, Any], where: str, itemsize: int) -> Layou
     except CaseError as error:
         problem = str(error)
         raise CaseError(problem if problem.startswith(where) else f"{where}.{problem}") from error
-    # Of an empty tensor too: what is made of its other axes, such as a sum for each row, may not be empty.
+    # Also for an empty tensor: what is computed from its other axes, such as a sum for each row, may not be empty.
     if math.prod(max(extent, 1) for extent in shape) * itemsize > _MOST_BYTES:
         raise CaseError(f"{where}.shape: {told(shape)} takes more than {_MOST_BYTES >> 20} MiB")
     if max(map(abs, strides), default=0) > _MOST_REACH or layout.extent > _MOST_REACH:
@@ -200,7 +200,7 @@ def _parse_layout(record: Mapping[str, Any], where: str, itemsize: int) -> Layou
 
 
 def parse_inputs(records: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Inputs that share the memory of another one are written without bits."""
+    """Return the inputs. Those that share the memory of another one are written without bits."""
     inputs: dict[str, Tensor] = {}
     for name, value in records.items():
         record, where = as_object(value, f"inputs.{name}"), f"inputs.{name}"
@@ -231,7 +231,7 @@ def _parse_dtype(record: Mapping[str, Any], where: str) -> str:
 
 
 def parse_output(value: object, where: str) -> Output:
-    """An output from JSON; CaseError, naming the field, where it is broken."""
+    """Return an output from JSON. Raises CaseError, naming the field, where it is broken."""
     record = as_object(value, where)
     alias, dtype = _parse_alias(record, where), _parse_dtype(record, where)
     return Output(dtype, _parse_layout(record, where, ITEMSIZE[dtype]), alias)

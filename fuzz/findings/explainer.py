@@ -28,7 +28,7 @@ from fuzz.findings.bucket import Bucket, family_of
 
 @dataclass(frozen=True)
 class _OfSource:
-    """Findings whose cause is that of another kernel's bucket, with what is said of that one's case, by target."""
+    """Findings whose cause is in another kernel's bucket, with the verdicts on that bucket's case, by target."""
 
     bucket: Bucket
     findings: Sequence[Finding]
@@ -44,12 +44,12 @@ class Explainer:
     book: FindingBook
     bounds: TimeShares
     stop: Callable[[], bool] = never
-    """This is asked often. Once it returns true, what is known by then is the answer."""
+    """Asked often. Once it returns true, what is known by then is the answer."""
     say: Callable[[str], None] = silent
-    """This is told in a few words how the work is going."""
+    """Is told in a few words how the work is going."""
     workers: Workers = new_workers
     ready: Callable[[Bucket], None] = lambda bucket: None
-    """This is told of each bucket that is explained while others wait."""
+    """Is told of each bucket that is explained while others wait."""
 
     def __post_init__(self) -> None:
         self.book.targets = self._by_id = {target.id: target for target in self.targets}
@@ -60,7 +60,7 @@ class Explainer:
 
     @property
     def waiting(self) -> list[list[Bucket]]:
-        """Piles of buckets whose verdicts one cause may mix; those that need other calls first are left as they are."""
+        """Piles of buckets whose verdicts one cause may mix, except those that need other calls first."""
         piles: dict[str, list[Bucket]] = {}
         for bucket in self.book.buckets.values():
             if bucket.finding is not None and bucket.pending and not bucket.note and not bucket.history:
@@ -68,8 +68,8 @@ class Explainer:
         return list(piles.values())
 
     def explain_all(self, seconds: float) -> None:
-        """Put one bucket for each cause in the place of those that were told apart by their verdicts only."""
-        # What is in a source is explained at the kernel that is nearest to it: failures of others are told by that.
+        """Replace buckets that were told apart only by verdict with one bucket for each cause."""
+        # A fault in a source is explained at the kernel nearest to it; failures of others are told apart by that.
         piles = sorted(self.waiting, key=lambda pile: len(self.within(pile[0])))
         self._ends = self.bounds.clock() + seconds
         for number, pile in enumerate(piles):
@@ -85,18 +85,18 @@ class Explainer:
                     bucket.note, bucket.option = self._untried(seconds), self.bounds.option
 
     def _untried(self, seconds: float) -> str:
-        """What is said of a failure whose turn did not come, for which there was that time with others."""
+        """Return the note for a failure whose turn did not come within `seconds` for all failures."""
         spent = f"went into {counted(self._number, 'other')}" if self._number else "is too short"
         more = f"; {self.bounds.option} gives more" if self.bounds.option else ""
         return f"not explained, and shown as it was found: the time for all, {seconds:.3g} s, {spent}{more}"
 
     def explain(self, bucket: Bucket, ends: float) -> None:
-        """Put one bucket for each cause in the place of this one, by that time."""
+        """Replace this bucket with one for each cause, by that time."""
         self._ends = ends
         self._sort([bucket])
 
     def recall(self, bucket: Bucket) -> None:
-        """The finding that an earlier session has kept in the bucket, where its case still fails."""
+        """Take up the finding that an earlier session has kept in the bucket, if its case still fails."""
         try:
             case, kept = casefile.load(bucket.path) if bucket.path is not None else (None, None)
         except CaseError:
@@ -115,7 +115,7 @@ class Explainer:
         return self._ends - self.bounds.clock()
 
     def _sort(self, pile: Sequence[Bucket]) -> list[Bucket]:
-        """As `_sorted`. An error of ours over one pile is noted there, and leaves the others as they are."""
+        """Sort as `_sorted` does. An internal error over one pile is noted there, and leaves the others as they are."""
         try:
             return self._sorted(pile)
         except OutOfTimeError:
@@ -126,7 +126,7 @@ class Explainer:
             return []
 
     def _sorted(self, pile: Sequence[Bucket]) -> list[Bucket]:
-        """The buckets of the causes that were found; none where there was no time."""
+        """Return the buckets of the causes that were found; an empty list where there was no time."""
         home, *others = pile
         siblings = [each for each in self.book.siblings(home) if each.core is not None and each not in others]
         rules = [each.core for each in siblings if each.core is not None]
@@ -177,13 +177,13 @@ class Explainer:
         return made
 
     def within(self, bucket: Bucket) -> list[str]:
-        """The kernels of whose source that of the bucket is made too."""
+        """Return the kernels from whose source the bucket's kernel is also made."""
         target = self._by_id.get(bucket.target)
         known = dict.fromkeys(each.kernel for each in self.targets)
         return [each.name for each in kernels_within(target.kernel, known)] if target is not None else []
 
     def _of_source(self, home: Bucket, waiting: Sequence[Finding]) -> _OfSource | None:
-        """Findings that the rule of a kernel tells of whose source theirs is made too, where each of the two kernels
+        """Return findings that the rule of a kernel with the same source recognises, where each of the two kernels
         fails on the other's case: they need no explanation of their own."""
         within = self.within(home)
         for bucket in list(self.book.buckets.values()):
@@ -207,8 +207,9 @@ class Explainer:
         return traits_for(finding.case, self._by_id[finding.target], Family.of(finding.judgement).law)
 
     def _diagnosed(self, others: Sequence[Rule], finding: Finding, known: Sequence[Rule]) -> Finding | None:
-        """None where what was cut short by a stop, or is looked at later, is done again; and where there is no time for
-        a further cause of a pile. What takes no search is said of the first one whatever the time."""
+        """Return the finding with its explanation. None where a stop cut it short or it is to be looked at later, and
+        so is done again; and where there is no time for a further cause of a pile. What takes no search is always said
+        of the first cause."""
         self._cut_short = self.stop() or self._left < self.bounds.least_s
         if self.stop() or (self._cut_short and (self.bounds.later or known)):
             return None
@@ -234,7 +235,7 @@ class Explainer:
         return replace(found, diagnosis=replace(found.diagnosis, conclusion=half))
 
     def _are_one(self, one: Finding, other: Finding) -> bool:
-        """Whether two failures of a kernel are one by their values, whatever the rules of each."""
+        """Whether two failures of a kernel are the same bug by their values, whatever the rules of each."""
         target, family = self._by_id[other.target], replace(Family.of(other.judgement), clear=0.0, wide=True)
         if Family.of(one.judgement).key != family.key or one.history or other.history:
             return False
@@ -243,7 +244,7 @@ class Explainer:
         return False
 
     def _placed(self, bucket: Bucket, cause: Cause, siblings: Sequence[Bucket]) -> Bucket:
-        """The first cause stays where its findings are, unless it is one that is known. Where they are then."""
+        """Return the bucket of a cause. The first cause stays in the bucket of its findings, unless it is known."""
         same = self._same(bucket.kernel, cause, siblings)
         if cause.finding.core is None and not bucket.is_sorted and siblings:
             same = siblings[0]
@@ -255,8 +256,8 @@ class Explainer:
         return bucket
 
     def _same(self, kernel: str, cause: Cause, siblings: Sequence[Bucket]) -> Bucket | None:
-        """The bucket of a cause of the kernel that is stated alike, but for numbers, perhaps of another verdict; or one
-        that is the same by its values."""
+        """Return the bucket of a cause of this kernel that is stated alike except for numbers, perhaps for another
+        verdict; or one that is the same by its values."""
         known = siblings
         if not self.bounds.later:
             known = [each for each in self.book.buckets.values() if each.kernel == kernel and each.core is not None]
@@ -266,7 +267,7 @@ class Explainer:
         return same or next((each for each in there if self._are_one(each.found, cause.finding)), None)
 
     def _join(self, bucket: Bucket) -> None:
-        """Put a bucket and one of another kernel into one, where both are one fault in a source that they share."""
+        """Join a bucket with one of another kernel, where both are one fault in a source that they share."""
         for other in list(self.book.buckets.values()):
             first, second = sorted((bucket, other), key=lambda each: breadth(each.core))
             verdicts = self._verdicts_of_one_fault(first, second)
@@ -275,7 +276,7 @@ class Explainer:
                 return
 
     def _verdicts_of_one_fault(self, one: Bucket, other: Bucket) -> dict[str, str] | None:
-        """What is said of the first one's case, by target, where both are one fault: each fails on the other's case."""
+        """Return the verdicts on the first's case, by target, where both are one fault: each fails on the other's."""
         if one.target not in self._by_id or other.target not in self._by_id:
             return None
         kernels = self._by_id[one.target].kernel, self._by_id[other.target].kernel

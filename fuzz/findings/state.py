@@ -1,5 +1,5 @@
-"""Folders of findings: that of a nightly state, what can be wrong with it, and its lock, which one job holds; and how a
-case file is named on a command line, by how its digest or its name begins."""
+"""Folders of findings: the folder of a nightly state, what can be wrong with it, and its lock, which one job holds; and
+how command lines name a case file, by the beginning of its digest or name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FencedError(StateError):
 
 
 DATABASE, FINDINGS, PAGE = "state.sqlite", "findings", "report.html"
-"""The names of what a state folder holds."""
+"""The names in a state folder."""
 
 
 def make_state(state: Path) -> None:
@@ -44,7 +44,7 @@ def make_state(state: Path) -> None:
 
 
 def latest_state(state: Path) -> Path:
-    """The database of a state in which some night was run. Raises StateError where none was."""
+    """Return the database of a state in which some night was run. Raises StateError where none was."""
     path = state / DATABASE
     if not path.exists():
         if (state / PAGE).exists():
@@ -55,11 +55,9 @@ def latest_state(state: Path) -> Path:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock; StateError, naming the process, where another job holds it.
-
-    The kernel releases the lock with the process, however it ends: a killed job leaves no stale lock behind. Processes
-    that are forked meanwhile do not have it.
-    """
+    """Hold the folder's lock; StateError, naming the process, where another job holds it. The kernel releases the lock
+    with the process, however it ends: a killed job leaves no stale lock behind. Processes that are forked meanwhile do
+    not have it."""
     path = folder / "nightly.lock"
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o644)
@@ -82,13 +80,13 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 USUAL = Path("findings")
-"""The case files of a run are here, where nobody asks for another folder."""
+"""The default folder of a run's case files."""
 OF_CHECKS = Path(".pytest_cache", "d", "kernelfuzz")
-"""The case files of `fuzz.check` are here, in the folder in which pytest runs."""
+"""The folder of case files of `fuzz.check`, below the one in which pytest runs."""
 SHORTEST = 4
-"""A name has at least this many characters."""
+"""The fewest characters of a name on a command line."""
 _DIGEST = 6
-"""The characters of a digest by which commands name a finding."""
+"""How many characters of a digest commands show as the name of a finding."""
 
 
 def folders(findings: Path = USUAL, pack: Path | None = None) -> tuple[Path, ...]:
@@ -109,8 +107,8 @@ def fitting(text: str, files: list[Path]) -> list[Path]:
 
 
 def short_words(path: Path, pack_option: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the fewest words that name the case file on a command line which goes on with `pack_option`: how its
-    digest or its name begins, and the folder where that is none in which findings are looked up anyway."""
+    """Return the fewest words that name the case file on a command line which goes on with `pack_option`: the beginning
+    of its digest or name, and its folder, where findings are not looked up there by default."""
     pack = Path(pack_option[1]) if pack_option[:1] == ("--pack",) else None
     usual = folders(pack=pack)
     is_usual = any(path.parent.absolute() == folder.absolute() for folder in usual)

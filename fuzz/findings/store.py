@@ -1,7 +1,8 @@
 """Stores: where findings outlive the process that found them. All of them keep the cases as files.
 
 A store is told of everything in batches. A batch is what happened since the one before; it is saved whole or not at
-all. What a shared store could not be told waits in a file in the folder of findings."""
+all. What a shared store could not be told waits in a file in the folder of findings.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +24,13 @@ from fuzz.findings.tally import Point, WorstRun
 
 
 def utc_now() -> datetime:
-    """The time in UTC, without a zone, as the tables hold it."""
+    """Return the time in UTC, without a zone, as the tables hold it."""
     return datetime.now(UTC).replace(tzinfo=None, microsecond=0)
 
 
 @dataclass
 class Position:
-    """Where in a night we are: the slice that is running, and when it and the session began."""
+    """A position in a night: the slice that is running, and when it and the session began."""
 
     night: int
     session: int
@@ -42,7 +43,7 @@ class Position:
     """The seconds of this session that were spent on shrinking and explaining."""
     earlier_triage_s: float = 0.0
     token: str = field(default_factory=lambda: secrets.token_hex(8))
-    """What tells this session from others that were taken for ended, and have its shards under another token."""
+    """Identifies this session where others took it for ended and have its shards under another token."""
     epoch: int | None = None
     """The number of the slice in its night; None before there is one."""
     saved: int = 0
@@ -60,14 +61,14 @@ class Position:
 
     @property
     def minute(self) -> int:
-        """The minutes that the night has taken, earlier sittings included."""
+        """The minutes that the night has taken, earlier sessions included."""
         return int((self.earlier_s + self.used_s) // 60)
 
 
 @dataclass
 class Unsaved:
-    """What happened since the last one. Everything here is a count, a maximum or the latest state of a bucket, so that
-    what cannot be saved, because the disk is full, waits in memory without growing with the run."""
+    """What happened since the last batch. Everything here is a count, a maximum or the latest state of a bucket, so
+    that what cannot be saved, because the disk is full, waits in memory without growing with the run."""
 
     cases: Counter[tuple[int, int]] = field(default_factory=Counter)
     """The number of cases, by slice of the night and minute of the night's own time."""
@@ -79,7 +80,7 @@ class Unsaved:
     reasons: dict[str, str] = field(default_factory=dict)
     """The latest reason why a target did not run a case, by target."""
     broken: dict[str, str] = field(default_factory=dict)
-    """What is to be done about kernels that cannot be called as they are declared, by target."""
+    """By target, what to do about a kernel that cannot be called as declared."""
     together: dict[str, Together] = field(default_factory=dict)
     """Which conditions held together in judged cases, by op."""
     accuracy: dict[Point, WorstRun] = field(default_factory=dict)
@@ -87,21 +88,21 @@ class Unsaved:
     """The number of failing runs, by bucket and target. It is negative where runs turned out to be of another
     bucket."""
     buckets: dict[str, Bucket] = field(default_factory=dict)
-    """The buckets that keep another case than before, or know more of it, as they were at that time."""
+    """The buckets that keep another case than before, or know more of it, in the state they had then."""
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The same buckets as rows of a table, where the store is one of those."""
+    """The same buckets as rows of a table, for a store in a database."""
     files: dict[str, str] = field(default_factory=dict)
     """The contents of their case files, by name."""
     merged: list[tuple[str, str]] = field(default_factory=list)
-    """Each pair is a bucket that is gone and the bucket that has its findings of every night. The pairs apply in their
-    order, after `sightings`."""
+    """Pairs of a bucket that is gone and the bucket that now has its findings of every night. They apply in order,
+    after `sightings`."""
     passed: set[str] = field(default_factory=set)
     """The buckets whose kept case was replayed and passed."""
     released: list[Path] = field(default_factory=list)
     """The case files that no bucket names any longer."""
 
     def note(self, point: Point, worst: WorstRun) -> None:
-        """A passing run."""
+        """Count a passing run."""
         known = self.accuracy.get(point)
         self.accuracy[point] = worst if known is None else known.joined(worst)
 
@@ -132,14 +133,15 @@ class Store(Protocol):
     """The folder where the case files are."""
 
     def release(self, path: Path, batch: Unsaved) -> None:
-        """Remove a case file that no bucket names any longer: with this batch, where something saved names it still."""
+        """Remove a case file that no bucket names any longer. If something saved still names it, that is done in its
+        batch."""
 
     def commit(self, batch: Unsaved) -> str:
-        """Save a batch; why that is not possible, or ''. What is not saved is tried again with the next one."""
+        """Save a batch. Returns why that is not possible, or ''; then it is tried again with the next one."""
 
 
 class FileStore:
-    """Keeps case files and nothing else: what was counted is gone with the process."""
+    """Keeps case files and nothing else: counts are gone with the process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -152,7 +154,7 @@ class FileStore:
 
 
 def evidence_path(folder: Path, case: Case) -> Path:
-    """Where the case of an internal error goes."""
+    """Return where the case of an internal error is written."""
     return folder / f"internal-{case.digest[:12]}.json"
 
 
@@ -160,12 +162,12 @@ _KIND, _VERSION = "kernelfuzz unsaved", 1
 
 
 def unsaved_path(folder: Path, position: Position) -> Path:
-    """Where a session keeps what its store could not be told."""
+    """Return where a session keeps what its store could not be told."""
     return folder / f"night-{position.night}-session-{position.session}.unsaved"
 
 
 def write_unsaved(path: Path, position: Position, batches: Sequence[Unsaved]) -> None:
-    """Write these batches, of which the first may be saved already: nobody has told. Raises OSError."""
+    """Write these batches. The first may be saved already: the store's answer was lost. Raises OSError."""
     where = {
         **{name: getattr(position, name) for name in ("night", "session", "slice", "epoch", "token", "saved")},
         "used_s": position.used_s,
@@ -177,7 +179,7 @@ def write_unsaved(path: Path, position: Position, batches: Sequence[Unsaved]) ->
 
 
 def read_unsaved(path: Path) -> tuple[Position, list[Unsaved]]:
-    """What `write_unsaved` wrote. Raises ValueError for another file, and OSError."""
+    """Return what `write_unsaved` wrote. Raises ValueError for another file, and OSError."""
     record = json.loads(path.read_text(encoding="utf-8"))
     try:
         if record[_KIND] != _VERSION:

@@ -1,7 +1,7 @@
 """The tables of a database of findings. They hold facts and rows of counts; totals are queries in `database_views`.
 
-SQLite and PostgreSQL both hold them: the types are those that SQLAlchemy has for every database. What differs between
-the two is in `fuzz.findings.database`, and nowhere else. A version adds tables and columns, which have defaults: what
+Their types are those that SQLAlchemy has for every database, so that SQLite and PostgreSQL both hold them; all that
+differs between the two is in `fuzz.findings.database`. A new version only adds tables, and columns with defaults; what
 an older store lacks is added when it is opened.
 """
 
@@ -20,7 +20,7 @@ SCHEMA = 5
 
 
 class Words(TypeDecorator[str]):
-    """Text that is printable lines when it is read: a state may be another's."""
+    """Text that is made printable when it is read: somebody else may have written the state."""
 
     impl = String
     cache_ok = True
@@ -44,12 +44,12 @@ class Base(DeclarativeBase):
         str: Words,
         int: BigInteger().with_variant(
             Integer(), "sqlite"
-        ),  # a seed has 32 bits; SQLite numbers its INTEGER keys alone
+        ),  # a seed has 32 bits; SQLite numbers its INTEGER keys by itself
     }
 
 
 class VersionRow(Base):
-    """The version of the tables, under the name that Alembic once gave it."""
+    """The version of the tables, in the table that Alembic used."""
 
     __tablename__ = "alembic_version"
     version_num: Mapped[str] = mapped_column(String(32), primary_key=True)
@@ -66,11 +66,11 @@ class NightRow(Base):
     """The time is in UTC, without a zone, since SQLite knows none."""
     limit_s: Mapped[float]
     ended: Mapped[str] = mapped_column(default="")
-    """How it ended: 'limit'; 'errors', at its limit after errors of ours; 'signal'; or 'next night' where another one
+    """How it ended: 'limit'; 'errors', at its limit after internal errors; 'signal'; or 'next night' where another one
     was begun instead of resuming it. It is '' while the night can go on."""
     version: Mapped[str]
     verb: Mapped[str] = mapped_column(default="nightly", server_default="nightly")
-    """'nightly', or 'run': one that a store remembers counts as a night, which nobody resumes."""
+    """'nightly', or 'run' for a run that a store remembers: that counts as a night which nobody resumes."""
     command: Mapped[str]
     environment: Mapped[dict[str, Any]]
 
@@ -89,11 +89,11 @@ class SessionRow(Base):
     ended: Mapped[str] = mapped_column(default="")
     """How it ended: 'limit' or 'signal'. It is '' for the session that is running, and for one that was killed."""
     place: Mapped[str] = mapped_column(default="", server_default="")
-    """A digest that names the state folder on its machine: what it locks nobody else works on."""
+    """A digest that names the state folder on its machine; its lock keeps others from working on it."""
     heard: Mapped[datetime | None] = mapped_column(default=None)
     """When it last saved something."""
     saved: Mapped[int] = mapped_column(default=0, server_default="0")
-    """The number of its batches that are saved. Where an answer to a commit is lost, it tells whether that was done."""
+    """The number of its saved batches. Where the answer to a commit is lost, it tells whether the commit was done."""
 
 
 class SliceRow(Base):
@@ -124,16 +124,15 @@ class BatchRow(Base):
 
 
 class CounterRow(Base):
-    """How often something of one night was counted. One row for each batch would be millions of rows a night, so the
-    counts of a night's batches are summed as they are written."""
+    """How often something was counted in one night. One row for each batch would be millions of rows a night, so the
+    counts are summed as they are written."""
 
     __tablename__ = "counter"
     night_id: Mapped[int] = mapped_column(ForeignKey("night.id"), primary_key=True)
     what: Mapped[str] = mapped_column(primary_key=True)
-    """What is counted: 'judged', 'findings', 'gave_up' and 'not_run' of a target; 'decided' and 'open' of a
-    target, by an output and the dtype of the first input, as it is in a part of the night; 'compared' by a law; 'twin'
-    of a target, by a law; 'visit' of a label of an op's space, and 'space', always 0, where the label is one that
-    should be visited."""
+    """What is counted: 'judged', 'findings', 'gave_up' and 'not_run' of a target; 'decided' and 'open' of a target, by
+    an output and the dtype of the first input, both as in a part of the night; 'compared' by a law; 'twin' of a target,
+    by a law; 'visit' of a label of an op's space; and 'space', always 0, for a label that should be visited."""
     subject: Mapped[str] = mapped_column(primary_key=True)
     """The target, the law or the op."""
     kind: Mapped[str] = mapped_column(primary_key=True, default="")
@@ -175,7 +174,7 @@ class AccuracyRow(Base):
     target: Mapped[str] = mapped_column(primary_key=True)
     dtype: Mapped[str] = mapped_column(primary_key=True)
     bin: Mapped[int] = mapped_column(primary_key=True)
-    """The row length in quarters of octaves: 4 log2(n), rounded down."""
+    """The row length as a quarter octave: 4 log2(n), rounded down."""
     worst_case: Mapped[bool] = mapped_column(primary_key=True)
     """Whether the runs were judged by the worst-case budget, because the values' rounding errors are not random."""
     n: Mapped[int]
@@ -208,7 +207,7 @@ class BucketRow(Base):
     explanation: Mapped[dict[str, Any]]
     """All that is known of the failure, by `fuzz.findings.codec`."""
     triaged: Mapped[str] = mapped_column(default="")
-    """The digest of the case that triage has seen."""
+    """The digest of the case that was explained last."""
     need: Mapped[str] = mapped_column(default="")
     """What its failures need to show again, such as earlier calls. It is '' until that has been tried."""
     core: Mapped[str] = mapped_column(default="")
@@ -239,7 +238,7 @@ class PassRow(Base):
 
 
 class KeptRow(Base):
-    """One case file, for machines on which it is not."""
+    """The contents of a case file, for machines that do not have the file."""
 
     __tablename__ = "kept"
     name: Mapped[str] = mapped_column(primary_key=True)
@@ -255,4 +254,5 @@ class LeaseRow(Base):
     epoch: Mapped[int] = mapped_column(primary_key=True)
     shard: Mapped[int] = mapped_column(primary_key=True)
     token: Mapped[str]
-    """Who resumes a night takes its shards under another token; what comes under the one before is dropped."""
+    """Identifies the session. A session that resumes the night takes its shards under another token; reports under the
+    old one are dropped."""

@@ -1,4 +1,4 @@
-"""What a run has seen so far, per target and in all, err/budget by row length among it; and who is told of it."""
+"""What a run has seen so far, per target and in all, with err/budget by row length; and who is told of it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import THREADS, Case
 from fuzz.core.base.feature import Feature, Label
 from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.corners import CornerCounts
 from fuzz.core.execute.lane import Wait
-from fuzz.core.execute.reach import CornerCounts
 from fuzz.core.generate.conditions import Together, conditions_of
 from fuzz.core.generate.coverage import Ledger
 from fuzz.core.generate.pairing import PairCoverage, held
@@ -28,7 +28,7 @@ from oracles.summation import Sequential, Summation
 
 BINS_PER_OCTAVE = 4
 _REST = 4.0
-"""The roundings besides those of the sum, in units of the unit roundoff: mean, eps, root and multiplications."""
+"""The roundings other than those of the sum, in units of the unit roundoff: mean, eps, root and multiplications."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Point:
 
 @dataclass(frozen=True)
 class WorstRun:
-    """The passing run of the worst err/budget at one point, and how many runs there were."""
+    """The passing run with the worst err/budget at one point, and the number of runs there."""
 
     n: int
     ratio: float
@@ -52,20 +52,20 @@ class WorstRun:
     runs: int = 1
 
     def joined(self, other: WorstRun) -> WorstRun:
-        """The worse of the two; the runs of both."""
+        """Return the worse of the two, with the runs of both."""
         worse = other if other.ratio > self.ratio else self
         return WorstRun(worse.n, worse.ratio, worse.climb, worse.where, self.runs + other.runs)
 
 
 def whereabouts(case: Case) -> str:
-    """A case in a few words, e.g. '3x1041 spike'."""
+    """Return a case in a few words, e.g. '3x1041 spike'."""
     tensor = next(iter(case.inputs.values()))
     shape = "x".join(str(extent) for extent in tensor.layout.shape)
     return f"{shape} {case.origin.recipe}"
 
 
 def accuracy_of(case: Case, judgement: Judgement, contract: Contract) -> tuple[Point, WorstRun] | None:
-    """Where a passing run belongs; None where no value was compared, or there is no row."""
+    """Return where a passing run belongs, and the run; None where no value was compared, or there is no row."""
     main = case.inputs[OPS[case.op].main]
     n = main.layout.shape[int(case.params[AXIS])] if main.layout.shape else 1
     if judgement.worst is None or n == 0:
@@ -77,22 +77,20 @@ def accuracy_of(case: Case, judgement: Judgement, contract: Contract) -> tuple[P
 
 @lru_cache(maxsize=4096)
 def coarse(contract: Contract, dtype: str) -> bool:
-    """Inputs of fewer bits than the accumulator, which always get the worst case."""
+    """Whether inputs have fewer bits than the accumulator. They are always judged by the worst case."""
     return form(dtype).precision < form(_sum(contract, dtype)[0]).precision
 
 
 def _sum(contract: Contract, dtype: str) -> tuple[str, Summation]:
-    """The dtype and the order of the sums along rows; of several kinds of them the first that is named."""
+    """Return dtype and order of the sums along rows; where there are several kinds of them, the first that is named."""
     compute = widest([dtype]) if contract.compute == WIDE else contract.compute
     return compute if compute in FORMATS else dtype, next(iter(contract.sums.values()), Sequential())
 
 
 @lru_cache(maxsize=65536)
 def climb(contract: Contract, n: int, dtype: str) -> float:
-    """The worst-case budget over the sqrt(n) budget of a row's reciprocal root; at least 1.
-
-    For the chart only: it scales results judged by one budget onto the axis of the other.
-    """
+    """Return the worst-case budget over the sqrt(n) budget of a row's reciprocal root; at least 1. It is for the chart
+    only, where it scales results judged by one budget onto the axis of the other."""
     accumulate, summation = _sum(contract, dtype)
     u = form(accumulate).u
     chain = summation.chain(n) + 1
@@ -106,34 +104,34 @@ class Sighting:
     """A failing case, as it was seen first."""
 
     case: Case
-    """The evidence: where a law is broken, the case that the twin was made of."""
+    """The case that shows it; where a law is broken, the case that the twin was made of."""
     judgements: Sequence[Judgement]
-    """Those by which it fails."""
+    """The judgements by which it fails."""
     verdicts: Mapping[str, str]
-    """What all targets said of the case, by target."""
+    """The verdicts of all targets on the case, by target."""
 
 
 class Observer(Protocol):
-    """Told of what is judged; by default it does nothing."""
+    """Is told of what is judged. By default it does nothing."""
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
-        """One case on all targets, where it is judged in this process."""
+        """Take in one case on all targets, where it is judged in this process."""
         return
 
     def counted(self, more: Tally) -> None:
-        """What was judged since the last time, here or in another process."""
+        """Take in what was judged since the last time, here or in another process."""
         return
 
     def failed(self, kernel: str, case: Case, judgement: Judgement, elapsed: float) -> None:
-        """A run that failed, so many seconds after the start."""
+        """Take in a failing run, `elapsed` seconds after the start."""
         return
 
     def progress(self, elapsed: float) -> None:
-        """What was counted is complete, so many seconds after the start."""
+        """Called when what was counted is complete, `elapsed` seconds after the start."""
         return
 
     def waiting(self, waits: Sequence[Wait], elapsed: float) -> None:
-        """A batch is waited for; told several times a second."""
+        """Called several times a second while a batch is waited for."""
         return
 
 
@@ -147,8 +145,8 @@ class WorstPass:
 
 @dataclass(frozen=True)
 class Largest:
-    """The largest of what judged cases had, each in some case: an extent of a tensor, its rows, which are all of its
-    extents but the last multiplied, and its elements."""
+    """The largest numbers among judged cases, each in some case: an extent of a tensor, its rows (the product of all
+    its extents but the last), and its elements."""
 
     extent: int = 0
     rows: int = 0
@@ -173,10 +171,11 @@ LATE = "it is slow, and the search ended before it had a turn"
 
 
 _ENOUGH = 4
-"""With fewer cases in a dtype an output may be NaN in all of them by chance: of one element whose recipe has NaN."""
+"""With fewer cases in a dtype an output may be NaN in all of them by chance: one element, of a recipe with NaN.
+Chosen."""
 Decided = dict[tuple[str, str], int]
-"""By output that was compared, and the dtype of the first input: in how many cases no wrong value of it could have been
-seen; 0 if it could in one."""
+"""By output that was compared, and the dtype of the first input: the number of cases in which no wrong value of it
+could have been seen, or 0 if one could in some case."""
 
 
 @dataclass
@@ -194,12 +193,12 @@ class TargetTally:
     """The worst passing runs by dtype, since a 16-bit output is dominated by its own rounding, so that its err/budget
     is always close to 1."""
     twins: Counter[str] = field(default_factory=Counter)
-    """How many twins were judged, by each law that its kernel declares."""
+    """The number of judged twins, by each law that its kernel declares."""
     not_run_reason: str = ""
     broken: str = ""
-    """All that is known, where its kernel cannot be built or started, or called as it is declared."""
+    """What is known where its kernel cannot be built, started, or called as it is declared; else ''."""
     undecided: str = ""
-    """The last case that the oracle gave up on: OP:SHARD:NUMBER, which `repro` takes after the search's seed."""
+    """The last case on which the oracle gave up: OP:SHARD:NUMBER, which `repro` takes after the search's seed."""
     decided: Decided = field(default_factory=dict)
 
     def count(self, case: Case, judgement: Judgement) -> None:
@@ -241,14 +240,14 @@ class TargetTally:
 
 @dataclass
 class Tally:
-    """Counts for all targets of a run, or of a part of it: tallies of parts are added up."""
+    """Counts for all targets of a run, or of a part of it. The tallies of parts can be added."""
 
     targets: dict[str, TargetTally] = field(default_factory=dict)
     cases: int = 0
     replayed: int = 0
-    """Those of the cases that were given, and not drawn: a limit of cases does not count them."""
+    """How many of the cases were given, and not drawn; a limit of cases does not count these."""
     laws: Counter[str] = field(default_factory=Counter)
-    """How often outputs were compared by each law."""
+    """The number of comparisons by each law."""
     visits: dict[str, Counter[Label]] = field(default_factory=dict)
     """What judged cases have visited, by op."""
     accuracy: dict[Point, WorstRun] | None = None
@@ -260,9 +259,9 @@ class Tally:
     threads: int = 0
     """The most processor threads that a call could use; 0 where that is not known."""
     never: tuple[str, ...] = ()
-    """In which ways else the targets are never called, such as "autograd"."""
-    reach: Mapping[str, CornerCounts] = field(default_factory=dict)
-    """What the targets can visit, by op, and so what is a coverage gap."""
+    """Other ways of calling that the targets are never called in, such as "autograd"."""
+    corners: Mapping[str, CornerCounts] = field(default_factory=dict)
+    """What the targets can visit, by op; what of it was not visited is a coverage gap."""
 
     def count(self, case: Case, judgements: Sequence[Judgement], targets: Mapping[str, Target]) -> None:
         """Count one case on all targets."""
@@ -314,10 +313,10 @@ class Tally:
 
     @property
     def coverage(self) -> Mapping[str, Ledger]:
-        """What judged cases have visited of what the targets can visit, by op."""
+        """Return by op what judged cases have visited of what the targets can visit."""
         found = {}
         for op, visits in self.visits.items():
-            found[op] = ledger = Ledger(self.reach.get(op, CornerCounts()).space)
+            found[op] = ledger = Ledger(self.corners.get(op, CornerCounts()).space)
             ledger.see(visits)
             for (kind, value), count in visits.items():
                 if kind in ledger.counts:
@@ -325,23 +324,26 @@ class Tally:
         return found
 
     def pairs(self) -> Mapping[str, PairCoverage]:
-        """Which pairs of conditions that the targets allow held together in judged cases, by op; it takes a while."""
-        return {op: held(self.reach.get(op, CornerCounts()).capabilities, each) for op, each in self.together.items()}
+        """Return by op which pairs of conditions that the targets allow held together in judged cases. This is slow."""
+        return {op: held(self.corners.get(op, CornerCounts()).capabilities, each) for op, each in self.together.items()}
 
     @property
     def judged(self) -> int:
-        """Judged runs: one case on one target."""
+        """The number of judged runs: one case on one target."""
         return sum(target.judged for target in self.targets.values())
 
     @property
     def not_run(self) -> int:
-        """Runs that were begun, or given to a target, and have no verdict."""
+        """The number of runs that were begun, or given to a target, and have no verdict."""
         return sum(target.not_run for target in self.targets.values())
 
     def note_waiting(self) -> None:
         """Say of targets whose op was not searched at all why they judged nothing."""
         waiting = [
-            name for op, reach in self.reach.items() if op not in self.visits for name in reach.space[Feature("target")]
+            name
+            for op, of_op in self.corners.items()
+            if op not in self.visits
+            for name in of_op.space[Feature("target")]
         ]
         for name, line in self.targets.items():
             if name in waiting and not line.not_run_reason:
@@ -363,7 +365,7 @@ def note_open(known: Decided, later: Mapping[tuple[str, str], int]) -> None:
 
 
 def never_decided(decided: Decided) -> list[str]:
-    """Return the outputs of which nothing was decided, and those of which nothing was in a dtype with enough cases."""
+    """Return the outputs that were decided in no case, and those decided in no case of a dtype with enough cases."""
     seen = {output for (output, _), count in decided.items() if not count}
     found = [
         f"{output} in {dtype}" if output in seen else output

@@ -36,12 +36,12 @@ from oracles.tiers.problem import FormulaProblem
 
 Index = tuple[int, ...]
 _LENGTHS = (1, 2, 3, 5, 8, 8, 13, 13, 21, 21, 34, 89)
-"""Mostly short: the precise tier reads a row for each of its elements, and a short one has as many edges as a long."""
+"""Mostly short lengths: the precise tier reads a row for each of its elements, and a short one has as many edges."""
 _ROWS = (1, 2, 3)
 _DENORMALS: Sequence[Any] = ("preserve", "preserve", "flush", "flush operands", "flush results")
 _SHOWN = 20
 BATCH = 2000
-"""The elements of one piece of work of a process."""
+"""The number of elements in one piece of work of a process."""
 
 
 @dataclass(frozen=True)
@@ -58,18 +58,18 @@ class CentresOptions:
 
 @dataclass(frozen=True)
 class Compared:
-    """What came of elements that both tiers looked at."""
+    """Counts of elements that both tiers looked at."""
 
     op: str
     elements: int = 0
     escalated: int = 0
-    """The fast tier left them to the precise one."""
+    """How many the fast tier left to the precise one."""
     unjudged: int = 0
-    """The contract says nothing of them."""
+    """How many the contract says nothing about."""
     gave_up: int = 0
-    """The precise tier was not stable."""
+    """For how many the precise tier was not stable."""
     wrong: tuple[str, ...] = ()
-    """Where the fast tier contradicts the precise one."""
+    """Where the fast tier contradicts the precise one, in words."""
 
     def __add__(self, other: Compared) -> Compared:
         elements, escalated = self.elements + other.elements, self.escalated + other.escalated
@@ -114,7 +114,7 @@ def _piece(place: tuple[str, int, int]) -> Compared:
 
 
 def compared(op: Op, elements: int, seed: int) -> Compared:
-    """At least so many elements of an op."""
+    """Return the counts for at least `elements` elements of an op."""
     found, number = Compared(op.name), 0
     while found.elements < elements:
         dice = Dice(Stream(seed).child(f"problem {number}"))
@@ -126,7 +126,7 @@ def compared(op: Op, elements: int, seed: int) -> Compared:
 
 
 def _contract(op: Op, dtype: str, dice: Dice) -> Contract:
-    """Return a contract of any algorithms, in any arithmetic that decides what is a centre."""
+    """Return a contract with any algorithms, in any arithmetic that determines what a centre is."""
     ways = {local: dice.pick((FORMULA, *known)) for local, known in op.algorithms.items()}
     compute = dtype if dtype == DOUBLE.name else dice.pick(("f32", "f32", INPUT))
     denormals = dice.pick(_DENORMALS)
@@ -134,7 +134,7 @@ def _contract(op: Op, dtype: str, dice: Dice) -> Contract:
 
 
 def _of_problem(problem: FormulaProblem, contract: Contract) -> Compared:
-    """All elements of all outputs."""
+    """Return the counts for all elements of all outputs."""
     found, structured, elements = Compared(problem.of_op.name), problem.problem.structured, Elements(problem)
     with np.errstate(all="ignore"):
         for output, enclosure in problem.enclose(contract, structured).items():
@@ -169,7 +169,7 @@ def _of_element(elements: Elements, contract: Contract, output: str, enclosure: 
 
 
 def _denied(enclosure: Enclosure, at: Index, bounds: Bounds) -> str:
-    """What the precise tier says of an element against the fast one; "" where each end is enclosed, or left open."""
+    """Return how the precise tier contradicts the fast one about an element; '' if each end is enclosed or open."""
     nan = FORBIDDEN if enclosure.nan is None else int(enclosure.nan[at])
     if nan != (bounds.nan or int(bounds.may_be_nan)):  # an overflow leaves NaN in a format without infinity
         return f"NaN {nan}, but {bounds.decision}"
@@ -190,7 +190,7 @@ def _denied(enclosure: Enclosure, at: Index, bounds: Bounds) -> str:
 
 
 def _something(enclosure: Enclosure | None, at: Index) -> Enclosure | None:
-    """The enclosure, where an element of it may be anything at all."""
+    """Return the enclosure if an element of it may be anything at all."""
     if enclosure is None or (
         np.isnan(enclosure.outer[0][at]) and not (enclosure.nan is not None and enclosure.nan[at])
     ):
@@ -199,7 +199,7 @@ def _something(enclosure: Enclosure | None, at: Index) -> Enclosure | None:
 
 
 def _denied_places(enclosure: Enclosure, at: Index, bounds: Bounds) -> str:
-    """The same of a place: the ends of those that are right, and what lies between and beside them."""
+    """Return the contradiction about an index: the allowed ones at the ends, and what lies between and beside them."""
     if bounds.members is None:
         return f"judged, but {bounds.decision}"
     low, high = min(bounds.members), max(bounds.members)
@@ -212,7 +212,7 @@ def _denied_places(enclosure: Enclosure, at: Index, bounds: Bounds) -> str:
 
 
 def _is_open(enclosure: Enclosure, at: Index, whole: bool) -> bool:
-    """Whether there are values, of an output of integers whole ones, of which the fast tier cannot tell."""
+    """Whether there are values (of an output of integers, integers) about which the fast tier cannot tell."""
     lows, highs = ([each[side][at] for each in (enclosure.inner, enclosure.outer)] for side in (0, 1))
     pairs = (np.ceil(lows), np.floor(highs)) if whole else (lows, highs)
     return any(bool(a != b) and not np.isnan(a) for a, b in pairs)

@@ -1,7 +1,5 @@
-"""How many of the planted bugs a search finds, how soon, and whether it accuses a correct kernel.
-
-What published tests find of the same bugs was measured once: the tables of `fuzz/docs/detection.md`.
-"""
+"""How many of the planted bugs a search finds, how soon, and whether it accuses a correct kernel. What published tests
+find of the same bugs was measured once: the tables of `fuzz/docs/detection.md`."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
 
 _LEAST = 200
-"""The fewest cases for which the correct kernel is searched, whatever was found in the others."""
+"""The fewest cases of a search of the correct kernel, whatever was found in the others. Chosen."""
 _IN_VALUES = {Verdict.FAIL_NUMERIC.value, Verdict.FAIL_NONFINITE.value}
 
 
@@ -70,12 +68,12 @@ class SearchVerdict:
 
     kernel: str
     right: bool
-    """Whether it is the correct one: then it must not be accused."""
+    """Whether it is the correct kernel, which must not be accused."""
     accused: bool
     cases: int
     """The number of cases until it was accused, or in all."""
     seconds: float
-    """The seconds until then, of this kernel and those beside it."""
+    """The seconds until then, of this kernel and those searched with it."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +158,7 @@ def _share(seen: Sequence[SearchVerdict]) -> str:
 
 @dataclass
 class _Tally:
-    """What is known of the kernels."""
+    """Counts of what was found of one correct kernel and its planted bugs."""
 
     right: Target
     wrong: Sequence[Target]
@@ -173,7 +171,7 @@ class _Tally:
         return time.perf_counter() - self.began
 
     def see(self, judge: EntryJudge) -> None:
-        """Count one case more. What the correct kernel is accused of as well says nothing of the others."""
+        """Count one more case. A verdict that the correct kernel has too does not count for the others."""
         if self.right.id not in judge.outcomes:
             return
         self.cases += 1
@@ -190,8 +188,8 @@ class _Tally:
 
 
 def searched(pack: Pack, base: str, mutants: Sequence[Mutant], limits: DetectionOptions) -> Searched:
-    """Search a correct kernel and its planted bugs together, as `kernelfuzz run` does. Raises UsageError where that
-    cannot run here."""
+    """Search a correct kernel and its planted bugs together, as `kernelfuzz run` does. Raises UsageError where it
+    cannot."""
     right, wrong = _targets(pack, base, mutants)
     everyone, kernel = (right, *wrong), right.kernel
     with WorkerPool(everyone, jobs=1) as pool:

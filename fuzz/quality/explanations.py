@@ -1,5 +1,4 @@
-"""How true explanations are: each planted bug is found, shrunk and explained, and what is stated is held against fresh
-cases."""
+"""How true explanations are: planted bugs are found, shrunk and explained, and statements checked on fresh cases."""
 
 from __future__ import annotations
 
@@ -47,16 +46,16 @@ from fuzz.report.records import write_record
 
 PLANTED = Path(__file__).parent / "planted"
 _SEARCHED = 4_000
-"""A bug is looked for in so many cases. Chosen, not measured."""
+"""The number of cases in which a bug is looked for. Chosen."""
 _BY_LAW = 500
-"""A law is tried on so many of the fresh cases: each is 13 of them."""
+"""The number of fresh cases on which a law is tried: each of them runs 13 cases."""
 _RELEARNT = 1_000
 """The number of fresh cases among which a shorter rule is looked for."""
 
 
 @dataclass(frozen=True)
 class Confirmation:
-    """What is stated of one bug, held against fresh cases."""
+    """The statement about one bug, checked on fresh cases."""
 
     bug: str
     stated: str
@@ -64,24 +63,23 @@ class Confirmation:
     cases: int
     failing: int
     false: int
-    """Fresh cases of which the rule says that they fail, and which pass."""
+    """The number of fresh cases that pass although the rule says that they fail."""
     missed: int
-    """Fresh cases that fail, of which the rule does not say so."""
+    """The number of fresh cases that fail although the rule does not say so."""
     shorter: str
-    """A shorter rule that is as right of the fresh cases; '' where there is none."""
+    """A shorter rule that is as right about the fresh cases; '' where there is none."""
     hidden: int
-    """Fresh cases of which the rule says that they fail unless their values hide it, and which fail with ordinary
-    values only."""
+    """The number of fresh cases that fail only with ordinary values, where the rule says that values may hide it."""
     reach: str
-    """What is stated besides, where the rule is not certain: when it fails only, and when always."""
+    """The further statement where the rule is not certain: when it fails only, and when always."""
     reach_wrong: int
-    """Fresh cases of which that is wrong."""
+    """The number of fresh cases about which that statement is wrong."""
     seconds: float
     trouble: str = ""
 
     @property
     def right(self) -> bool:
-        """True iff the rule is true of exactly the fresh cases that fail, and no shorter one is."""
+        """Whether the rule is true of exactly the fresh cases that fail, and no shorter one is."""
         return not (self.trouble or self.false or self.missed or self.shorter)
 
     @property
@@ -92,7 +90,7 @@ class Confirmation:
 
     @property
     def word(self) -> str:
-        """How it is, in a word or a few."""
+        """The result in a word or a few."""
         if self.trouble or self.right:
             return self.trouble or "right"
         wrong = self.false + self.missed
@@ -119,13 +117,13 @@ def explanations(options: ExplanationsOptions) -> Exit:
     """Hold what is stated of planted bugs against fresh cases."""
     out, err, found = console.results(), console.progress(), list[Confirmation]()
     names = [kernel.name for kernel in _subjects(options)]
-    write_record(options.json, _record(options, found))  # so that a file that cannot be written is told at once
+    write_record(options.json, _record(options, found))  # reports an unwritable file at once
     with ProcessPoolExecutor(options.jobs or os.cpu_count(), get_context("spawn")) as pool:
         for future in as_completed([pool.submit(_held_of, name, options) for name in names]):
             found.append(each := future.result())
             err.print(f"{len(found)} of {len(names)}, {each.bug}: {each.word}; {each.all_stated}", soft_wrap=True)
             found.sort(key=lambda held: names.index(held.bug))
-            # After each bug: what is measured takes hours, and may be ended.
+            # After each bug: measuring takes hours, and may be interrupted.
             write_record(options.json, _record(options, found))
     print_table(table(found), markdown=options.markdown)
     for line in summary(found):
@@ -138,7 +136,7 @@ def _record(options: ExplanationsOptions, found: Sequence[Confirmation]) -> dict
 
 
 def _subjects(options: ExplanationsOptions) -> list[Kernel]:
-    """The planted conditions, then the mutants. Raises UsageError where none matches."""
+    """Return the planted conditions, then the mutants. Raises UsageError where none matches."""
     kernels = [kernel for kernel in load(PLANTED).kernels if not kernel.name.startswith("right-")]
     if options.mutants:
         kernels += load(built_in()).mutated_kernels()
@@ -150,7 +148,7 @@ def _subjects(options: ExplanationsOptions) -> list[Kernel]:
 
 
 def _held_of(name: str, options: ExplanationsOptions) -> Confirmation:
-    """What comes of the bug of that name, in a process of its own; an error of ours is told, and nothing else lost."""
+    """Return what comes of the bug of that name, in a process of its own; an internal error is only reported."""
     (kernel,) = (kernel for kernel in _subjects(options) if kernel.name == name)
     try:
         return _held(kernel, options)
@@ -191,8 +189,8 @@ def _held(kernel: Kernel, options: ExplanationsOptions) -> Confirmation:
 
 
 def _by_law(trials: Trials, cases: Sequence[Case]) -> tuple[list[Case], list[Traits], list[bool]]:
-    """The law on each of the cases that it applies to, with some values besides their own, as probes are tried: with
-    others two orders of a sum may differ."""
+    """Return the cases that the law applies to, with their traits and whether they fail. Each is also tried with some
+    other values, as probes are: with those two orders of a sum may differ."""
     found = Evidence()
     draws = (draw_of(case) for case in cases)
     probe_all(trials, islice(draws, _BY_LAW), found)
@@ -206,11 +204,11 @@ def _hidden(
     learned, found = conclusion.learned, [False] * len(fresh)
     if not conclusion.hidden or learned is None:
         return found
-    reach = conclusion.reach
+    bounds = conclusion.bounds
     asked = [
         place
         for place, (each, fails) in enumerate(zip(traits, failed, strict=True))
-        if not fails and (learned.holds(each) or (reach is not None and not reach.agree(each, failed=False)))
+        if not fails and (learned.holds(each) or (bounds is not None and not bounds.agree(each, failed=False)))
     ]
     cases = [fresh[place] for place in asked]
     ordinarily = failing_ordinarily(trials, cases, conclusion.shown_in, conclusion.shown_with, conclusion.shown_by)
@@ -220,7 +218,7 @@ def _hidden(
 
 
 def _judged(pool: WorkerPool, target: Target, seed: int, most: int) -> Iterator[tuple[Case, Judgement]]:
-    """Return the first `most` cases of a search that the target is given, with its judgements."""
+    """Yield the first `most` cases of a search that the target is given, with its judgements."""
     return islice(_every(pool, target, seed), most)
 
 
@@ -233,7 +231,7 @@ def _every(pool: WorkerPool, target: Target, seed: int) -> Iterator[tuple[Case, 
             if target.id in outcomes:
                 judgement = before.judge(target)
                 case = before.evidence(judgement)
-                # Of a case without elements no rule says anything, nor of what a kernel must reject and rejects.
+                # No rule speaks of cases without elements, or of cases that a kernel must reject and does.
                 valid = target.kernel.capability.accepts(case) or _fails(judgement)
                 if judgement.verdict is not Verdict.NOT_RUN and 0 not in Frame(case).grid and valid:
                     yield case, judgement
@@ -254,15 +252,15 @@ def compared(
     fresh: tuple[list[Traits], list[bool], list[bool]],
     seconds: float,
 ) -> Confirmation:
-    """What is stated, held against the traits of fresh cases, with which of them failed and of which values hide it."""
+    """Return the statement, checked on the traits of fresh cases, given which failed and which are hidden by values."""
     learned, (traits, failed, hidden) = conclusion.learned, fresh
     assert learned is not None
     said = [learned.holds(each) and not hides for each, hides in zip(traits, hidden, strict=True)]
-    reach, besides = conclusion.reach, list[str]()
-    if reach is not None and reach.necessary.atoms:
-        besides.append(f"only when {reach.necessary}")
-    if reach is not None and reach.sufficient is not None:
-        besides.append(f"always when {reach.sufficient}")
+    bounds, besides = conclusion.bounds, list[str]()
+    if bounds is not None and bounds.necessary.atoms:
+        besides.append(f"only when {bounds.necessary}")
+    if bounds is not None and bounds.sufficient is not None:
+        besides.append(f"always when {bounds.sufficient}")
     return Confirmation(
         bug,
         "; or ".join(map(str, (learned.rule, *learned.others))) or "always",
@@ -275,7 +273,7 @@ def compared(
         sum(hidden),
         "; ".join(besides),
         sum(
-            reach is not None and not hides and not reach.agree(each, failed=bad)
+            bounds is not None and not hides and not bounds.agree(each, failed=bad)
             for each, bad, hides in zip(traits, failed, hidden, strict=True)
         ),
         round(seconds, 1),
@@ -283,7 +281,7 @@ def compared(
 
 
 def _shorter(conclusion: Conclusion, traits: Sequence[Traits], failed: Sequence[bool]) -> str:
-    """A shorter rule that is right of all fresh cases."""
+    """Return a shorter rule that is right about all fresh cases, or ''."""
     learned = conclusion.learned
     assert learned is not None
     if not any(failed):
@@ -304,7 +302,7 @@ def table(found: Sequence[Confirmation]) -> PlainTable:
 
 
 def summary(found: Sequence[Confirmation]) -> Iterator[str]:
-    """How many are right, and what is false though it is stated as certain."""
+    """Yield how many are right, and what is false although it is stated as certain."""
     known = [each for each in found if not each.trouble]
     certain = [each for each in known if not each.about]
     yield f"{sum(each.right for each in known)} of {len(known)} rules are exactly right and as short as can be"

@@ -1,4 +1,4 @@
-"""How seldom the fast tier of the oracle has to ask the precise one, and what the oracle says nothing of."""
+"""How seldom the fast tier of the oracle has to ask the precise one, and about what the oracle says nothing."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class Escalation:
     elements: int
     escalated: int
     open: int
-    """The number of elements of which any number is right."""
+    """The number of elements for which any number is right."""
     undefined: int
-    """The number of integers that are made of NaN: C leaves that conversion undefined, so that any of them is right."""
+    """The number of integers converted from NaN: C leaves that undefined, so any integer is right."""
     excused: int
-    """The number of others, of which some numbers are right, and NaN or an infinity too."""
+    """The number of other elements for which some numbers are right, and NaN or an infinity too."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def oracle(options: OracleOptions) -> Exit:
 
 
 def escalations(op: Op, dtype: str, seed: int) -> Iterator[Escalation]:
-    """For each recipe of the first input: outputs of a simulated correct kernel, judged."""
+    """Yield the counts for each recipe of the first input, on judged outputs of a simulated correct kernel."""
     contract = usual(op, dtype)
     for recipe in menus_of(op)[op.main].names:
         counts = np.zeros(5, int)
@@ -102,7 +102,7 @@ def escalations(op: Op, dtype: str, seed: int) -> Iterator[Escalation]:
 
 
 def _by_op(shares: Sequence[Escalation]) -> PlainTable:
-    """With the recipes that have most of what is escalated, and of what may be any number."""
+    """Return the table with a line for each op, and the recipes with most escalated and most open elements."""
     rows = list[tuple[str, ...]]()
     for op, dtype in dict.fromkeys((each.op, each.dtype) for each in shares):
         of_op = [each for each in shares if (each.op, each.dtype) == (op, dtype)]

@@ -34,32 +34,32 @@ _SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 
 
 Change = Callable[[F64, float], F64]
-"""What becomes of values, by a size."""
+"""Returns values changed by a given size."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScaledMutant:
-    """A kernel that is wrong in one thing, the more so the larger `size`, a power of two, is."""
+    """A kernel that is wrong in one thing; the larger `size`, a power of two, the more wrong it is."""
 
     words: str
-    """What is wrong, of a size d or of k ulp."""
+    """What is wrong, with the size as d or k ulp."""
     trace: Trace
     node: Node
-    """What has another value than was calculated."""
+    """The node whose value is changed."""
     change: Change
     exponents: range
-    """Those of the sizes that make sense."""
+    """The exponents of sizes that make sense."""
     of_parameter: bool = False
 
 
 def mutants(problem: FormulaProblem, contract: Contract) -> Iterator[ScaledMutant]:
-    """All that can be wrong with a kernel of this formula, one by one."""
+    """Yield a mutant for each thing that can be wrong with a kernel of this formula."""
     trace = problem.read(contract)[0].trace
     for node in trace.nodes:
         if node.kind in ("sum", "dot"):
             yield _term_of(trace, node)
         elif node.kind in ("add", "subtract") and any(each.kind == "tensor" for each in ordered([node])):
-            yield from _summands_of(trace, node)  # what is made of positions alone says where, not how much
+            yield from _summands_of(trace, node)  # a value made of positions alone says where, not how much
         elif node.kind == "function" and not node.is_exact:
             dtype = form(contract.dtypes.get(trace.names.get(node, ""), contract.compute))
             yield ScaledMutant(f"{_text(trace, node)} off by k ulp", trace, node, _off_by_ulp(dtype), range(24))
@@ -71,7 +71,7 @@ def mutants(problem: FormulaProblem, contract: Contract) -> Iterator[ScaledMutan
 
 
 def _term_of(trace: Trace, node: Node) -> ScaledMutant:
-    """One of the terms of a sum, the last that is not 0, is too small; for 1 it is left out."""
+    """Return the mutant in which a term of a sum, the last nonzero one, is too small; with size 1 it is left out."""
     around, point = _around(trace, node, 0)
     axes = tuple(axis for axis, dim in enumerate(trace.dims) if dim in node.over)
 
@@ -99,7 +99,7 @@ def _scaled(values: F64, size: float) -> F64:
 
 
 def _off_by_ulp(dtype: Format) -> Change:
-    """By as many units in the last place, up or down at random."""
+    """Return the change by a number of units in the last place, up or down at random."""
 
     def change(values: F64, size: float) -> F64:
         signs = np.random.default_rng(0).choice([-1.0, 1.0], values.shape)
@@ -110,7 +110,7 @@ def _off_by_ulp(dtype: Format) -> Change:
 
 
 def _around(trace: Trace, of: Node, place: int) -> tuple[Trace, Node]:
-    """The same graph with a node of its own for one use of a value: a point, at which nothing is rounded."""
+    """Return the same graph with a node of its own for one use of a value: a point at which nothing is rounded."""
     taken, points = dict[Node, Node](), list[Node]()
     for each in ordered([*trace.outputs.values(), *trace.locals.values()]):
         args = [taken[arg] for arg in each.args]
@@ -124,14 +124,14 @@ def _around(trace: Trace, of: Node, place: int) -> tuple[Trace, Node]:
 
 
 def _made_for(trace: Trace, node: Node) -> str:
-    """The name of a value, or else of what it is used for first."""
+    """Return the name of a value, or of its first use."""
     while node not in trace.names and trace.uses[node]:
         node = trace.uses[node][0]
     return trace.names.get(node) or next(name for name, each in trace.outputs.items() if each is node)
 
 
 def _text(trace: Trace, node: Node) -> str:
-    """The name of a value, or else how it is made of such."""
+    """Return the name of a value, or its expression in terms of named ones."""
     if node in trace.names:
         return trace.names[node]
     if node.kind == "constant":
@@ -146,9 +146,9 @@ def _text(trace: Trace, node: Node) -> str:
 
 
 _NEAR_PARAMETER = "near_threshold"
-"""The recipe of rows on which a parameter matters that is added to their mean squares."""
+"""The recipe of rows on which a parameter that is added to their mean squares matters."""
 Judge = Callable[[Returned], float]
-"""The largest share of rows, or of columns, of an output that fail."""
+"""Returns the largest share of rows, or of columns, of an output that fail."""
 _SIMULATED = (SINGLE.name, *NARROW)
 _HALF = 0.5
 
@@ -169,7 +169,7 @@ class PowerOptions:
 
 @dataclass(frozen=True)
 class Smallest:
-    """The smallest size of something wrong at which at least half of the rows fail, as a power of two; None where they
+    """The smallest size of something wrong at which at least half of the rows fail, as a power of two; None if they
     never do."""
 
     op: str
@@ -177,13 +177,13 @@ class Smallest:
     dtype: str
     n: int
     caught: int | None
-    """By the conformance sets of the usual contract."""
+    """The size caught by the conformance sets of the usual contract."""
     torch: int | None
-    """Within the default tolerances of torch."""
+    """The size caught by the default tolerances of torch."""
 
     @property
     def cell(self) -> str:
-        """Both."""
+        """Both sizes, as a table shows them."""
         return " / ".join("-" if each is None else f"2^{each}" for each in (self.caught, self.torch))
 
 
@@ -208,7 +208,8 @@ def power(options: PowerOptions) -> Exit:
 
 
 def smallest(op: Op, dtype: str, rows: int, n: int, seed: int) -> Iterator[Smallest]:
-    """For everything that can be wrong with a kernel of the op. Parameters are changed on rows where they matter."""
+    """Yield the smallest sizes for everything that can be wrong with a kernel of the op. Parameters are changed on rows
+    where they matter."""
     for recipe in (PLAIN, _NEAR_PARAMETER):
         subject = Subject(FormulaProblem(plain(op, dtype, rows, n, seed, recipe)), usual(op, dtype), seed)
         judges: list[Judge] = [subject.caught, partial(subject.noticed, TORCH[dtype])]
@@ -221,7 +222,7 @@ def smallest(op: Op, dtype: str, rows: int, n: int, seed: int) -> Iterator[Small
 
 @dataclass(frozen=True)
 class Subject:
-    """Rows of an op, and what is said of outputs on them."""
+    """Rows of an op, which judge outputs."""
 
     problem: FormulaProblem
     contract: Contract
@@ -229,20 +230,20 @@ class Subject:
 
     @lazy
     def enclosures(self) -> Mapping[str, Enclosure]:
-        """What outputs may be."""
+        """Return the conformance sets of the outputs."""
         return self.problem.enclose(self.contract, self.problem.problem.structured)
 
     def caught(self, got: Returned) -> float:
-        """By the conformance sets."""
+        """Return the failing share by the conformance sets."""
         return _share(compare(each, got[name]).failing for name, each in self.enclosures.items())
 
     def noticed(self, tolerance: Tolerance, got: Returned) -> float:
-        """By a tolerance around the exact values, rounded."""
+        """Return the failing share by a tolerance around the exact values, rounded."""
         exact = {name: round_to(head(each.centre), each.form) for name, each in self.enclosures.items()}
         return _share(tolerance.failing(got[name], expected) for name, expected in exact.items())
 
     def returned(self, mutant: ScaledMutant, exponent: int) -> Returned:
-        """The outputs of a kernel that is wrong by this much."""
+        """Return the outputs of a kernel that is wrong by this much."""
 
         def change(values: F64) -> F64:
             return mutant.change(values, 2.0**exponent)
@@ -251,7 +252,7 @@ class Subject:
 
 
 def first(exponents: range, returned: Callable[[int], Returned], judge: Judge) -> int | None:
-    """The smallest of which at least half fails; of larger ones it does so too."""
+    """Return the smallest exponent at which at least half fails; at larger ones it does so too."""
     low, high = exponents.start - 1, exponents.stop
     while high - low > 1:
         middle = (low + high) // 2
@@ -260,7 +261,7 @@ def first(exponents: range, returned: Callable[[int], Returned], judge: Judge) -
 
 
 def _share(failing: Iterable[Mask]) -> float:
-    """A row, or a column, fails where any of its elements does."""
+    """Return the failing share. A row, or a column, fails where any of its elements does."""
     return max(float(each.reshape(len(each), -1).any(axis=1).mean()) for each in failing)
 
 

@@ -28,11 +28,11 @@ from oracles.tiers.problem import FormulaProblem
 Returned = Mapping[str, F64]
 """Outputs in their dtypes, as canonical arrays of float64."""
 _ABSENT_ONE_IN = 4
-"""What may be absent is so in one problem of this many."""
+"""An optional operand is absent in one problem of this many."""
 
 
 def chosen(pattern: str) -> list[Op]:
-    """The ops whose names match. Raises UsageError where there is none."""
+    """Return the ops whose names match. Raises UsageError where there are none."""
     found = [op for name, op in OPS.items() if fnmatchcase(name, pattern)]
     if not found:
         raise UsageError(f"--op {pattern}: no such op; there are {', '.join(OPS)}")
@@ -40,7 +40,7 @@ def chosen(pattern: str) -> list[Op]:
 
 
 def drawn(op: Op, dtype: str, rows: int, n: int, seed: int, extents: Extents = MappingProxyType({})) -> Problem:
-    """Any recipes, parameters and operands."""
+    """Return a problem with any recipes, parameters and operands."""
     menus, dtypes, dice = menus_of(op), dtypes_of(op, dtype), Dice(Stream(seed).child("subject"))
     there = {each.name for each in op.operands if not each.optional or not dice.one_in(_ABSENT_ONE_IN)}
     there = {name for name in there if op.operand(name).only_with in {"", *there}}
@@ -60,7 +60,8 @@ def simulated(
     trace: Trace | None = None,
     changed: Mapping[Node, Callable[[F64], F64]] = MappingProxyType({}),
 ) -> Returned:
-    """What a simulated kernel returns; of the formula itself where no other graph is given. See `Simulated.changed`."""
+    """Return the outputs of a simulated kernel, of the formula itself where no other graph is given. See
+    `Simulated.changed`."""
     return dict(_outputs(problem, kernel_of(problem, contract, seed, trace, changed)))
 
 

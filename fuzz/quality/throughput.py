@@ -48,7 +48,7 @@ class ThroughputOptions:
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of processors for judged runs of an op, by stage. Other work on the machine changes them little."""
+    """Seconds of processor time for judged runs of an op, by stage. Other work on the machine changes them little."""
 
     op: str
     runs: int
@@ -85,7 +85,7 @@ def throughput(options: ThroughputOptions) -> Exit:
 
 
 def measured(targets: Sequence[Target], seconds: float, seed: int) -> Cost:
-    """Return what a search of one op costs on these targets, until so many seconds of processors are spent."""
+    """Return what a search of one op costs on these targets, until `seconds` seconds of processor time are spent."""
     op, kernels = targets[0].kernel.op, tuple(dict.fromkeys(target.kernel for target in targets))
     spent, runs, laws = dict.fromkeys(STAGES, 0.0), 0, declared(kernels)
     with WorkerPool(targets) as pool:
@@ -111,12 +111,12 @@ def measured(targets: Sequence[Target], seconds: float, seed: int) -> Cost:
 
 
 def _workers_cpu(pool: WorkerPool) -> float:
-    """Return the seconds of processors that workers used, and those of children that have ended."""
+    """Return the seconds of processor time that workers used, including children that have ended."""
     ended = os.times()
     return sum(map(_process_cpu, pool.pids.values())) + ended.children_user + ended.children_system
 
 
 def _process_cpu(pid: int) -> float:
-    """Return the seconds of a process and of its children that have ended."""
+    """Return the seconds of processor time of a process, including children that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return sum(map(int, fields[11:15])) / _TICK

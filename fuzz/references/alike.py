@@ -1,4 +1,4 @@
-"""Outputs of both, of a formula and of its reference, as they are compared: places by what stands there."""
+"""Outputs of a formula and of its reference, made comparable: places by the elements that stand there."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Evaluated:
 
     @lazy
     def outputs(self) -> Arrays:
-        """All of them."""
+        """Return all outputs."""
         return {name: self._returned(name, self._of(self._found[node])) for name, node in self.graph.outputs.items()}
 
     def _returned(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
@@ -63,7 +63,7 @@ class Evaluated:
         return self._returned(name, np.where(known, there, np.inf))
 
     def _full(self, name: str, node: Node, values: NDArray[Any]) -> NDArray[Any]:
-        """Values of an output with an axis for each dimension of the formula."""
+        """Return values of an output with an axis for each dimension of the formula."""
         arranged = self.arrangement.arranged(name, values, self.graph.dims)
         own = {*self.op.operand(name).axes}
         return arranged.reshape([self.inputs.extents[dim] if dim in own else 1 for dim in self.graph.dims])

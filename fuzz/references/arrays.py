@@ -22,10 +22,10 @@ _OPERATORS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "power": "pow", "greater": "gt",
     "greater_equal": "ge", "less": "lt", "less_equal": "le", "equal": "eq", "not_equal": "ne",
 }  # fmt: skip
-"""What NumPy calls the operators of tensors and numbers."""
+"""NumPy's names for the operators of tensors and numbers."""
 _LIBRARIES = "torch", "jax", "numpy"
 _DEEP = 3
-"""Depth to which functions that a reference calls are searched."""
+"""The depth to which functions that a reference calls are searched."""
 
 
 def as_tensors(reference: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,11 +80,11 @@ class Array(NDArrayOperatorsMixin):
 
 
 def _called(name: str, args: Any, kwargs: Any) -> Any:
-    """What torch's function of that name returns."""
+    """Return what torch's function of that name returns."""
     import torch
     import torch._numpy as tnp
 
-    # Torch's NumPy rounds numbers to the dtype of the arrays, which are constants of the formula; torch does not.
+    # Torch's NumPy rounds numbers, constants of the formula, to the dtype of the arrays; torch does not.
     if any(isinstance(each, (int, float, np.generic)) for each in args) and any(isinstance(a, Array) for a in args):
         plain = {"maximum": _at_least, "minimum": _at_most, "where": torch.where, "clip": torch.clamp}
         own = plain.get(name) or getattr(operator, _OPERATORS.get(name, ""), None)
@@ -109,7 +109,7 @@ def _identity(n: int, dtype: Any = float) -> Any:
 def _linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Any = float) -> Any:
     place = np.arange(num, dtype=dtype)
     step = (stop - start) / max(num - 1 if endpoint else num, 1)
-    found = np.where(place > 0, place * step, 0.0)  # of one place there is no step
+    found = np.where(place > 0, place * step, 0.0)  # with one place there is no step
     return found + start if start else found
 
 
@@ -129,12 +129,12 @@ _MAKERS: Mapping[str, Callable[..., Any]] = {
     "eye": _eye, "identity": _identity, "linspace": _linspace, "array": _copied, "asarray": _copied,
     "ascontiguousarray": _copied,
 }  # fmt: skip
-"""Functions of NumPy that do not ask their arguments whose arrays they make: most are given numbers alone."""
+"""Functions of NumPy that cannot see from their arguments whose arrays they make: most are given only numbers."""
 
 
 @contextmanager
 def _made_by_torch() -> Iterator[None]:
-    """Let torch make arrays that a reference makes of extents, so that they can be told from constants."""
+    """Let torch make the arrays that a reference makes from extents, so that they can be told from constants."""
     with ExitStack() as patches:
         for name, ours in _MAKERS.items():
             patches.enter_context(patch.object(np, name, _or_ours(getattr(np, name), ours, get_ident())))
@@ -155,7 +155,7 @@ def _or_ours(plain: Callable[..., Any], ours: Callable[..., Any], thread: int) -
 def library_of(reference: Callable[..., Any]) -> str:
     """Return the library of a reference: "torch", "jax", "numpy", or "" if it names none."""
     used = {*_used(reference, _DEEP)}
-    if not used & {*_LIBRARIES}:  # it has methods of arrays alone: those of what its module imports
+    if not used & {*_LIBRARIES}:  # it uses only methods of arrays: those of what its module imports
         own = getattr(inspect.unwrap(reference), "__globals__", {}) if callable(reference) else {}
         used = {_library(each) for each in own.values() if isinstance(each, ModuleType)}
     return next((each for each in _LIBRARIES if each in used), "")
@@ -169,7 +169,7 @@ def libraries_of(function: Callable[..., Any]) -> frozenset[str]:
 def _used(reference: Any, deep: int) -> Iterator[str]:
     """Yield the libraries whose names a function looks up, and those of functions that it calls."""
     yield _library(reference)
-    inner = getattr(reference, "__wrapped__", None)  # of what jax.jit made, say
+    inner = getattr(reference, "__wrapped__", None)  # what jax.jit made, for example
     if inner is not None and deep:
         yield from _used(inner, deep - 1)
     code = getattr(reference, "__code__", None)
@@ -203,7 +203,7 @@ def _run(found: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 
 
 def _given(value: Any) -> Any:
-    """An argument as torch's NumPy takes it."""
+    """Return an argument as torch's NumPy takes it."""
     import torch._numpy as tnp
 
     if isinstance(value, Array):
@@ -238,7 +238,7 @@ def _array(value: Any) -> Any:
 
 
 def _opened(value: Any) -> Any:
-    """What was returned, as tensors."""
+    """Return what was returned, as tensors."""
     if isinstance(value, Array):
         return value._own.tensor
     if isinstance(value, Mapping):

@@ -22,7 +22,7 @@ Shapes = Mapping[str, Any] | str
 
 @dataclass(frozen=True)
 class Shown:
-    """Which integers a tensor has among examples."""
+    """The integers that a tensor has among examples."""
 
     low: int
     high: int
@@ -32,7 +32,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class AskedReference:
-    """A reference and what is known of its arguments."""
+    """A reference with what is known of its arguments."""
 
     reference: Callable[..., Any]
     dims: Mapping[str, tuple[str, ...]]
@@ -40,23 +40,23 @@ class AskedReference:
     dtypes: Mapping[str, str] = field(default_factory=dict)
     """The dtypes of tensors, as far as they are known."""
     constants: Mapping[str, Any] = field(default_factory=dict)
-    """What other arguments are."""
+    """The values of other arguments."""
     fixed: Mapping[str, int] = field(default_factory=dict)
     counts: Counts = field(default_factory=dict)
-    """How many places dimensions have that follow from others."""
+    """The counts of dimensions that follow from others."""
     values: Mapping[str, str] | str = "finite"
     dtype: str = "float32"
     """The dtype of floats."""
 
     called: Mapping[str, str] = field(default_factory=dict)
-    """What the reference calls its tensors; "" of one that has no signature: they are given by their places."""
+    """The reference's names of its tensors; "" for one without a signature, whose tensors are given by position."""
     library: str = "torch"
-    """What it calculates with: "jax", or tensors of "torch", which arrays of NumPy are made of."""
+    """The library that it calculates with: "jax", or "torch", whose tensors also stand for arrays of NumPy."""
     shown: Mapping[str, Shown] = field(default_factory=dict)
-    """Tensors of integers that there are examples of."""
+    """Tensors of integers for which there are examples."""
     square: Square = ()
     tied: Square = ()
-    """Those of them of which the reference takes no others."""
+    """Dimensions that are tied to each other, because the reference takes no others."""
 
     @property
     def others(self) -> Mapping[str, Any]:
@@ -84,7 +84,7 @@ class AskedReference:
 
     @property
     def name(self) -> str:
-        """What the reference is called."""
+        """The name of the reference."""
         return name_of(self.reference)
 
 
@@ -92,10 +92,10 @@ def asked_of(
     reference: Callable[..., Any], shapes: Shapes | None, examples: Sequence[Any] | Mapping[str, Any] | None,
     dtypes: Mapping[str, str], fixed: Mapping[str, int], values: Mapping[str, str] | str, *, twice: bool = False,
 ) -> Iterator[AskedReference]:  # fmt: skip
-    """What may be meant, the most general first; `twice` is of `parsed`."""
+    """Yield what may be meant, the most general first; `twice` is that of `parsed`."""
     dims, numbers = (None, {}) if shapes is None else parsed(shapes, twice=True)
     dims = dims or None
-    reference = getattr(reference, "_torchdynamo_orig_callable", reference)  # what torch.compile was given
+    reference = getattr(reference, "_torchdynamo_orig_callable", reference)  # the function that torch.compile was given
     library, reference = library_of(reference), as_tensors(reference)
     named, needed = _parameters(reference, dims, examples)
     if not named:
@@ -164,7 +164,7 @@ def _dtype(tensor: Any) -> str:
 
 
 def _shown(tensors: Mapping[str, Any]) -> Mapping[str, Shown]:
-    """Which integers there are in examples that hold any."""
+    """Return the integers in examples that contain any."""
     longest = max((int(size) for each in tensors.values() for size in each.shape), default=0)
     whole = {name: each for name, each in tensors.items() if "int" in _dtype(each) and math.prod(each.shape)}
     ends = {name: (int(each.min()), int(each.max())) for name, each in whole.items()}
@@ -173,12 +173,12 @@ def _shown(tensors: Mapping[str, Any]) -> Mapping[str, Shown]:
 
 _LETTERS = "nmklhdcstuvw"
 _MOST_APART = 6
-"""The most places of a dimension that one tensor has twice: there are 203 ways to give six names."""
+"""The most axes of a dimension that a tensor has twice: there are 203 ways to name six of them."""
 
 
 def _apart(dims: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[Mapping[str, tuple[str, ...]], Square, Square]]:
-    """The dimensions, where a tensor has one twice with other names for it, the most first, and which are as long; in
-    the end as such of which the reference takes no others."""
+    """Yield the dimensions with other names for one that a tensor has twice, the most names first, and which of them
+    are equally long; at the end with the same length only, if the reference takes no others."""
     twice = next((dim for some in dims.values() for dim in some if dim != OUTER and some.count(dim) > 1), "")
     places = [(name, at) for name, some in dims.items() for at, dim in enumerate(some) if dim == twice]
     if not twice or len(places) > _MOST_APART:
@@ -203,8 +203,8 @@ def _apart(dims: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[Mapping[str, t
 
 
 def _like(tensors: Mapping[str, Any]) -> Iterator[Mapping[str, tuple[str, ...]]]:
-    """Dimensions of tensors like these: equal extents are one, the last of the first is n. All that go before the last
-    one in each tensor that has several may be "..." together."""
+    """Yield dimensions of tensors like these: equal extents are one, the last of the first is n. All before the last
+    one, in each tensor that has several, may be "..." together."""
     called = dict[int, str]()
     for tensor in sorted(tensors.values(), key=lambda each: -len(each.shape)):
         for size in reversed(tensor.shape):

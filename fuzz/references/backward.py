@@ -1,4 +1,4 @@
-"""The gradient of a reference, as a reference: what torch's autograd makes of it, or `jax.vjp`."""
+"""The gradient of a reference, as a reference: by torch's autograd, or by `jax.vjp`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ OF, GIVEN = "__gradient_of__", "__gradients_given__"
 
 def backward(reference: Callable[..., Any], by: Sequence[str] = ()) -> Callable[..., Mapping[str, Any]]:
     """Return a function that takes what `reference` takes and the gradient of what that returns, `dy`, and returns the
-    gradients of its tensors, `dx` for `x`: of all floats that the output depends on, or of those that `by` names.
-
-    Of several outputs each has a gradient, which is called by its name where the reference returns local variables. A
-    class of `torch.autograd.Function` is a reference too: its own backward is what is meant.
-    """
+    gradients of its tensors, `dx` for `x`: of all floats that the output depends on, or of those that `by` names. Each
+    of several outputs has a gradient, named after the output if the reference returns local variables. For a class of
+    `torch.autograd.Function`, its own backward is meant."""
     forward = _applied(reference)
     own = inspect.signature(getattr(forward, "forward", forward))
     given = _given(forward, [*own.parameters])
@@ -59,7 +57,7 @@ def backward(reference: Callable[..., Any], by: Sequence[str] = ()) -> Callable[
 
 
 def _applied(reference: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that calls what was given, which may be a class of `torch.autograd.Function`, or its `apply`."""
+    """Return a function that calls what was given: a function, a `torch.autograd.Function`, or its `apply`."""
     if library_of(reference) == "jax":
         return reference
     import torch
@@ -84,7 +82,7 @@ def _applied(reference: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _given(forward: Callable[..., Any], parameters: Sequence[str]) -> Sequence[str]:
-    """What the gradients of outputs are called, so that no other tensor is called so."""
+    """Return names of the gradients of outputs that no other tensor has."""
     names = returned_names(forward)
     taken, found = {*parameters, *(f"d{name}" for name in parameters)}, list[str]()
     for at, own in enumerate(names):

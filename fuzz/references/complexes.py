@@ -1,4 +1,4 @@
-"""Complex numbers, which a formula has none of: their real and imaginary parts, as rotations of pairs need them."""
+"""Complex numbers, which formulas do not have, as their real and imaginary parts: rotations of pairs need them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOVES = (
     "expand", "slice", "select", "index_select", "clone", "alias", "detach", "contiguous", "lift_fresh_copy",
     "lift_fresh", "_to_copy", "to", "roll", "flip",
 )  # fmt: skip
-"""What is the same of both parts."""
+"""Operations that are the same for both parts."""
 Given = Complex | Value | complex | Number
 
 
@@ -43,7 +43,7 @@ def parts_of(reader: Reader, given: Given) -> Complex:
 
 
 def summed(reader: Reader, *terms: tuple[str, Sequence[Value | None]]) -> Value | None:
-    """Return the sum of products with their signs, of which those are none that have no part; None where all are."""
+    """Return the sum of products with their signs, without the products of missing parts; None if all are missing."""
     text, given = "", dict[str, Value]()
     for sign, factors in terms:
         there = [each for each in factors if each is not None]
@@ -56,7 +56,7 @@ def summed(reader: Reader, *terms: tuple[str, Sequence[Value | None]]) -> Value 
 
 
 def whole(reader: Reader, part: Value | None) -> Value:
-    """Return a part, or 0 where there is none."""
+    """Return a part, or 0 if it is missing."""
     return part if part is not None else Value(reader.number(0.0))
 
 
@@ -123,7 +123,7 @@ def _quotient(reader: Reader, self: Given, other: Given) -> Complex:
 
 
 def _size(reader: Reader, of: Complex) -> Value:
-    """The square of the absolute value."""
+    """Return the square of the absolute value."""
     return whole(reader, summed(reader, ("+", (of.real, of.real)), ("+", (of.imag, of.imag))))
 
 

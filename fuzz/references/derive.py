@@ -1,4 +1,4 @@
-"""An op from a reference: what its arguments are, its formula, and the line that says what was read."""
+"""An op from a reference: its arguments, its formula, and the line that says what was read."""
 
 from __future__ import annotations
 
@@ -52,20 +52,19 @@ from oracles.op import Op
 from oracles.operand import CODES, FLAGS, OUTER, Operand, OpError
 
 FINITE, ANY = "finite", "any"
-"""What values are drawn from by default, and where NaN, infinities and overflow shall be judged."""
+"""The menu that values are drawn from by default, and the one with which NaN, infinities and overflow count too."""
 
 _TRIED = *(Drawn(least=least) for least in (1, 13, 29)), *(Drawn(times=times) for times in (2, 8, 3)), Drawn(4, 29)
-"""The extents that a reference is traced with, the first that it takes: of some it takes multiples alone, and windows
-must fit in."""
+"""The extents that a reference is traced with, until it takes some: it may take multiples only; windows must fit."""
 _PLACES = 2
 """The most undeclared tensors of places or flags."""
 _READ = 3
-"""The most of them that are read, where numbers fit to none."""
+"""The most of them for which formulas are read, if numbers fit to none."""
 _MORE = 4
-"""A number that follows from d extents is fitted to 2 (d + 4) calls: 2 more than a sum of them, of a product and of a
-whole part takes, and all that the fit must hold in beside."""
+"""A number that follows from d extents is fitted to 2 (d + 4) calls: 2 more than a sum of extents, of a product and of
+a whole part needs, and those that must confirm the fit."""
 _MOST_ELEMENTS = 1 << 24
-"""The most elements of a tensor: how much memory a reference needs for what it makes of one is unknown."""
+"""The most elements of a tensor: how much memory a reference needs for it is unknown."""
 
 
 @dataclass(frozen=True)
@@ -79,16 +78,16 @@ class Derived:
     left_out: str
     """A note on optional parameters that may be tensors and were not named; "" if there are none."""
     called: Mapping[str, str]
-    """What the reference calls the inputs, in its own order; "" where it has no names for them."""
+    """The reference's names of the inputs, in its own order; "" if it has no names for them."""
     constants: Mapping[str, Any]
-    """What the reference's other parameters are, by name."""
+    """The values of the reference's other parameters, by name."""
     agreement: Agreement
     shortens: bool
     """Whether the reference calculates something of f64 in f32."""
     reference: Callable[..., Any]
-    """It is called with the tensors alone, by their names."""
+    """It is called with the tensors only, by their names."""
     library: str
-    """What it calculates with, "torch" or "jax"."""
+    """The library that it calculates with, "torch" or "jax"."""
 
     @property
     def module(self) -> str:
@@ -110,11 +109,11 @@ def derive(
     """Return the op that a reference says. Raises UnreadableError, whose message names the reference.
 
     `shapes` names the dimensions of its tensors, such as {"x": "b n", "w": "n"} or "x=b n, w=n"; `...` in front is any
-    number of others. Without it example inputs say what there is, or a lone argument has rows. `dtype` is that of the
-    tensors that it is called with: what it rounds to 16 bits shows where that is one of them.
+    number of others. Without it example inputs show them, or a single argument has rows. `dtype` is that of the tensors
+    that it is called with: roundings to 16 bits show if that is such a dtype.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # such as those of a variance of one element
+        warnings.simplefilter("ignore")  # for example about a variance of one element
         known = {"example_inputs": example_inputs, "dtypes": dtypes, "fixed": fixed}
         shapes, counts = _with_gradients(reference, shapes, known)
         meant = asked_of(reference, shapes, example_inputs, dtypes or {}, fixed or {}, values)
@@ -132,8 +131,8 @@ def op_of(reference: Callable[..., Any], shapes: Shapes | None = None, *, fields
 def _with_gradients(
     reference: Callable[..., Any], shapes: Shapes | None, known: Mapping[str, Any]
 ) -> tuple[Shapes | None, Counts]:
-    """Return the dimensions of a gradient's arguments, where those of cotangents follow from the function, and the
-    extents of dimensions that follow from others."""
+    """Return the dimensions of a gradient's arguments, with those of cotangents, which follow from the function, and
+    the extents of dimensions that follow from others."""
     given: Sequence[str] = getattr(reference, GIVEN, ())
     named, numbers = ({}, {}) if shapes is None else parsed(shapes, twice=True)
     if not given or {*given} <= {*named}:
@@ -152,7 +151,7 @@ def _with_gradients(
 
 
 def _first(title: str, meant: Iterator[AskedReference], name: str) -> Derived:
-    """What can be read of the first that can."""
+    """Return what is read from the first call that can be read."""
     refused: UnreadableError | None = None
     try:
         for asked in meant:
@@ -160,7 +159,7 @@ def _first(title: str, meant: Iterator[AskedReference], name: str) -> Derived:
                 return _derived(asked, name)
             except UnreadableError as error:
                 refused = error
-            except (OpError, FormulaError) as error:  # of a formula that says nothing an op can be
+            except (OpError, FormulaError) as error:  # the formula says nothing that an op can be
                 refused = UnreadableError(str(error))
             except ImportError:
                 raise
@@ -169,13 +168,12 @@ def _first(title: str, meant: Iterator[AskedReference], name: str) -> Derived:
         assert refused is not None
         raise refused
     except UnreadableError as error:
-        # What a reference raised is worth its frames; ours say less than the message does.
+        # The frames of what a reference raised are useful; ours say less than the message does.
         raise type(error)(f"{title} cannot be read: {error}") from error.__cause__
 
 
 def _derived(asked: AskedReference, name: str) -> Derived:
-    """What can be read of one of the calls that the reference takes; of others an extent may be another one's by
-    chance."""
+    """Return what is read from the first call that fits the reference; in some calls extents are equal by chance."""
     refused: MisfitError | None = None
     for tried, drawn, dtypes in islice(_takes(asked), _READ):
         try:
@@ -190,8 +188,8 @@ def _read(
     asked: AskedReference, drawn: Drawn, dtypes: Mapping[str, str], name: str, stated: Collection[str] = (),
     missing: Mapping[str, int] | None = None, *, further: bool = False,
 ) -> Derived:  # fmt: skip
-    """What is read with these extents; where the reference tells some number below 0 from places, with that, if it
-    takes that, and with `further` calls where two do not show how a number follows from extents."""
+    """Return what is read with these extents. If the reference tells a number below 0 from places, that number is an
+    input too, if it accepts it; `further` calls are made if two do not show how a number follows from extents."""
     dims = _declared(asked, drawn)
     recording = _recorded(asked, dims, dtypes)
     free = {each: dim for each, dim in dims.items() if each not in asked.counts}
@@ -287,7 +285,7 @@ def _kinds(recording: Recording) -> Sequence[tuple[str, Sequence[int]]]:
 def _further(
     asked: AskedReference, drawn: Drawn, dtypes: Mapping[str, str], dims: Mapping[str, Dim], recording: Recording
 ) -> tuple[Calls, Mapping[tuple[float, float], Sequence[float]]]:
-    """The extents that are free in as many calls as the reference takes, and the numbers of the recording in them."""
+    """Return extents of more calls that the reference takes, by free dimension, and the recording's numbers there."""
     free = [name for name, dim in dims.items() if dim.sizes[0] != dim.sizes[1] and name not in asked.counts]
     found, others = {name: [*dims[name].sizes] for name in free}, list[Recording]()
     for turn in range(min(TURNS, len(free) + _MORE)):
@@ -306,13 +304,13 @@ def _doubled(dtypes: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def taken(asked: AskedReference) -> tuple[AskedReference, Drawn, Mapping[str, str]]:
-    """Return what the reference takes first, see `_takes`. Raises UnreadableError where it takes nothing."""
+    """Return the first call that the reference takes, see `_takes`. Raises UnreadableError if it takes none."""
     return next(_takes(asked))
 
 
 def _takes(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, Mapping[str, str]]]:
-    """What the reference takes: with the dtype that is asked or else f32, and with any extents, or long ones, or
-    multiples of some, or where one is half of another one; the dtypes of its tensors."""
+    """Yield the calls that the reference takes, with the dtypes of its tensors: with the requested dtype or else f32,
+    and with any extents, or long ones, or multiples, or with one half of another."""
     refusal: UnreadableError | None = None
     found = False
     for tried, drawn, most in _tries(asked):
@@ -328,7 +326,7 @@ def _takes(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, Mappi
         else:
             integers = [name for name, dtype in dtypes.items() if "float" not in dtype]
             counts = turned(tried.dims, tried.counts, integers) if integers else tried.counts
-            if counts.keys() != tried.counts.keys():  # it was not known which are of integers
+            if counts.keys() != tried.counts.keys():  # it was not known which are integers
                 yield from _takes(replace(asked, counts=counts, dtypes=dtypes))
                 return
             found = True
@@ -339,7 +337,7 @@ def _takes(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, Mappi
 
 
 def _tries(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, int]]:
-    """What may be meant, and how many tensors of places and flags there may be: the likeliest first."""
+    """Yield what may be meant, and how many tensors of places and flags there may be: the likeliest first."""
     plain = [replace(asked, dtype=dtype) for dtype in dict.fromkeys((asked.dtype, "float32"))]
     others = [] if asked.counts else [replace(asked, counts=each) for each in likely(asked.dims, asked.fixed)]
     yield from product(plain, _TRIED, (0,))
@@ -398,7 +396,7 @@ def _said(asked: AskedReference, op: Op, reader: Reader, agreement: Agreement) -
 
 
 def _made_of_places(op: Op) -> Sequence[str]:
-    """Outputs of integers that are no places themselves, but made of some."""
+    """Return the outputs of integers that are no places themselves but are calculated from some."""
     graph = trace(op.formula, {each.name: each.axes for each in op.inputs})
     places = {name: any(each.kind == "place" for each in ordered([node])) for name, node in graph.outputs.items()}
     return [
@@ -413,7 +411,7 @@ def _dims_of(value: Value) -> str:
 
 
 def _of_dims(reader: Reader, value: Value) -> Value:
-    """An output with one dimension along each axis. A number has no more than these."""
+    """Return an output with one dimension along each axis. A number has no axes."""
     for at in range(value.rank):
         if len(value.axes[at]) != 1:
             value = kept(reader, value, at) or single(reader, value, at)[0]
@@ -440,7 +438,7 @@ def output_names(asked: AskedReference, keys: Sequence[str], count: int) -> Sequ
 
 
 def _inputs(asked: AskedReference, dtypes: Mapping[str, str], reader: Reader) -> tuple[Operand, ...]:
-    """The operands, the one with the most dimensions first: the shapes of a case follow from it."""
+    """Return the operands, the one with the most dimensions first, since the shapes of a case follow from it."""
     found = list[Operand]()
     for name, some in asked.dims.items():
         dims, dtype = " ".join(some), dtypes[name]
@@ -457,7 +455,7 @@ def _inputs(asked: AskedReference, dtypes: Mapping[str, str], reader: Reader) ->
 
 
 def _any_index(asked: AskedReference, dtypes: Mapping[str, str], reader: Reader, name: str) -> str:
-    """A dimension that says which numbers an input of integers has that is compared with others and nothing else."""
+    """Return a dimension whose places are the numbers of an input of integers, if that is only compared."""
     floats = [dims for each, dims in asked.dims.items() if "float" in dtypes[each]]
     others = [dim for dim in max(floats, key=len, default=()) if dim not in (*asked.dims[name], OUTER)]
     if name in reader.calculated or not others:

@@ -1,7 +1,5 @@
-"""Dimensions of a reference's tensors, each with an extent in either of the two calls that are traced.
-
-Extents are drawn so that no two dimensions have the same pair of them: a pair says which dimension it is.
-"""
+"""Dimensions of a reference's tensors, each with an extent in both calls that are traced. Extents are drawn so that no
+two dimensions have the same pair: a pair says which dimension it is."""
 
 from __future__ import annotations
 
@@ -20,19 +18,19 @@ ONE: Pair = 1, 1
 _PAIRS: Sequence[Pair] = (
     (5, 7), (11, 5), (13, 17), (19, 29), (29, 13), (31, 37), (17, 41), (41, 11), (37, 29), (43, 59), (47, 61), (59, 67),
 )  # fmt: skip
-"""Primes, so that a product says which dimensions it is of; not all grow, so that one is no function of another, and no
-two grow by as much, so that no difference is the same in both calls."""
+"""Primes, so that a product says its dimensions; some shrink, so that no extent is a function of another, and no two
+grow by the same amount, so that no difference is the same in both calls."""
 _FURTHER: Sequence[Pair] = (
     (12, 9), (16, 22), (10, 14), (18, 33), (20, 7), (15, 24), (8, 25), (6, 27), (21, 4), (26, 13), (36, 5), (3, 30),
 )  # fmt: skip
-"""Those of further calls: odd and even ones, with any rest, so that whole parts of them show; short, as all of them
-together are the work of many calls."""
+"""Extents for further calls: odd and even ones, with any remainder, so that whole parts of them show; short, since
+together they are the work of many calls."""
 _THIRD = (8, 16, 4, 2, 6, 12, 10, 9, 14, 15, 18, 20)
-"""What the guard tries beside them: extents that tiles and halves divide."""
+"""Extents that the guard tries in addition: those that tiles and halves divide."""
 
 
 TURNS = len(_FURTHER)
-"""So often further extents are drawn."""
+"""How often further extents are drawn."""
 _MOST_TIMES = 65
 _TOLD = 6
 """The tensors whose shapes an error names: a network has hundreds of weights, which come after its inputs."""
@@ -42,15 +40,15 @@ NO_ELEMENTS = "what it makes has no elements along some dimension, whatever the 
 
 
 class UnreadableError(OpError):
-    """A reference that cannot be read. The message says which operation of which line, and why."""
+    """A reference that cannot be read. The message says which operation in which line, and why."""
 
 
 class UnsaidError(UnreadableError):
-    """Tensors of which nobody says what dimensions they have."""
+    """Tensors whose dimensions nobody stated."""
 
 
 class MisfitError(UnreadableError):
-    """An extent, or a place, that follows from no others in a way that is known: with other ones it may."""
+    """An extent, or a place, that follows from others in no known way; with other extents it may."""
 
 
 class FurtherCallsError(Exception):
@@ -58,12 +56,11 @@ class FurtherCallsError(Exception):
 
 
 class MisnamedError(UnreadableError):
-    """A word about a tensor that the reference does not have, or nothing that it returns: no other way to read it
-    helps."""
+    """A name of a tensor that the reference does not have, or no result: no other way to read it helps."""
 
 
 Square = tuple[tuple[str, str], ...]
-"""Dimensions that are as long."""
+"""Dimensions that have the same extent."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ class Dim:
 
 
 Axis = tuple[Dim, ...]
-"""An axis of a tensor: the dimensions whose product it is, () where it has one element."""
+"""An axis of a tensor: the dimensions whose product it is, () for one element."""
 
 
 def extent(dims: Iterable[Dim]) -> Pair:
@@ -89,9 +86,9 @@ class Drawn:
     """How the extents of both calls are drawn."""
 
     times: int = 1
-    """They are multiples of it."""
+    """All extents are multiples of this."""
     least: int = 1
-    """Those of the first tensor, but for its first one, are so long at least, so that a window fits in."""
+    """The least extent of the first tensor's dimensions, except its first, so that a window fits."""
 
 
 def declared_dims(
@@ -102,9 +99,8 @@ def declared_dims(
     turn: int | None = None,
     tied: Square = (),
 ) -> Mapping[str, Dim]:
-    """Return all dimensions by name, in their order, with extents for both calls; those that are fixed have theirs, and
-    those that follow from others as many as `counts` says, and `tied` ones the same. Further ones have a number, their
-    `turn`."""
+    """Return all dimensions by name, in their order, with extents for both calls. Fixed ones have their own, those that
+    follow from others what `counts` says, and `tied` ones the same. `turn` numbers further extents."""
     drawn, counts = drawn or Drawn(), counts or {}
     names = [*dict.fromkeys((*(name for dims in shapes.values() for name in dims), *counts))]
     free = [name for name in names if name not in fixed and name not in counts]
@@ -126,7 +122,7 @@ def declared_dims(
 
 
 def _whole(counts: Counts, sizes: Mapping[str, int], fixed: Mapping[str, int]) -> Mapping[str, int]:
-    """All extents, of which those that others follow from are such multiples that these are whole numbers."""
+    """Return all extents; those from which others follow are multiples, so that the others are whole numbers."""
     bases = follows(counts, counts) - fixed.keys()
     for times in range(1, _MOST_TIMES):
         many = {name: times * size if name in bases else size for name, size in sizes.items()}
@@ -158,7 +154,7 @@ def parsed(
     shapes: Mapping[str, Any] | str, *, twice: bool = False
 ) -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, Any]]:
     """Return the dimensions by tensor, from {"x": "b n", "w": "n"} or "x=b n, w=n", as they are written there, and the
-    values of what is no tensor, from "margin=1.0"; a tensor may have one dimension `twice` where no formula is read."""
+    values of other arguments, from "margin=1.0"; a tensor may have one dimension `twice` if no formula is read."""
     if isinstance(shapes, str):
         parts = [part.partition("=") for part in shapes.replace(";", ",").split(",") if part.strip()]
         if bad := [name for name, equals, _ in parts if not equals]:
@@ -186,7 +182,7 @@ def parsed(
 
 
 def _read(said: Any) -> tuple[Any, ...]:
-    """The value that is said, as the only one; none where that is the dimensions of a tensor."""
+    """Return the stated value in a tuple; () if the text is the dimensions of a tensor."""
     if not isinstance(said, str):
         return (said,)
     try:

@@ -1,9 +1,6 @@
-"""What torch's elementwise operations are, a row each with the names of torch's arguments, and casts.
-
-Casts to shorter floats are no part of a value; all others are meant.
-
-NaN goes through a maximum as through torch's: `f.where(a < b, b, a)` is a where either is none.
-"""
+"""Torch's elementwise operations, a row each with the names of torch's arguments, and casts. Casts to shorter floats
+are no part of a value; all others are meant. NaN goes through a maximum as through torch's: `f.where(a < b, b, a)` is a
+if either is NaN."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ FUNCTIONS: Mapping[str, str] = {
     "relu": "f.where(self < 0.0, 0.0, self)", "silu": "self * f.sigmoid(self)",
     "mish": "self * f.tanh(f.softplus(self))",
     "hardtanh": "f.where(self < min_val, min_val, f.where(max_val < self, max_val, self))",
-    # Documented as x / 6 + 1/2 and calculated as (x + 3) / 6: times 6 and by 6 is room for the roundings of both.
+    # Documented as x / 6 + 1/2 and calculated as (x + 3) / 6: times 6 and by 6 leaves room for the roundings of both.
     "hardsigmoid": "f.where(self < -3.0, 0.0, f.where(self > 3.0, 1.0, self / 6.0 + 0.5)) * 6.0 / 6.0",
     "hardswish": "self * f.where(self < -3.0, 0.0, f.where(self > 3.0, 1.0, self / 6.0 + 0.5)) * 6.0 / 6.0",
     "leaky_relu": "f.where(self > 0.0, self, self * negative_slope)",
@@ -102,7 +99,7 @@ RULES |= {name: _comparison(name, text) for name, text in COMPARISONS.items()}
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register a rule for operations of torch."""
+    """Return a decorator that registers a rule for operations of torch."""
 
     def register(function: Rule) -> Rule:
         RULES.update(dict.fromkeys(names, function))
@@ -160,12 +157,12 @@ def hypot(reader: Reader, self: Value, other: Value) -> Value:
 
 
 LERP = {"from_start": "a + t * (b - a)", "from_end": "b - (b - a) * (1.0 - t)", "shares": "(1.0 - t) * a + t * b"}
-"""Ways to a blend."""
+"""Ways to calculate a blend."""
 
 
 @rule("lerp")
 def _lerp(reader: Reader, self: Value, end: Value | Number, weight: Value | Number) -> Value:
-    """Torch starts from whichever end is nearer, and the name says no way: kernels take any, or both shares."""
+    """Torch starts from whichever end is nearer, but does not document it: kernels may use any way, or both shares."""
     given = {"a": self, "b": end, "t": weight}
     return reader.ways(reader.each(LERP["from_start"], "lerp", **given), LERP, **given)
 
@@ -231,7 +228,7 @@ def power(reader: Reader, self: Value | Number, exponent: Value | Number) -> Val
 
 @rule("where")
 def where(reader: Reader, condition: Value, self: Value | Number, other: Value | Number) -> Value:
-    """Return one or another, where a condition is met or not."""
+    """Return one value where a condition is met, else another."""
     condition, self, other = reader.met(condition, self, other)
     values = [each for each in (condition, self, other) if isinstance(each, Value)]
     axes = reader.aligned(values)
@@ -306,13 +303,13 @@ def _loss(reader: Reader, self: Value, target: Value, reduction: int, **given: A
 
 
 def _reduced(reader: Reader, loss: Value, reduction: int) -> Value:
-    """A loss as torch reduces it: not, to the mean, or to the sum."""
+    """Return a loss as torch reduces it: not at all, to the mean, or to the sum."""
     return reader.reduced("avg" if reduction == 1 else "total", "loss", loss, None, False) if reduction else loss
 
 
 _ROUNDED = ("floor", "round", "sign", "argmax", "argmin", "argsort", "position", "extent")
 _KEPT = ("total", "greatest", "take", "where", "point")
-"""What these make of whole numbers is one."""
+"""Operations that make whole numbers from whole numbers."""
 
 
 @rule("_to_copy", "to")
@@ -333,7 +330,7 @@ def rounded_to(reader: Reader, self: Value, to: str) -> Value:
     line = reader.lines.line(self.expression) if self.expression is not None else None
     if line is None or (to in HALVES) == (self.dtype in HALVES):
         return replace(self, dtype=to)
-    # What is calculated in 16 bits is rounded to them, and widened then: a kernel may do the same.
+    # A result in 16 bits is rounded to them, and widened then: a kernel may do the same.
     if to not in HALVES and (is_point(line.expression) or _is_moved(reader, line.expression)):
         return replace(self, dtype=to)
     line.rounded = True
@@ -341,7 +338,7 @@ def rounded_to(reader: Reader, self: Value, to: str) -> Value:
 
 
 def _is_moved(reader: Reader, expression: ast.expr) -> bool:
-    """Return whether an expression is made of elements of inputs by moving them alone, so that it has no rounding."""
+    """Return whether an expression only moves elements of inputs, so that it has no rounding."""
     if isinstance(expression, ast.Name):
         line = reader.lines.line(expression)
         return line is None or _is_moved(reader, line.expression)

@@ -1,5 +1,5 @@
-"""Numbers that follow from extents: powers of one or of a product of two are seen in two calls; all else is fitted to
-as many calls as tell it from others, and holds in further ones."""
+"""Numbers that follow from extents: powers of one, or of a product of two, show in two calls; everything else is fitted
+to as many calls as tell it from other formulas, and must hold in further ones."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from oracles.formula.node import Node
 _SPARE = 3
 """The number of further calls that a fit must agree with."""
 _CLOSE = 1e-9
-"""What a fit may differ by, relative to the largest number: it is found in float64."""
+"""The relative difference that a fit may have from the largest number: it is found in float64."""
 _MOST_DENOMINATOR = 64
 _MOST_PARTS, _FEW_PARTS = 16, 4
-"""The largest number by which whole parts of an extent are taken, as in n // 16, and where two of them are added."""
+"""The largest divisor of a whole part of an extent, as in n // 16, and the largest if two of them are added."""
 _FORMS: Mapping[str, Callable[[float], float]] = {
     "a": lambda value: value, "1.0 / a": lambda value: 1.0 / value, "f.sqrt(a)": lambda value: value**2,
     "f.rsqrt(a)": lambda value: value**-2, "f.sqrt(f.sqrt(a))": lambda value: value**4,
     "f.rsqrt(f.sqrt(a))": lambda value: value**-4, "a * a": math.sqrt, "f.log(a)": math.exp,
 }  # fmt: skip
-"""What may be made of something that is linear, and how that follows from it."""
+"""What may be made of a linear expression, with the inverse."""
 _ROOTS = {1.0: ("a", "1.0 / a"), 0.5: ("f.sqrt(a)", "f.rsqrt(a)"), 0.25: ("f.sqrt(f.sqrt(a))", "f.rsqrt(f.sqrt(a))")}
 Calls = Mapping[str, Sequence[int]]
 """The extents of dimensions in all calls."""
 Fit = tuple[str, Node]
-"""A template of `a`, and what that is."""
+"""A template of `a`, with the expression that `a` stands for."""
 
 
 def powers(pair: tuple[float, float], dims: Iterable[Dim]) -> Iterator[Fit]:
@@ -48,7 +48,7 @@ def powers(pair: tuple[float, float], dims: Iterable[Dim]) -> Iterator[Fit]:
 
 
 def fitted(values: Sequence[float], calls: Calls) -> Fit | None:
-    """Return what has these values in all calls; None where nothing has, or more than one might."""
+    """Return the expression that has these values in all calls; None if there is none, or if several might be meant."""
     if (found := _monomial(values, calls)) is not None:
         return found
     for text, inner in _FORMS.items():
@@ -59,8 +59,8 @@ def fitted(values: Sequence[float], calls: Calls) -> Fit | None:
 
 
 def counted(values: Sequence[float], calls: Calls, *, whole: bool = True) -> Node | None:
-    """Return the sum of extents, of products of two, and of parts unless it need not be `whole`, that has these values
-    in all calls; None where there is none, or more than one might be."""
+    """Return the sum of extents, of products of two, and of parts (unless not `whole`), that has these values in all
+    calls; None if there is none, or if several might be meant."""
     numbers = np.asarray(values, dtype=np.float64)
     linear = [(_extent([name]), np.asarray(sizes, dtype=np.float64)) for name, sizes in calls.items()]
     few, parts = ([*_parts(linear, most)] if whole else [] for most in (_FEW_PARTS, _MOST_PARTS))
@@ -93,7 +93,7 @@ def _times(one: _Term, other: _Term) -> _Term:
 
 
 def _solved(numbers: NDArray[np.float64], columns: Sequence[NDArray[np.float64]]) -> Sequence[float] | None:
-    """The factors of columns, and of 1, whose sum the numbers are; None where there are too few of them to say that."""
+    """Return the factors of columns, and of 1, whose sum the numbers are; None if there are too few numbers to tell."""
     table = np.stack([*columns, np.ones(len(numbers))], axis=1)
     if len(numbers) < table.shape[1] + _SPARE:
         return None
@@ -125,7 +125,7 @@ def _sum(terms: Sequence[tuple[float, Node]], more: float) -> Node:
 
 
 def _monomial(values: Sequence[float], calls: Calls) -> Fit | None:
-    """A product of powers of extents, times a number."""
+    """Return the product of powers of extents, times a number, with these values."""
     numbers = np.asarray(values, dtype=np.float64)
     if not (numbers * numbers[0] > 0).all():
         return None
@@ -147,7 +147,7 @@ def _monomial(values: Sequence[float], calls: Calls) -> Fit | None:
 
 
 def _product(names: Sequence[str]) -> Node:
-    """The product of extents, in which one may stand several times."""
+    """Return the product of extents, some of which may occur several times."""
     found = _extent(dict.fromkeys(names))
     for at, name in enumerate(names):
         if name in names[:at]:
@@ -160,7 +160,7 @@ def _extent(names: Iterable[str]) -> Node:
 
 
 def _inner(inner: Callable[[float], float], values: Sequence[float]) -> Sequence[float] | None:
-    """What something is made of that has these values; None where it is made of nothing."""
+    """Return the argument of a function that has these values; None if there is none."""
     try:
         return [inner(value) for value in values]
     except (ValueError, ZeroDivisionError, OverflowError):

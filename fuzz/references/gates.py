@@ -1,5 +1,5 @@
-"""What a formula says of the values of its inputs: what a recurrence multiplies by again and again, which would soon
-overflow, or leave nothing, were it drawn like any number; and what must be integers, as it is only compared."""
+"""What a formula implies for the values of its inputs: the factors of a recurrence, which would soon overflow, or leave
+nothing, if they were drawn like other numbers; and inputs that must be integers, because they are only compared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NUMBERS: tuple[Kind, ...] = ("constant", "extent")
 _INTEGER = re.compile(
     r"(?:.*_)?(?:ids?|idx|index|indices|labels?|targets?|lens|lengths?|positions?|segments?|segs?|tokens?|experts?)"
 )
-"""What arguments are called that are integers, where their use leaves it open."""
+"""Names of arguments that are integers, for arguments whose use leaves it open."""
 
 
 def gates_of(op: Op) -> Mapping[str, str]:
@@ -40,7 +40,7 @@ def gates_of(op: Op) -> Mapping[str, str]:
 
 def compared_of(op: Op) -> Mapping[str, bool]:
     """Return the inputs that are only compared for equality. The value says whether they are certainly integers: they
-    are compared with places or other inputs, or have the name of such."""
+    are compared with places or other inputs, or have a name of such."""
     graph, found = trace(op.formula, {each.name: each.axes for each in op.inputs}), dict[str, bool]()
     for own in [node for node in graph.nodes if node.kind == "tensor"]:
         mine = {own, *(use for use in graph.uses[own] if use.kind == "take")}

@@ -1,5 +1,5 @@
-"""What torch's operations of gradients are: of convolutions, attention, norms and losses by places. It has parts of
-others, which are read as they are."""
+"""Torch's operations for gradients: of convolutions, attention, norms, and losses by places. Many consist of other
+operations, which are read as they are."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _of_convolution(
 
 
 def _by_input(reader: Reader, dy: Value, x: Value, w: Value, windows: Sequence[Axis], steps: Sequence[Window]) -> Value:
-    """An element of the input is in all windows that it lies away from by whole steps."""
+    """Return the gradient by the input: each of its elements is in all windows at a distance of whole steps."""
     for at, (window, how) in enumerate(zip(windows, steps, strict=True), 3):
         dy, out = single(reader, dy, at)
         _, place = single(reader, x, at)
@@ -81,7 +81,7 @@ def _of_mean_pool(
     reader: Reader, grad_output: Value, self: Value, kernel_size: Any, stride: Any, padding: Any,
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Value:  # fmt: skip
-    """Each element gets an equal share of the windows that it is in."""
+    """Return the gradient of a mean pool: each element gets an equal share of the windows that contain it."""
     count = 2 if "2d" in reader.step.op else 3
     sizes, before = each_of(kernel_size, count), each_of(padding, count)
     if ceil_mode or (any(before) and not count_include_pad):
@@ -112,7 +112,7 @@ def _of_attention(
     p = softmax(reader, scores, -1)
     most = reader.reduced("greatest", "most", scores, -1, True)
     mass = reader.reduced("total", "mass", reader.each("f.exp(x - most)", "e", x=scores, most=most), -1, True)
-    # The forward kept the logarithm of the sum alone: what is made of that is off by as many ulp as it is large.
+    # The forward kept only the logarithm of the sum: what is calculated from it is off by as many ulp as it is large.
     p = reader.ways(p, {"by_lse": "f.exp(x - (f.log(mass) + most))"}, x=scores, mass=mass, most=most)
     dp = product(reader, grad_out, _turned(value), "dp")
     delta = reader.reduced("dot", "delta", grad_out, -1, True, out)

@@ -25,17 +25,17 @@ from oracles.op import Op
 from oracles.operand import OUTER, OpError
 
 _AGREE = 1e-9
-"""What both may differ by, relative to the largest element of an output: each rounds in its own order."""
+"""The difference, relative to the largest element of an output, that formula and reference may have."""
 _ORDERS = 64.0
 """The tolerance, in bounds of the formula's rounding: a reference has its own order of operations."""
 _MOST_WORK = 1 << 22
-"""Where a step would have more terms, both are compared at smaller extents."""
+"""If a step would have more terms, both are compared at smaller extents."""
 _SMALL = (2, 3, 5, 4, 6, 7, 8, 9, 10, 11, 12, 13)
-"""What NaN and the like are compared with, where windows make many terms."""
+"""Extents at which NaN and the like are compared if windows make many terms."""
 _DOUBLED = 3
-"""How often extents are doubled at most if a reference raises because a window does not fit, all or all but one."""
+"""How often extents are doubled, all or all but one, if a reference raises because a window does not fit."""
 _MISSING = 0.25
-"""The share of places that are missing, where some may be."""
+"""The share of places that are missing, if some may be."""
 _TOGETHER = 3
 """The most dimensions that have one element at once when the reference is tried."""
 _LEADING = (2, 3)
@@ -44,11 +44,11 @@ _LEADING = (2, 3)
 
 @dataclass(frozen=True)
 class Agreement:
-    """What the guard found where nothing differs in numbers."""
+    """What the guard found if no numbers differ."""
 
     sets: int
     specials: str
-    """Where NaN, infinities or huge numbers go in and another one comes out, in words; "" if nowhere."""
+    """Where NaN, infinities or huge numbers go in and the results differ, in words; "" if nowhere."""
     unordered: bool
     """Whether elements are put in order, and a NaN among them has another place to the reference than to the formula:
     libraries differ there, so that no place of it is judged."""
@@ -59,13 +59,13 @@ class Agreement:
     empty: bool
     """Whether tensors without elements are the same to both. The reference may raise for them."""
     least: Mapping[str, int]
-    """The number of elements along a dimension, or several, that the reference does not raise for, where it raises for
-    one."""
+    """The least number of elements along one or several dimensions for which the reference does not raise, if it raises
+    for one element."""
 
 
 @dataclass(frozen=True)
 class RunReference:
-    """A reference as the guard runs it, by arrays of float64, integers and flags."""
+    """A reference as the guard runs it, with arrays of float64, integers and flags."""
 
     outputs: Callable[[Arrays], Sequence[NDArray[Any]]]
     takes: Callable[[Arrays], object]
@@ -73,7 +73,7 @@ class RunReference:
 
 
 def hold(op: Op, reference: RunReference, extents: Sequence[Mapping[str, int]]) -> Agreement:
-    """Raise UnreadableError where the formula of an op has another value than the reference."""
+    """Compare an op's formula with its reference, and return what was found. Raises UnreadableError."""
     least = _taken(op, reference, dict(zip(extents[0], _SMALL, strict=False)), ()) if op.made else extents[0]
     wanted = _positive(op, least)
     sets = [*extents[:-1], _taken(op, reference, extents[-1], wanted)]
@@ -94,7 +94,7 @@ def _taken(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: 
     """Return extents that are long enough for those that follow from them, and for the reference."""
     start = grown(op.made, {**sizes, **op.fixed}, op.fixed)
     free = sorted(follows(op.made, op.made) - {*op.fixed})
-    # What is padded by its elements must be longer than the window: one that stays as short as it is lets others grow.
+    # Padding by elements needs an axis that is longer than the window: if one dimension stays short, others must grow.
     for kept in ("", *free) if free else ():
         for turn in range(_DOUBLED):
             longer = {**start, **{dim: start[dim] << turn for dim in free if dim != kept}}
@@ -105,7 +105,7 @@ def _taken(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: 
 
 
 def _edges(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> bool:
-    """Whether both are the same of no elements; they are of one, unless the reference raises for that."""
+    """Return whether both agree without elements; with one element they must agree, unless the reference raises."""
     empty = not op.counted
     for dim in (dim for dim in sizes if dim not in op.fixed):
         for size in (0, 1) if empty else (1,):
@@ -123,8 +123,8 @@ def _edges(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: 
 
 
 def _least(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> Mapping[str, int]:
-    """The least numbers of elements along dimensions with which the reference does not raise, where it raises for one,
-    or for one along several together."""
+    """Return the least numbers of elements along dimensions for which the reference does not raise, if it raises for
+    one element along one dimension, or along several together."""
     found = dict[str, int]()
     free = [dim for dim in sizes if dim not in op.fixed]
     for count in range(1, _TOGETHER + 1):
@@ -137,7 +137,7 @@ def _least(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: 
                     size for size in least if count > 1 or _takes(op, reference, {**sizes, dims[0]: size}, positive)
                 )
                 found[" ".join(dims)] = next(taken, sizes[dims[0]])
-    for count in range(1, _TOGETHER + 1):  # the same of dimensions that no tensor has
+    for count in range(1, _TOGETHER + 1):  # the same for dimensions that no tensor has
         for dims in combinations(op.made, count):
             shortest = {**sizes, **dict.fromkeys(follows(op.made, dims) - op.fixed.keys(), 1)}
             shortest = grown(op.made, shortest, op.fixed)
@@ -149,7 +149,7 @@ def _least(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: 
 
 
 def _takes(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> bool:
-    """Return whether neither the reference nor the formula raises, such as for x[:2] of one element, which is shorter.
+    """Return whether neither the reference nor the formula raises, as for x[:2] of one element, which is shorter.
     Extents that others make negative or fractional are not tried."""
     if op.whole(sizes) is None:
         return True
@@ -166,7 +166,7 @@ def _compare(op: Op, reference: RunReference, arrays: Arrays, word: str, graph: 
     shapes = shapes_text({name: array.shape for name, array in arrays.items()})
     try:
         evaluated = Evaluated(op, arrays, graph=graph)
-    except FormulaError as error:  # of nothing there is no place
+    except FormulaError as error:  # without elements there is no place
         raise UnreadableError(f"of {shapes}: {error}") from error
     here = evaluated.outputs
     there = dict(zip(here, _theirs(reference, arrays), strict=True))
@@ -195,7 +195,7 @@ def _theirs(reference: RunReference, arrays: Arrays) -> Sequence[NDArray[Any]]:
 
 
 def _with_last(graph: Trace) -> Trace | None:
-    """A graph in which the last of equal elements is taken where either is right; None where that is nowhere."""
+    """Return a graph in which the last of equal elements is chosen where either is right; None if that is nowhere."""
     found = dict[Node, Node]()
     for node in graph.nodes:
         own = node.made_of(found)
@@ -224,7 +224,7 @@ def value(op: Op, arrays: Arrays) -> Arrays:
 
 
 def _rounded_off(op: Op, arrays: Arrays) -> Arrays:
-    """How far at most float64 rounds each output off: all of it where terms cancel, of one element to the mean, say."""
+    """Return how far float64 may round each output off: entirely if terms cancel, such as one element and the mean."""
     try:
         found = Evaluated(op, arrays, Rigorous(), lambda near: np.broadcast_to(near.error, near.shape)).outputs
     except UncertainError:
@@ -233,8 +233,8 @@ def _rounded_off(op: Op, arrays: Arrays) -> Arrays:
 
 
 def widened(reference: Callable[..., Any], arrays: Arrays, *, widens: bool = True) -> Sequence[NDArray[Any]]:
-    """Return the outputs of a reference of float64 tensors that rounds nothing to a shorter float, floats as float64;
-    or, where nothing `widens`, those of the tensors as they are."""
+    """Return the outputs of a reference with float64 tensors that rounds nothing to a shorter float, floats as float64;
+    or, if nothing `widens`, those of the tensors as they are."""
     import torch
 
     def wide(given: Any) -> Any:
@@ -323,7 +323,7 @@ def drawn(
 
 
 def _positive(op: Op, sizes: Mapping[str, int]) -> Sequence[str]:
-    """The inputs that must be positive for outputs to be numbers, where normal ones are not enough: one, or all."""
+    """Return the inputs that must be positive for outputs to be numbers, if normal ones are not enough: one, or all."""
     floats = [each.name for each in op.inputs if not each.integers]
     for some in ((), *((name,) for name in floats), tuple(floats)):
         found = value(op, drawn(op, sizes, np.random.default_rng(2), some))

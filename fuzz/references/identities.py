@@ -1,9 +1,8 @@
-"""Identities: other expressions of the same exact value that kernels have in the place of what a reference writes.
-
-Each row of the table is a pattern, in which a letter stands for anything, and the way to it. That the two have the same
-value is checked of each formula for which a way is found, see `oracles.algorithm`. A way that errs by more than
-what the reference writes is `weaker`: a kernel has to declare it, and a failure of one that has it is told by its name.
-"""
+"""Identities: other expressions with the same exact value, which kernels use instead of what a reference writes. Each
+row of the table is a pattern, in which a letter stands for anything, with the other expression. That both have the same
+value is checked for each formula to which one applies, see `oracles.algorithm`. A way that errs by more than what the
+reference writes is `weaker`: a kernel has to declare it, and a failure of a kernel that uses it is reported by its
+name."""
 
 from __future__ import annotations
 
@@ -17,10 +16,10 @@ from fuzz.references.lines import FormulaLine, Lines, template
 
 @dataclass(frozen=True)
 class Identity:
-    """Another way to a value."""
+    """Another way to calculate a value."""
 
     way: str
-    """What it is called in a contract."""
+    """Its name in a contract."""
     pattern: str
     text: str
     weaker: bool
@@ -78,7 +77,7 @@ class _Matching:
     """Expressions that already are this alternative are not matched inside."""
 
     def matches(self, pattern: ast.expr, of: ast.expr, found: _Found) -> Iterator[_Found]:
-        """Yield assignments of the letters, beside the known ones."""
+        """Yield assignments of the letters, in addition to the known ones."""
         if isinstance(pattern, ast.Name):
             known = found.get(pattern.id)
             if known is None:
@@ -136,7 +135,7 @@ class _Matching:
     def _parts(
         self, of: ast.expr, kinds: tuple[type[ast.operator], ...], less: bool = False
     ) -> Sequence[tuple[bool, ast.expr]]:
-        """The terms, or factors, and whether they are taken off."""
+        """Return the terms, or factors, each with whether it is subtracted."""
         plain = self._plain(of)
         if isinstance(plain, ast.BinOp) and isinstance(plain.op, kinds):
             second = less ^ isinstance(plain.op, ast.Sub)
@@ -151,7 +150,7 @@ class _Matching:
 
 
 def _operands(of: ast.expr) -> Sequence[object]:
-    """What an expression is made of, in order: operators by their kind."""
+    """Return the operands of an expression in order, with operators by their kind."""
     if isinstance(of, ast.BinOp):
         return type(of.op), of.left, of.right
     if isinstance(of, ast.UnaryOp):

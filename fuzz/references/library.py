@@ -34,8 +34,8 @@ Specs = Mapping[str, tuple[tuple[int, ...], str]]
 
 
 def dtypes_of(asked: AskedReference, dims: Mapping[str, Dim], most: int = 2) -> Mapping[str, str]:
-    """Return the dtypes of all tensors. What nobody says is a float, or else what the reference takes: places or flags,
-    of so many tensors at most."""
+    """Return the dtypes of all tensors. An unstated one is a float, or else what the reference takes: places or flags,
+    for at most `most` tensors."""
     given = {name: asked.dtypes.get(name, "") for name in asked.dims}
     known = {name: asked.dtype if not dtype or "float" in dtype else dtype for name, dtype in given.items()}
     unknown = [name for name, dtype in given.items() if not dtype]
@@ -60,7 +60,7 @@ def dtypes_of(asked: AskedReference, dims: Mapping[str, Dim], most: int = 2) -> 
 
 
 def _numbers(asked: AskedReference) -> str:
-    """What arguments were taken as whole numbers, which may be meant as extents."""
+    """Return a note on arguments that were taken as whole numbers but may be meant as extents."""
     needed = {name: each for name, each in asked.constants.items() if name not in defaults_of(asked.reference)}
     taken = {name: each for name, each in needed.items() if type(each) is int and each > 0}
     if not taken:
@@ -106,7 +106,7 @@ def recorded(asked: AskedReference, calls: Sequence[Specs]) -> Recording:
 
 def _padded(reference: Callable[..., Any], free: Collection[int], /, **tensors: Any) -> Any:
     """Call a reference with two operations of torch replaced by plainer ones. Padding that repeats elements becomes an
-    index; padding="same" with windows of a free extent pads both ends before the convolution, as torch calls other
+    index; padding="same" with windows of a free extent pads both ends before the convolution, since torch calls other
     operations for even windows than for odd ones."""
     import torch
     from torch.overrides import TorchFunctionMode
@@ -125,7 +125,7 @@ def _padded(reference: Callable[..., Any], free: Collection[int], /, **tensors: 
             wholes = [step * (size - 1) for step, size in zip(dilation, sizes, strict=True)]
             padded = asked.pop("input")
             for at, whole in enumerate(reversed(wholes)):
-                # Both ends are as long for odd windows, so one too long is cut off: its length would not tell.
+                # Both ends are equally long for odd windows, so one too many is cut off: its length would not tell.
                 length = padded.shape[-1 - at] + whole
                 padded = torch.nn.functional.pad(padded, [*(0, 0) * at, whole // 2, whole])
                 padded = padded.narrow(-1 - at, 0, length)

@@ -1,7 +1,5 @@
-"""The lines of a formula while it is read: expressions of Python, made from templates, that refer to earlier lines.
-
-A template is an expression in text, `0.5 * a * (1.0 + f.erf(a))`. What stands for a number of 1 in a product vanishes.
-"""
+"""The lines of a formula while it is read: expressions of Python, made from templates, that refer to earlier lines. A
+template is an expression in text, `0.5 * a * (1.0 + f.erf(a))`. A factor that stands for the number 1 is dropped."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from typing import Any, TypeGuard
 from fuzz.references.dims import Dim
 
 KEPT = ("total", "greatest", "avg", "dot")
-"""What makes these has a name of its own: a contract may say in which order it adds."""
+"""The results of these have names of their own: a contract may say in which order they add."""
 _WIDEST = 96
 """The longest line, in characters: an expression used once gets a line of its own if it would be longer."""
 
@@ -29,17 +27,17 @@ class FormulaLine:
     """How other lines refer to it until names are given."""
     expression: ast.expr
     hint: str
-    """What it is, in a word: its name where the reference has none for it."""
+    """What it is, in a word: its name if the reference has none for it."""
     own: str = ""
-    """What the reference calls it."""
+    """The reference's name for it."""
     rounded: bool = False
     """Whether the reference rounds it for some use."""
     ways: dict[str, ast.expr] = field(default_factory=dict)
-    """Other expressions of the same exact value, by what they are called."""
+    """Other expressions of the same exact value, by name."""
 
     @property
     def stays(self) -> bool:
-        """Whether it has a name whatever it is used for: a contract may speak of it."""
+        """Whether it has a name whatever it is used for: a contract may refer to it."""
         return bool(self.rounded or self.ways or self.own or called(self.expression) in KEPT)
 
 
@@ -49,7 +47,7 @@ class Lines:
 
     found: dict[str, FormulaLine] = field(default_factory=dict)
     said: dict[str, str] = field(default_factory=dict)
-    """The line of each expression: what a reference calculates twice stands there once."""
+    """The line of each expression: what a reference calculates twice is written once."""
 
     def add(self, expression: ast.expr, hint: str) -> ast.expr:
         """Return what refers to the line of that expression; of a name or a number that itself."""
@@ -58,7 +56,7 @@ class Lines:
         said = ast.dump(expression)
         if said in self.said:
             return ast.Name(self.said[said])
-        key = f"{len(self.found)} {hint}"  # no name of Python: it is none of the reference's
+        key = f"{len(self.found)} {hint}"  # not a valid name in Python, so none of the reference's
         self.found[key] = FormulaLine(key, expression, hint)
         self.said[said] = key
         return ast.Name(key)
@@ -84,7 +82,7 @@ class Lines:
                 uses[key] = uses.get(key, 0) + 1
                 if uses[key] == 1:
                     waiting += _names(self.found[key].expression)
-                    # What another way is made of has a name.
+                    # The operands of another way have names.
                     waiting += 2 * [name for way in self.found[key].ways.values() for name in _names(way)]
         last = {each.id for each in outputs if isinstance(each, ast.Name)}
         lines: list[FormulaLine] = []
@@ -99,7 +97,7 @@ class Lines:
                     if _length(fuller) <= _WIDEST:
                         within = fuller
                         inside.pop(name)
-            # What did not fit stands by itself, before the line that it was meant for.
+            # What did not fit is a line of its own, before the line that it was meant for.
             for name in [name for name in _names(within) if name in inside]:
                 lines.append(replace(self.found[name], expression=inside.pop(name)))
             if uses[key] > 1 or line.stays or key in last:

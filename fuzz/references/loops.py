@@ -1,12 +1,12 @@
-"""Loops over a dimension, found in what they unroll to: one turn stands for all, and markers for what it takes of each.
+"""Loops over a dimension, found in the graph that they unroll to, and rolled up again.
 
-A Python loop over time is traced as often as it turns, so that graphs of two lengths differ. Here nodes are sorted by
-the last place that they follow from, of those that `select` or `unbind` gives one after the other. Where each place has
-the same nodes, made in the same way of what the places have and of what the turn before made, the nodes of one turn
-stay, between these markers: `each` is what is taken of a place, `count` how many turns were before and some more,
-`carried` what the turn before made of something, `recurrence` that this makes it, `before` what that was a turn ago,
-`stacked` and `joined` are all that the turns made, and `last` is what the last made. A state is read after all others
-that it is made of.
+A Python loop over time is traced once for each iteration, so graphs of two lengths differ. Here nodes are sorted by the
+last index of `select` or `unbind` that they depend on. If every index has the same nodes, made in the same way from the
+elements at that index and from the results of the iteration before, the nodes of one iteration are kept, with markers:
+`each` is an element at the iteration's index, `count` the number of earlier iterations plus a constant, `carried` a
+result of the iteration before, `recurrence` the node that updates it, `before` its value one iteration ago, `stacked`
+and `joined` the results of all iterations, and `last` that of the last one. A state is read after all other states that
+it is made of.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from fuzz.references.dims import UnreadableError
-from fuzz.references.turns import NoLoopError, Turns, name_of, peel, plain, shape_of
+from fuzz.references.iterations import Iterations, NoLoopError, name_of, peel, plain, shape_of
 
 
 @dataclass(frozen=True)
 class Marker:
-    """What stands in the place of an operation of torch."""
+    """Stands in place of an operation of torch."""
 
     name: str
     parameters: tuple[str, ...]
@@ -34,7 +34,7 @@ class Marker:
         return self.name
 
     def __call__(self) -> None:
-        """It is read, and never run."""
+        """Never called: a marker is read only."""
 
     @property
     def _schema(self) -> Any:
@@ -52,22 +52,22 @@ MARKERS = ("each", "count", "carried", "recurrence", "before", "stacked", "joine
 
 
 def rolled(graph: Any) -> Sequence[Any] | None:
-    """Return the nodes of a graph with one turn of its loop; None where it has none that is known."""
+    """Return the nodes of a graph with one iteration of its loop; None if it has no loop of a known kind."""
     graph.eliminate_dead_code()
     nodes = plain(graph)
     for backwards in (False, True):
         with suppress(NoLoopError):
-            return _Rolled(Turns(nodes, backwards=backwards)).nodes()
+            return _Rolled(Iterations(nodes, backwards=backwards)).nodes()
     with suppress(NoLoopError):
-        return _Rolled(Turns([*graph.nodes], backwards=False)).nodes() if peel(graph) else None
+        return _Rolled(Iterations([*graph.nodes], backwards=False)).nodes() if peel(graph) else None
     return None
 
 
 class _Rolled:
-    """A graph with the nodes of one turn, the second."""
+    """A graph with the nodes of one iteration, the second."""
 
-    def __init__(self, turns: Turns) -> None:
-        self._of = turns
+    def __init__(self, iterations: Iterations) -> None:
+        self._of = iterations
 
     def nodes(self) -> Sequence[Any]:
         """Return its nodes."""
@@ -86,7 +86,7 @@ class _Rolled:
         for start in self._of.starts.values():
             self._copy(start)
         for at, node in enumerate(self._of.body[1]):
-            if self._of.is_taken(node):  # that says which dimension the loop goes through
+            if self._of.is_taken(node):  # this says which dimension the loop goes through
                 self._made({at}, self._own)
         waiting = {at for at in self._of.starts if not self._is_written(at)}
         while waiting:
@@ -103,25 +103,24 @@ class _Rolled:
         return [*self._new.nodes]
 
     def _is_written(self, at: int) -> bool:
-        """Whether a node writes into what the turn before wrote into."""
+        """Whether a node writes into what the iteration before wrote into."""
         node = self._of.body[1][at]
         return name_of(node) == "select_scatter" and self._of.at.get(node.args[0]) == (0, at)
 
     def _made_of(self, some: set[int], own: Mapping[int, Any]) -> tuple[set[int], set[int]]:
-        """Return all nodes that these are made of, and these, within their turn and the one before, without those that
-        are known."""
+        """Return these nodes and all that they are made of, of this iteration and the last, without the known ones."""
         here, before, rest = set[int](), set[int](), [*some]
         while rest:
             at = rest.pop()
             if at not in here and at not in own:
                 here.add(at)
                 args = [self._of.at[arg] for arg in self._of.body[1][at].all_input_nodes if arg in self._of.at]
-                before |= {place for turn, place in args if turn == 0}
-                rest += [place for turn, place in args if turn == 1]
+                before |= {place for iteration, place in args if iteration == 0}
+                rest += [place for iteration, place in args if iteration == 1]
         return here, before
 
     def _recurrence(self, at: int) -> None:
-        """What all turns make of something, from what the turns before made."""
+        """Record a state: the results of all iterations, from those of the iterations before."""
         node, start = self._of.body[1][at], self._copy(self._of.starts[at])
         carried = self._carried[at] = self._marked(CARRIED, (start,), node)
         own = dict(self._own)
@@ -129,15 +128,15 @@ class _Rolled:
         also = {each for each in own if each != at and at not in self._made_of({each}, self._own)[1]}
         self._own |= {each: own[each] for each in also}
         self._own[at] = self._marked(RECURRENCE, (carried, own[at]), node)
-        del self._carried[at]  # what it was is known now
+        del self._carried[at]  # its former value is known now
 
     def _made(self, some: set[int], own: dict[int, Any]) -> None:
-        """Note nodes of the representative turn, and those that they are made of."""
+        """Note nodes of the representative iteration, and those that they are made of."""
         for each in sorted(self._made_of(some, own)[0]):
-            own[each] = self._turned(each, self._of.body[1][each], own)
+            own[each] = self._iterated(each, self._of.body[1][each], own)
 
-    def _turned(self, at: int, node: Any, own: Mapping[int, Any]) -> Any:
-        """Return one node of the representative turn."""
+    def _iterated(self, at: int, node: Any, own: Mapping[int, Any]) -> Any:
+        """Return one node of the representative iteration."""
         place = self._of.places.get(node)
         if place is not None and self._of.is_taken(node):
             table = self._turned_round(self._copy(place.table), place.dim, place.table, node)
@@ -152,23 +151,23 @@ class _Rolled:
         return copied
 
     def _here(self, node: Any, own: Mapping[int, Any]) -> Any:
-        """What stands for a node that the second turn takes."""
+        """Return what replaces a node that the second iteration uses."""
         if node not in self._of.at:
             return self._copy(node)
-        turn, at = self._of.at[node]
-        if turn == 1:
+        iteration, at = self._of.at[node]
+        if iteration == 1:
             return own[at]
         if at not in self._carried:
             self._carried[at] = self._marked(BEFORE, (self._own[at], self._copy(self._of.starts[at])), node)
         return self._carried[at]
 
     def _copy(self, node: Any) -> Any:
-        """What stands for a node outside of the loop."""
+        """Return what replaces a node outside of the loop."""
         if node in self._copies:
             return self._copies[node]
         if node in self._of.at and node not in self._of.places:
-            turn, at = self._of.at[node]
-            if turn != self._of.count - 1:
+            iteration, at = self._of.at[node]
+            if iteration != self._of.count - 1:
                 raise NoLoopError
             own = self._own[at]
             if own.target is STACKED:  # in the order of the places
@@ -178,23 +177,23 @@ class _Rolled:
         return self._copies.setdefault(node, found)
 
     def _gathered(self, node: Any) -> Any:
-        """All that the turns made of something, one beside the other."""
+        """Return the results of all iterations, side by side."""
         if name_of(node) not in ("stack", "cat") or len(node.args[0]) != self._of.count:
             return None
         places = [self._of.at.get(each) for each in node.args[0]]
         at = places[0][1] if places[0] is not None else -1
-        turns = [(turn, at) for turn in range(self._of.count)]
+        iterations = [(iteration, at) for iteration in range(self._of.count)]
         dim = node.args[1] if len(node.args) > 1 else 0
         marker = STACKED if name_of(node) == "stack" else JOINED
-        if places == turns:
+        if places == iterations:
             return self._marked(marker, (self._own[at], dim), node)
-        # Of several places for each turn all would be turned round.
-        if places != turns[::-1] or shape_of(node)[dim] != self._of.count:
+        # If an iteration had several places, all of them would be reversed.
+        if places != iterations[::-1] or shape_of(node)[dim] != self._of.count:
             return None
         return self._flipped(self._marked(marker, (self._own[at], dim), node), dim, node, node)
 
     def _turned_round(self, found: Any, dim: int, like: Any, at: Any) -> Any:
-        """Return what the turns take or make, in the order of turns or of places."""
+        """Return what the iterations take or make, in the order of iterations or of places."""
         return self._flipped(found, dim, like, at) if self._of.backwards else found
 
     def _flipped(self, found: Any, dim: int, like: Any, at: Any) -> Any:
@@ -213,6 +212,6 @@ class _Rolled:
 
 
 def word(node: Any) -> str:
-    """What a node does, but for numbers."""
+    """Return what a node does, without its numbers."""
     said = node.target.name if isinstance(node.target, Marker) else node.target
     return f"{node.op} {said}" if node.op == "call_function" else str(node.op)

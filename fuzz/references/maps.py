@@ -1,4 +1,4 @@
-"""Index maps: what an operation that moves elements is, as places along dimensions; and one axis as another one."""
+"""Index maps: operations that move elements, as places along dimensions; and one axis expressed by another."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from oracles.formula.node import Node
 def taken_at(
     scope: Scope, value: Value, dim: Dim, index: ast.expr, has: Iterable[Dim], outside: float | None = None
 ) -> Value:
-    """Return the elements of a value at these places along a dimension of it, and what stands where there is none.
-    `has` are the dimensions of the index. Its axes are those of the value still."""
+    """Return the elements of a value at these places along one of its dimensions, and `outside` where there is no
+    place. `has` are the dimensions of the index. The result keeps the value's axes."""
     if dim not in value.has:
         if outside is None:
             return value
@@ -29,7 +29,7 @@ def taken_at(
     if outside is None and (whole := _at_once(scope, value, dim, index)) is not None:
         table, along, at, beyond = whole
         return taken_at(scope, replace(table, axes=value.axes), along, at, has, beyond)
-    moved = value.expression if value.places else None  # to move places is not to calculate with them
+    moved = value.expression if value.places else None  # moving places is not calculating with them
     parts = {"x": moved or scope.expression(value), "index": index, "dim": of_dims([dim])}
     text = "f.take(x, index, dim)" if outside is None else "f.take(x, index, dim, outside)"
     parts |= {} if outside is None else {"outside": number(outside)}
@@ -40,8 +40,8 @@ def taken_at(
 
 
 def _at_once(scope: Scope, value: Value, dim: Dim, index: ast.expr) -> tuple[Value, Dim, ast.expr, float | None] | None:
-    """What is taken of what was taken by the place along this dimension alone: of which value, along what, at which
-    places, and what stands outside; None of others."""
+    """Return the value, dimension, places and outside value of an element that was taken by the place along this
+    dimension; None for others."""
     place = scope.place(dim)
     known = scope.taken.get(value.expression.id) if isinstance(value.expression, ast.Name) else None
     if known is None or not isinstance(place, ast.Name):
@@ -56,7 +56,7 @@ def _at_once(scope: Scope, value: Value, dim: Dim, index: ast.expr) -> tuple[Val
 
 
 def place_along(scope: Scope, expression: ast.expr | None) -> Dim | None:
-    """Return the dimension that an expression is the place along; None of others."""
+    """Return the dimension that an expression is the place along; None for others."""
     line = scope.lines.line(expression) if expression is not None else None
     expression = line.expression if line is not None else expression
     if not isinstance(expression, ast.Call) or called(expression) != "position":
@@ -93,7 +93,7 @@ def _as_axes(scope: Scope, value: Value, at: int, old: Axis, new: Axis, axes: Se
     if extent(old) != extent(new):
         raise UnreadableError(f"has {_words(old)} where {_words(new)} should be, which is not as long")
     place = at % value.rank
-    for other, axis in enumerate(value.axes):  # of a matrix that is square both axes may be called otherwise
+    for other, axis in enumerate(value.axes):  # the axes of a square matrix may have other names
         if other != place and {*new} & {*axis} & value.has:
             value = copied(scope, value, other, {*old, *new})
     found = replace(value, axes=(*value.axes[:place], *axes, *value.axes[place + 1 :]))
@@ -115,7 +115,7 @@ def _as_axes(scope: Scope, value: Value, at: int, old: Axis, new: Axis, axes: Se
 
 
 def copied(scope: Scope, value: Value, at: int, others: Collection[Dim] = ()) -> Value:
-    """Return a value with dimensions of its own along one axis: copies that neither it has nor are among others."""
+    """Return a value with its own copies of the dimensions along one axis: neither it nor `others` has them."""
     taken = {*others, *(dim for axis in value.axes for dim in axis)}
     return as_axis(scope, value, at, tuple(scope.copy(dim, taken) for dim in value.axes[at]))
 
@@ -137,7 +137,7 @@ def single(scope: Scope, value: Value, at: int) -> tuple[Value, Dim]:
 
 
 def split(scope: Scope, value: Value, at: int, first: int | Two) -> Value:
-    """Return a value with two axes in the place of one, the first of so many elements."""
+    """Return a value with two axes in place of one, the first with that many elements."""
     whole = value.axes[at]
     one, other = (int(first.first), int(first.second)) if isinstance(first, Two) else (first, first)
     sizes = extent(whole)
@@ -199,7 +199,7 @@ def _product(sizes: Sequence[Pair]) -> Pair:
 
 
 def _grouped(axis: Axis, sizes: Sequence[Pair]) -> Sequence[Axis] | None:
-    """The dimensions of an axis, some for each size; None where one would have to be cut."""
+    """Return the dimensions of an axis in groups, one for each size; None if one would have to be cut."""
     rest, found = [*axis], list[Axis]()
     for size in sizes:
         own = list[Dim]()
@@ -212,7 +212,7 @@ def _grouped(axis: Axis, sizes: Sequence[Pair]) -> Sequence[Axis] | None:
 
 
 def _joined(scope: Scope, axis: Axis) -> ast.expr:
-    """The place along an axis, from the places along its dimensions."""
+    """Return the place along an axis, from the places along its dimensions."""
     found = scope.place(axis[0]) if axis else number(0.0)
     for dim in axis[1:]:
         parts = {"a": found, "n": template("f.extent(dim)", {"dim": of_dims([dim])}), "b": scope.place(dim)}
@@ -221,7 +221,7 @@ def _joined(scope: Scope, axis: Axis) -> ast.expr:
 
 
 def _parts(scope: Scope, flat: ast.expr, axis: Axis) -> Sequence[ast.expr]:
-    """The places along the dimensions of an axis, from that along it."""
+    """Return the places along the dimensions of an axis, from that along it."""
     found, above = list[ast.expr](), None
     for at, dim in enumerate(axis):
         after = axis[at + 1 :]

@@ -1,4 +1,4 @@
-"""What moves elements or makes them: views, which are no operations of a formula, places, gathers and constants."""
+"""Operations that move or make elements: views, which are no operations of a formula, places, gathers and constants."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _arange(reader: Reader, start: Number = 0, step: Number = 1, **_: object) ->
 
 @rule("empty", "empty_like", "new_empty")
 def _empty(reader: Reader, **_: object) -> Value:
-    """Whatever lies there: where the value of something follows from it, the guard finds NaN."""
+    """Return whatever is in memory: if a result depends on it, the guard finds NaN."""
     return Value(reader.number(math.nan), _axes(reader), frozenset(), reader.step.dtype)
 
 
@@ -131,7 +131,7 @@ def _index(reader: Reader, self: Value, indices: Sequence[Value | None]) -> Valu
 def _nll_loss(reader: Reader, self: Value, target: Value, weight: Any, reduction: int, ignore_index: int) -> Any:
     if weight is not None:
         raise UnreadableError("weighs classes: write it out")
-    for at, axis in enumerate(self.axes[:-1]):  # rows of the transpose of scores are places of another dimension
+    for at, axis in enumerate(self.axes[:-1]):  # the rows of the transpose are places of another dimension
         target = as_axis(reader, target, at, axis)
     counts = counting(reader, target, ignore_index)
     own = taken(reader, self, self.rank - 1, target, "taken", outside=None if counts is None else 0.0)
@@ -144,12 +144,12 @@ def _nll_loss(reader: Reader, self: Value, target: Value, weight: Any, reduction
         return reader.each("a / b", "loss", a=sums[0], b=sums[1]), sums[1]
     if reduction:
         loss = reader.reduced("avg" if reduction == 1 else "total", "loss", loss, None, False)
-    return loss, Value(reader.number(0.0))  # how many there are follows from extents
+    return loss, Value(reader.number(0.0))  # their number follows from extents
 
 
 def counting(reader: Reader, target: Value, ignored: int) -> Value | None:
-    """Return which places count, where not all of them do. The number that torch leaves out unless it is told one is
-    drawn only where the reference names that argument: few kernels know it."""
+    """Return which places count; None if all do. The number that torch ignores by default is drawn only if the
+    reference names that argument: few kernels know it."""
     if not target.places:
         return None
     if ignored == _IGNORED and not any("ignore_index" in each.keywords for each in reader.step.at):
@@ -164,7 +164,7 @@ def counting(reader: Reader, target: Value, ignored: int) -> Value | None:
 def taken(
     reader: Reader, table: Value, at: int, index: Value, hint: str, *, outside: float | None = None
 ) -> Value:  # fmt: skip
-    """Return the elements of a table along an axis of one dimension, at these places. Its axes are not those."""
+    """Return the elements of a table along an axis of one dimension, at places with other dimensions."""
     if len(table.axes[at]) != 1:
         raise UnreadableError("takes along what is no dimension")
     [dim] = table.axes[at]

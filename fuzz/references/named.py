@@ -47,7 +47,7 @@ def function_at(place: str) -> Callable[..., Any]:
 
 @contextmanager
 def first_in_path(folder: Path) -> Iterator[None]:
-    """Have modules looked for in a folder first, as a program in it has it."""
+    """Look for modules in a folder first, as a program in it would."""
     sys.path.insert(0, str(folder))
     try:
         yield
@@ -72,7 +72,7 @@ def derived_at(place: str, shapes: str = "", **known: Any) -> Derived:
 
 
 def unread(error: BaseException, function: Callable[..., Any]) -> str:
-    """Return why a function cannot be read whose dimensions nobody said, and how a command line says them."""
+    """Return why a function with unstated dimensions cannot be read, and how a command line states them."""
     from fuzz.references.dims import UnsaidError
 
     tensors = [

@@ -1,4 +1,4 @@
-"""What a reference calls what it calculates: the local variables that its statements assign, read from its source."""
+"""A reference's names for what it calculates: the local variables that its statements assign, read from its source."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from fuzz.references.tracing import CodePlace
+from fuzz.references.tracing import SourceLine
 
 
-def locals_of(steps: Sequence[Sequence[CodePlace]]) -> Mapping[int, str]:
+def locals_of(steps: Sequence[Sequence[SourceLine]]) -> Mapping[int, str]:
     """Return the names of what steps return, by their number, given the lines from which each was called: a statement
     calls so the last step that it makes."""
     found: dict[int, str] = {}
-    for at, places in enumerate(steps):
-        following = {(depth, _key(place)) for depth, place in _outside_in(steps[at + 1] if at + 1 < len(steps) else ())}
-        for depth, place in _outside_in(places):
-            statement = _statement(place)
-            if statement is not None and (depth, _key(place)) not in following and (name := _assigned(statement)):
-                found.setdefault(at, name)  # the outermost first: what a caller calls it
+    for at, lines in enumerate(steps):
+        following = {(depth, _key(line)) for depth, line in _outside_in(steps[at + 1] if at + 1 < len(steps) else ())}
+        for depth, line in _outside_in(lines):
+            statement = _statement(line)
+            if statement is not None and (depth, _key(line)) not in following and (name := _assigned(statement)):
+                found.setdefault(at, name)  # the outermost first: the caller's name for it
     return found
 
 
 def returned_names(function: Callable[..., Any]) -> Sequence[str]:
-    """Return what a function, or a module, calls what it returns, "" where that has no name."""
+    """Return the names of what a function, or a module, returns; "" for a result without a name."""
     code = getattr(inspect.unwrap(getattr(function, "forward", function)), "__code__", None)
     statements = _statements(code.co_filename) if code is not None else ()
     inside = [
@@ -48,26 +48,26 @@ def _returns(node: ast.AST) -> Iterator[ast.Return]:
             yield from _returns(each)
 
 
-def _outside_in(places: Sequence[CodePlace]) -> Iterator[tuple[int, CodePlace]]:
-    yield from enumerate(reversed(places))
+def _outside_in(lines: Sequence[SourceLine]) -> Iterator[tuple[int, SourceLine]]:
+    yield from enumerate(reversed(lines))
 
 
-def _key(place: CodePlace) -> tuple[str, int]:
-    statement = _statement(place)
-    return place.file, statement.lineno if statement is not None else place.line
+def _key(line: SourceLine) -> tuple[str, int]:
+    statement = _statement(line)
+    return line.file, statement.lineno if statement is not None else line.line
 
 
 def _assigned(statement: ast.stmt) -> str:
-    """The one variable that a statement assigns."""
+    """Return the one variable that a statement assigns."""
     targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
     assigns = isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign))
     return targets[0].id if assigns and len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
 
 
 @lru_cache(maxsize=1024)
-def _statement(place: CodePlace) -> ast.stmt | None:
-    """The smallest statement at that line."""
-    around = [each for each in _statements(place.file) if each.lineno <= place.line <= (each.end_lineno or 0)]
+def _statement(line: SourceLine) -> ast.stmt | None:
+    """Return the smallest statement at that line."""
+    around = [each for each in _statements(line.file) if each.lineno <= line.line <= (each.end_lineno or 0)]
     return min(around, key=lambda each: (each.end_lineno or 0) - each.lineno, default=None)
 
 

@@ -1,4 +1,4 @@
-"""What a function is called, and what its parameters are."""
+"""The name of a function, and its parameters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NO_TENSOR, _TENSOR = re.compile(r"\b(int|float|bool|str|dtype|device)\b"), re.c
 
 
 def optional_of(function: Callable[..., Any]) -> Sequence[str]:
-    """Return the parameters of a function that are None by default, but for those whose annotation says no tensor."""
+    """Return the parameters of a function that are None by default, except those whose annotation rules tensors out."""
     return [
         name
         for name, default in defaults_of(function).items()
@@ -54,6 +54,6 @@ def name_of(reference: Callable[..., Any]) -> str:
 
 
 def titled(reference: Callable[..., Any]) -> str:
-    """Return 'reference rms_norm', and 'reference' alone where that is its name."""
+    """Return 'reference rms_norm', or only 'reference' if that is its name."""
     name = name_of(reference)
     return name if name == "reference" else f"reference {name}"

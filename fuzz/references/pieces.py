@@ -1,5 +1,4 @@
-"""What takes parts of axes, puts them beside each other, or moves elements along them: slices, pads, cat, roll, flip,
-and sums of all elements up to each."""
+"""Operations that take parts of axes, join them, or move elements along them: slices, pads, cat, roll, flip, cumsum."""
 
 from __future__ import annotations
 
@@ -49,7 +48,7 @@ def part(reader: Reader, value: Value, at: int, first: Pair, last: Pair, step: i
     begin, stop = place_of(reader, first, along), place_of(reader, last, along)
     length = stop if begin.kind == "constant" and not begin.value else _difference(stop, begin)
     count = floored(plus(length, step - 1.0), step)
-    if step > 1 and all(size % step == 0 for size in along.sizes):  # those that it takes are multiples of it
+    if step > 1 and all(size % step == 0 for size in along.sizes):  # its extents are multiples of the step
         count = reader.sizes.plainer(of(along) / float(step), count)
     if reader.sizes.pair(count) != size:
         raise MisfitError("takes a part whose length follows from extents in a way that is not known")
@@ -74,7 +73,7 @@ def _select(reader: Reader, self: Value, dim: int, index: Any) -> Value:
 
 @rule("diagonal")
 def _diagonal(reader: Reader, self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
-    """The last axis counts along both of these."""
+    """Return the diagonal: the last axis counts along both of these."""
     one, other = range(self.rank)[dim1], range(self.rank)[dim2]
     if offset or pair_along(self, one) != pair_along(self, other):
         raise UnreadableError("takes a diagonal that is not the main one of a square")
@@ -165,7 +164,7 @@ def _pad(reader: Reader, self: Value, pad: Sequence[Number], value: Number = 0) 
 
 @rule("stack")
 def _stack(reader: Reader, tensors: Sequence[Value], dim: int = 0) -> Value:
-    """One of them at each place of a dimension of its own."""
+    """Return the tensors stacked: one at each place of a dimension of its own."""
     if len(tensors) == 1:
         return _with_unit(tensors[0], dim)
     one, *rest = reader.met(*(_with_unit(each, dim) for each in tensors))
@@ -187,10 +186,10 @@ def _with_unit(value: Value, dim: int) -> Value:
 
 @rule("cat", "concatenate")
 def joined(reader: Reader, tensors: Sequence[Value], dim: int = 0) -> Value:
-    """Return values beside each other along an axis."""
+    """Return values joined along an axis."""
     some = [each for each in tensors if each.axes != ((),) or each.rank == len(reader.shape())]
     at = range(len(reader.shape()))[dim]
-    # A rest that there never is, such as that of halves of what is even, is no dimension of a formula.
+    # A remainder that never exists, such as that of halves of an even extent, is no dimension of a formula.
     some = [each for each in some if pair_along(each, at) != (0, 0)] or some
     pieces, along = list[Value](), list[Dim]()
     for each in some:
@@ -270,7 +269,7 @@ def multiplied(reader: Reader, self: Value, dim: Any = None, keepdim: bool = Fal
 
 
 def _multiplied(reader: Reader, value: Value, at: int, text: str) -> Value:
-    """What products along an axis are, with that axis still."""
+    """Return products along an axis, with that axis kept."""
     value, along = single(reader, value, at)
     value = value if along in value.has else spread(reader, value, along)
     parts = {"x": reader.expression(value), "dim": of_dims([along])}
@@ -279,7 +278,7 @@ def _multiplied(reader: Reader, value: Value, at: int, text: str) -> Value:
 
 @rule("cumsum")
 def cumulated(reader: Reader, self: Value, dim: int, **_: object) -> Value:
-    """Return the sum of all elements up to each: in any order of additions, of which kernels have many."""
+    """Return the sum of all elements up to each, in any order of additions, since kernels have many."""
     at = reader.axis(self, dim)
     if not self.axes[at]:
         return self

@@ -1,4 +1,4 @@
-"""What torch's products of matrices are, and attention by its definition."""
+"""Torch's products of matrices, and attention by its definition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def product(reader: Reader, a: Value, b: Value, hint: str = "product") -> Value:
     inner, columns = a.axes[-1], b.axes[-1]
     if extent(b.axes[-2]) != extent(inner):
         raise UnreadableError("multiplies matrices along two dimensions: give them one name in `shapes`")
-    if {*columns} & (own := {dim for axis in a.axes for dim in axis}):  # a column for each row, say
+    if {*columns} & (own := {dim for axis in a.axes for dim in axis}):  # a column for each row, for example
         b = copied(reader, b, -1, own)
     if len(b.axes[-2]) > len(inner) and {*b.axes[-2]}.isdisjoint(dim for axis in a.axes[:-1] for dim in axis):
         a = as_axis(reader, a, -1, b.axes[-2])
@@ -69,7 +69,7 @@ def _attention(
         raise UnreadableError("leaves some out by chance")
     p = softmax(reader, scored(reader, query, key, is_causal=is_causal, scale=scale, mask=attn_mask), -1)
     found = product(reader, p, value, "attention")
-    # Its second value is what gradients are calculated with, which have a formula of their own.
+    # Gradients are calculated with its second value; they have a formula of their own.
     return (found, reader.each("x", x=query)) if len(reader.step.shapes) > 1 else found
 
 

@@ -1,4 +1,4 @@
-"""A reference read: each step of it becomes lines of a formula, by the rule of its operation."""
+"""A reference read: each of its steps becomes lines of a formula, by the rule of its operation."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fuzz.references.lines import number, of_dims, template
 from fuzz.references.maps import as_axis, spread, taken_at, with_axis
 from fuzz.references.names import locals_of
 from fuzz.references.recording import Use, fault
-from fuzz.references.scope import COMPLEX, NOTES, TURNS, Complex, Number, Scope, UnknownStepError, Value
+from fuzz.references.scope import COMPLEX, ITERATIONS, NOTES, Complex, Number, Scope, UnknownStepError, Value
 
 _CHOOSING = "where", "masked_fill", "clamp", "clamp_min", "clamp_max", "mul"
-"""Operations that leave places what they are, or make others of some: a product is one with flags."""
+"""Operations that leave places unchanged, or choose among some: a product with flags is one."""
 _CASTS = "_to_copy", "to", "lax.convert_element_type"
-"""Steps that are none of those that are counted: in f32 there are none, whatever else the reference is read in."""
+"""Steps that do not count: in f32 there are none, whatever dtype the reference is read in."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Reader(Scope):
                     self._check(each)
             except FurtherCallsError:
                 raise
-            except Exception as error:  # of rules that meet what they were not made for, too
+            except Exception as error:  # also from rules that meet what they were not made for
                 where = f" ({step.at[0]})" if step.at else ""
                 said = str(error) if isinstance(error, UnreadableError) else fault(error)
                 kind = UnknownStepError if isinstance(error, UnknownStepError) else UnreadableError
@@ -55,9 +55,9 @@ class Reader(Scope):
         return outputs
 
     def _needed(self) -> frozenset[int]:
-        """The steps that outputs are made of, and those that change what is there."""
+        """Return the steps that outputs depend on, and those that change values in place."""
         found, steps = set[int](), self.recording.steps
-        changing = (at for at, step in enumerate(steps) if step.op.endswith("_") or step.op == TURNS)
+        changing = (at for at, step in enumerate(steps) if step.op.endswith("_") or step.op == ITERATIONS)
         waiting = [*self.recording.outputs, *map(Use, changing)]
         while waiting:
             at = waiting.pop().step
@@ -72,7 +72,7 @@ class Reader(Scope):
         axes = tuple((dim,) for dim in dims)
         if dtype == "torch.bool":
             return Value(expression, axes, frozenset(dims), dtype, condition=expression)
-        # Of 8 bits they are numbers: no dimension of use is so short.
+        # Integers of 8 bits are numbers: no useful dimension is so short.
         is_index = "int" in dtype and "int8" not in dtype
         found = Value(expression, axes, frozenset(dims), dtype, places=name if is_index else "")
         for at, dim in enumerate(dims if not found.places else ()):
@@ -112,7 +112,7 @@ class Reader(Scope):
         return Value(self.number(value), dtype=self.step.dtype)
 
     def _chosen_places(self, given: Iterable[Any]) -> str:
-        """The input of integers of which an operation keeps some, with numbers in the place of others; "" of none."""
+        """Return the input of integers whose values an operation keeps or replaces by numbers; "" for none."""
         if self.step.op not in _CHOOSING or "int" not in self.step.dtype:
             return ""
         values = [each for each in map(self._argument, given) if isinstance(each, Value)]
@@ -143,7 +143,7 @@ class Reader(Scope):
         return Value(made, axes, has, floats[0] if floats else self.step.dtype)
 
     def ways(self, value: Value, ways: Mapping[str, str], /, **given: Value | Number) -> Value:
-        """Return a value, of which other expressions of these have the same exact value, by what they are called."""
+        """Return a value with other expressions of the same exact value, by name."""
         line = self.lines.line(value.expression) if value.expression is not None else None
         if line is not None:
             met = zip(given, self.met(*given.values()), strict=True)
@@ -170,8 +170,8 @@ class Reader(Scope):
         return replace(self.each(text, hint, **given), axes=like.axes)
 
     def met(self, *given: Any) -> Sequence[Any]:
-        """Return values as they are taken together elementwise, with the same dimensions along axes that are equally
-        long; all else as it is."""
+        """Return values as they are combined elementwise, with the same dimensions along axes of equal length;
+        everything else unchanged."""
         found = [*given]
         rank = max((each.rank for each in given if isinstance(each, Value)), default=0)
         for at in range(-rank, 0):
@@ -188,7 +188,8 @@ class Reader(Scope):
         return self._apart(found, rank)
 
     def _apart(self, found: list[Any], rank: int) -> Sequence[Any]:
-        """Values of which none has a dimension where another one has it along another axis: a row for each row, say."""
+        """Return values with different dimensions if one has a dimension that another has along another axis: a row for
+        each row, for example."""
         before = set[Dim]()
         for at in range(-rank, 0):
             there = {
@@ -206,7 +207,7 @@ class Reader(Scope):
         return found
 
     def aligned(self, values: Sequence[Value]) -> tuple[Axis, ...]:
-        """Return the axes of what is made of values elementwise."""
+        """Return the axes of the elementwise result of values."""
         rank, axes = max((each.rank for each in values), default=0), list[Axis]()
         for at in range(-rank, 0):
             there = [each.axes[at] for each in values if each.rank >= -at and each.axes[at]]
@@ -230,7 +231,7 @@ class Reader(Scope):
         )
 
     def axes(self, value: Value, dims: Any) -> list[int]:
-        """Return which axes are meant: those that are numbered from either end, or all."""
+        """Return the numbers of the meant axes, which are counted from either end, or of all."""
         every = range(value.rank)
         numbers = [dims] if isinstance(dims, int) else [*(dims or every)]
         return sorted(every[at] for at in numbers) if value.rank else []
@@ -242,7 +243,7 @@ class Reader(Scope):
         return self.axes(value, dim)[0]
 
     def reduced(self, how: str, hint: str, value: Value, dims: Any, keep: bool, *others: Value) -> Value:
-        """Return what a reduction of a value along axes is: the sum, with another value that of products."""
+        """Return a reduction of a value along axes; with another value, the sum of products."""
         places = self.axes(value, dims)
         gone = [dim for at in places for dim in value.axes[at]]
         if any(dim.sizes == (0, 0) for dim in gone):
@@ -258,7 +259,7 @@ class Reader(Scope):
         else:
             made = self.lines.add(template(" * ".join(names), found), hint)
         for dim in gone if how in ("total", "dot") else ():
-            if dim not in has:  # it is the same along it, and counts so often
+            if dim not in has:  # it is constant along it, and counts that often
                 made = self.lines.add(template("a * f.extent(dim)", {"a": made, "dim": of_dims([dim])}), hint)
         return Value(made, axes, has - {*gone}, value.dtype)
 

@@ -1,8 +1,6 @@
-"""What a reference does, call by call of torch's own operations, in two calls with other extents.
-
-A graph of one call says nothing of extents: they are numbers in it. So the reference is called twice, and the graphs
-are read in lockstep: what is equal in both is a constant.
-"""
+"""What a reference does, call by call of torch's own operations, in two calls with other extents. A graph of one call
+says nothing of extents: they are numbers in it. So the reference is called twice, and the graphs are read in lockstep:
+what is equal in both is a constant."""
 
 from __future__ import annotations
 
@@ -13,9 +11,9 @@ from traceback import walk_tb
 from typing import Any
 
 from fuzz.references.dims import MisnamedError, Pair, UnreadableError
+from fuzz.references.iterations import name_of
 from fuzz.references.loops import rolled, word
-from fuzz.references.tracing import RETURNS_NONE, CodePlace, Traced, ValueDecidesError, own_folders, traced
-from fuzz.references.turns import name_of
+from fuzz.references.tracing import RETURNS_NONE, SourceLine, Traced, ValueDecidesError, own_folders, traced
 
 Reference = Callable[..., Any]
 _COUNT_FOLLOWS = "it makes more tensors, or takes more numbers, with other extents: how many follows from them"
@@ -23,11 +21,11 @@ _COUNT_FOLLOWS = "it makes more tensors, or takes more numbers, with other exten
 
 @dataclass(frozen=True)
 class Use:
-    """A tensor among the arguments of a step: what an earlier step returned."""
+    """A tensor among the arguments of a step: the result of an earlier step."""
 
     step: int
     item: int | None = None
-    """Which of several tensors."""
+    """Its index if the step returned several tensors."""
 
 
 @dataclass(frozen=True)
@@ -39,24 +37,24 @@ class Two:
 
     @property
     def pair(self) -> tuple[float, float]:
-        """Both."""
+        """The numbers of both calls."""
         return self.first, self.second
 
 
 @dataclass(frozen=True)
 class Step:
-    """One operation of torch, of both calls."""
+    """One operation of torch, in both calls."""
 
     op: str
-    """The name of the operation, such as "mul"; "input" and "constant" for tensors that none made."""
+    """The name of the operation, such as "mul"; "input" and "constant" for tensors that no operation made."""
     overload: str
     given: Mapping[str, Any]
-    """All arguments by the names that torch gives them; tensors are `Use`s."""
+    """All arguments by torch's names; tensors are `Use`s."""
     shapes: Sequence[tuple[Pair, ...]]
     """The shape of each tensor that it returns."""
     dtype: str
     """The dtype of the first of them."""
-    at: Sequence[CodePlace]
+    at: Sequence[SourceLine]
     """Where it was called from, the innermost line first."""
 
 
@@ -67,11 +65,11 @@ class Recording:
     steps: Sequence[Step]
     outputs: Sequence[Use]
     names: Sequence[str]
-    """What the reference calls the outputs, where it returns a mapping or a named tuple."""
+    """The reference's names of the outputs, if it returns a mapping or a named tuple."""
 
     def beside(self, others: Sequence[Recording]) -> Mapping[tuple[float, float], Sequence[float]]:
-        """Return what numbers, or extents, are in all calls, the further ones those of other recordings of the same
-        steps: by what they are in both of the own; nothing of those that are not always the same then."""
+        """Return numbers and extents in all calls, where further recordings have the same steps: by their values in the
+        two own calls, without those whose values differ between uses."""
         found = dict[tuple[float, float], Sequence[float] | None]()
         for pair, *more in zip(*([*_pairs(each)] for each in (self, *others)), strict=True):
             values = [*pair, *(value for each in more for value in each)]
@@ -82,17 +80,17 @@ class Recording:
 def record(
     reference: Reference, names: Sequence[str], calls: Sequence[Mapping[str, Any]], known: Container[str] = ()
 ) -> Recording:
-    """Return what the reference does with the tensors of two calls: gradients by their parts, as far as torch says so
-    and the operation is none of the known ones. Raises UnreadableError."""
+    """Return what the reference does with the tensors of two calls. Gradients are replaced by their parts, if torch has
+    such and the operation is not a known one. Raises UnreadableError."""
     (first, keys), (second, _) = (_traced(reference, names, call, known) for call in calls)
     nodes = [_nodes(graph.graph.nodes) for graph in (first, second)]
     if [*map(word, nodes[0])] != [*map(word, nodes[1])]:
         refused = f"with other extents it does something else: {_difference(nodes)}"
-        turns = [rolled(graph.graph) for graph in (first, second)]
-        nodes = [_nodes(each) for each in turns if each is not None]
-        if len(nodes) < len(turns) or [*map(word, nodes[0])] != [*map(word, nodes[1])]:
+        iterations = [rolled(graph.graph) for graph in (first, second)]
+        nodes = [_nodes(each) for each in iterations if each is not None]
+        if len(nodes) < len(iterations) or [*map(word, nodes[0])] != [*map(word, nodes[1])]:
             raise UnreadableError(
-                f"{refused}. A loop is read if its turns take one place after the other, from "
+                f"{refused}. A loop is read if its iterations take one place after the other, from "
                 "either end, and no two of what they carry are made of each other"
             )
     numbered = [{node: at for at, node in enumerate(some)} for some in nodes]
@@ -103,7 +101,7 @@ def record(
 
 
 def shortens(reference: Reference, names: Sequence[str], call: Mapping[str, Any]) -> bool:
-    """Whether it makes f32 of something that is f64, given tensors of that. False where it does not take them."""
+    """Return whether it makes f32 from f64, given f64 tensors; False if it does not take them."""
     import torch
 
     try:
@@ -142,17 +140,17 @@ def _traced(
         return traced(flat, [call[name] for name in names], known), keys
     except (UnreadableError, ImportError):
         raise
-    except Exception as error:  # whatever it raises, or torch, where a value decides
+    except Exception as error:  # whatever it raises, or torch does because a value decides
         raise UnreadableError(raised(error)) from error
 
 
 def fault(error: Exception, reference: Reference | None = None) -> str:
     """Return in one line that something of ours raised, and where; of a `reference` its first line."""
     frames = [*walk_tb(error.__traceback__)]
-    place = CodePlace(frames[-1][0].f_code.co_filename, frames[-1][1])
+    line = SourceLine(frames[-1][0].f_code.co_filename, frames[-1][1])
     code = getattr(inspect.unwrap(getattr(reference, "forward", reference)), "__code__", None) if reference else None
-    first = f"it{f' ({CodePlace(code.co_filename, code.co_firstlineno)})' if code else ''} " if reference else ""
-    said = f"{type(error).__name__} ({place}): {' '.join(str(error).split())[:120]}"
+    first = f"it{f' ({SourceLine(code.co_filename, code.co_firstlineno)})' if code else ''} " if reference else ""
+    said = f"{type(error).__name__} ({line}): {' '.join(str(error).split())[:120]}"
     return f"{first}meets a bug of kernelfuzz, which is not yours: {said}"
 
 
@@ -160,8 +158,8 @@ def raised(error: Exception) -> str:
     """Return in one line what a reference raised, with its own line where that happened."""
     said = " ".join(str(error).split()) or type(error).__name__
     frames = ((frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__))
-    places = [CodePlace(*each) for each in frames if not each[0].startswith(own_folders())]
-    where = f" ({places[-1]})" if places else ""
+    lines = [SourceLine(*each) for each in frames if not each[0].startswith(own_folders())]
+    where = f" ({lines[-1]})" if lines else ""
     if isinstance(error, ValueDecidesError):
         return f"a value decides what it does, or becomes a number of Python{where}: a formula has neither"
     return f"{type(error).__name__}{where}: {said[:300]}"
@@ -187,10 +185,10 @@ def _name(node: Any) -> str:
 
 
 def _where(node: Any) -> str:
-    return next((f" ({place})" for place in _places(node)), "")
+    return next((f" ({line})" for line in _lines(node)), "")
 
 
-def _places(node: Any) -> Sequence[CodePlace]:
+def _lines(node: Any) -> Sequence[SourceLine]:
     return node.meta.get("at") or ()
 
 
@@ -201,7 +199,7 @@ def _step(a: Any, b: Any, known: Sequence[Mapping[Any, int]], graphs: Sequence[A
         tensors = [graph.held[node.target] for graph, node in zip(graphs, (a, b), strict=True)]
         numbers = [each.item() if each.ndim == 0 else None for each in tensors]
         value = None if None in numbers else _either(*numbers)
-        return Step("constant", "", {"value": value}, [()], str(tensors[0].dtype), _places(a))
+        return Step("constant", "", {"value": value}, [()], str(tensors[0].dtype), _lines(a))
     schema = a.target._schema
     given = dict[str, Any]()
     for at, argument in enumerate(schema.arguments):
@@ -211,7 +209,7 @@ def _step(a: Any, b: Any, known: Sequence[Mapping[Any, int]], graphs: Sequence[A
         )
         given[argument.name] = _merged(first, second, known)
     name = a.target._schema.name.partition("::")[2]
-    return Step(name, a.target._overloadname, given, *_returned(a, b), _places(a))
+    return Step(name, a.target._overloadname, given, *_returned(a, b), _lines(a))
 
 
 def _returned(a: Any, b: Any) -> tuple[Sequence[tuple[Pair, ...]], str]:
@@ -227,7 +225,7 @@ def _returned(a: Any, b: Any) -> tuple[Sequence[tuple[Pair, ...]], str]:
 
 
 def _merged(a: Any, b: Any, known: Sequence[Mapping[Any, int]]) -> Any:
-    """An argument as both calls have it."""
+    """Return an argument as both calls have it."""
     if hasattr(a, "op"):
         return Use(known[0][a.args[0]], a.args[1]) if _is_item(a) else Use(known[0][a])
     if isinstance(a, (list, tuple)):
@@ -238,7 +236,7 @@ def _merged(a: Any, b: Any, known: Sequence[Mapping[Any, int]]) -> Any:
 
 
 def _pairs(recording: Recording) -> Iterator[tuple[float, float]]:
-    """All extents and numbers of a recording in their order, in both calls."""
+    """Yield all extents and numbers of a recording in their order, in both calls."""
     for step in recording.steps:
         yield from (pair for shape in step.shapes for pair in shape)
         yield from _numbers([*step.given.values()])

@@ -1,4 +1,4 @@
-"""Linear recurrences: what one turn of a loop makes of what the turn before made, of which the loop makes a scan."""
+"""Linear recurrences: a loop whose iterations multiply the state by a factor and add something becomes a scan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fuzz.references.scope import Value
 from fuzz.references.sizes import of
 
 _MARK = "before "
-"""How what the turn before made is called until it is known what follows from it: no name of Python."""
+"""The name of the previous state until it is known what follows from it: not a valid name in Python."""
 
 
 @rule("each")
@@ -24,20 +24,20 @@ def _each(reader: Reader, self: Value, dim: int) -> Value:
     axis = self.axes[dim]
     if len(axis) != 1:
         raise UnreadableError("goes through an axis that is no dimension")
-    if reader.turns not in (None, axis[0]):
+    if reader.iterations not in (None, axis[0]):
         raise UnreadableError("goes through two dimensions at once: give them one name in `shapes`")
-    reader.turns = axis[0]
+    reader.iterations = axis[0]
     return replace(self, axes=(*self.axes[:dim], *self.axes[dim + 1 :]))
 
 
-def _turns(reader: Reader) -> Dim:
-    assert reader.turns is not None
-    return reader.turns
+def _iterations(reader: Reader) -> Dim:
+    assert reader.iterations is not None
+    return reader.iterations
 
 
 @rule("count")
 def _count(reader: Reader, more: float) -> Value:
-    along = _turns(reader)
+    along = _iterations(reader)
     made = template("place + more" if more else "place", {"place": reader.place(along), "more": number(more)})
     return Value(reader.lines.add(made, "count"), (), frozenset((along,)), "torch.int64")
 
@@ -48,13 +48,13 @@ def _carried(reader: Reader, start: Value) -> Value:
     name = ast.Name(f"{_MARK}{len(reader.starts)}")
     reader.starts[name.id] = start
     has = {dim for axis in axes for dim in axis}
-    return Value(name, axes, frozenset({*has, _turns(reader)}), reader.step.dtype)
+    return Value(name, axes, frozenset({*has, _iterations(reader)}), reader.step.dtype)
 
 
 @rule("recurrence")
 def _recurrence(reader: Reader, carried: Value, value: Value) -> Value:
     assert isinstance(carried.expression, ast.Name)
-    name, along = carried.expression.id, _turns(reader)
+    name, along = carried.expression.id, _iterations(reader)
     start = reader.starts[name]
     if along in start.has:
         raise UnreadableError("begins with what follows from its places")
@@ -62,7 +62,7 @@ def _recurrence(reader: Reader, carried: Value, value: Value) -> Value:
     if (extreme := _extreme(reader, expression, name)) is not None:
         return _extreme_so_far(reader, value, *extreme, start)
     factor, more = _Linear(reader.lines, name).parts(expression)
-    if is_number(factor, 0.0):  # it is made of nothing that the turn before made of it
+    if is_number(factor, 0.0):  # it does not depend on the previous state
         return value
     parts = {"a": factor, "b": more, "dim": of_dims([along]), "start": reader.expression(start)}
     text = "f.scan(a, b, dim)" if is_number(parts["start"], 0.0) else "f.scan(a, b, dim, start)"
@@ -72,11 +72,11 @@ def _recurrence(reader: Reader, carried: Value, value: Value) -> Value:
 
 @rule("before")
 def _before(reader: Reader, made: Value, start: Value) -> Value:
-    return made_before(reader, made, start, _turns(reader))
+    return made_before(reader, made, start, _iterations(reader))
 
 
 def made_before(reader: Reader, made: Value, start: Value, dim: Dim) -> Value:
-    """Return what the turn before made: in the first one what it begins with."""
+    """Return the result of the iteration before; in the first iteration, the initial value."""
     index = template("place - 1.0", {"place": reader.place(dim)})
     shifted = taken_at(reader, made, dim, index, (dim,), 0.0)
     if start.expression is not None and is_number(start.expression, 0.0):
@@ -87,8 +87,8 @@ def made_before(reader: Reader, made: Value, start: Value, dim: Dim) -> Value:
 
 
 def _extreme(reader: Reader, expression: ast.expr, name: str) -> tuple[ast.expr, bool] | None:
-    """What the larger one, or the smaller one, of it and of what the turn before made is made of, and whether it is the
-    larger one: `f.where(a < b, b, a)`."""
+    """Return the other operand of a maximum or minimum of something and the state, and whether it is the maximum:
+    `f.where(a < b, b, a)`."""
     line = reader.lines.line(expression)
     chosen = line.expression if line is not None else expression
     if not isinstance(chosen, ast.Call) or called(chosen) != "where" or not isinstance(chosen.args[0], ast.Compare):
@@ -107,7 +107,7 @@ def _extreme(reader: Reader, expression: ast.expr, name: str) -> tuple[ast.expr,
 
 def _extreme_so_far(reader: Reader, value: Value, more: ast.expr, is_larger: bool, start: Value) -> Value:
     """Return the largest or smallest value so far, starting from the loop's initial value."""
-    along, least = _turns(reader), number(-math.inf)
+    along, least = _iterations(reader), number(-math.inf)
     each = replace(value, expression=more if is_larger else template("-x", {"x": more}), has=value.has | {along})
     each = each if isinstance(more, ast.Name) else spread(reader, each, along)
     up_to = reader.sizes.new(of(along), f"{along.name}_up_to")
@@ -124,7 +124,7 @@ def _extreme_so_far(reader: Reader, value: Value, more: ast.expr, is_larger: boo
 
 
 class _Linear:
-    """A value as a factor times what the turn before made, and something else."""
+    """A value as a factor times the previous state, plus something else."""
 
     def __init__(self, lines: Lines, name: str) -> None:
         self._lines, self._name = lines, name
@@ -144,7 +144,7 @@ class _Linear:
         if isinstance(expression, ast.BinOp):
             return self._of_two(expression)
         raise UnreadableError(
-            "makes more of what the turn before made than a factor times it, and something else: that has no formula"
+            "makes more of what the iteration before made than a factor times it, plus something: that has no formula"
         )
 
     def _of_two(self, expression: ast.BinOp) -> tuple[ast.expr, ast.expr]:
@@ -159,10 +159,12 @@ class _Linear:
             return _times(a, other), _times(b, other)
         if isinstance(expression.op, ast.Div) and own == (True, False):
             return template("a / b", {"a": a, "b": right}), template("a / b", {"a": b, "b": right})
-        raise UnreadableError("multiplies what the turn before made by itself, or divides by it: that has no formula")
+        raise UnreadableError(
+            "multiplies what the iteration before made by itself, or divides by it: that has no formula"
+        )
 
     def depends(self, expression: ast.expr) -> bool:
-        """Return whether an expression is made of what the turn before made."""
+        """Return whether an expression depends on the previous state."""
         names = {each.id for each in ast.walk(expression) if isinstance(each, ast.Name)}
         if self._name in names:
             return True
@@ -184,7 +186,7 @@ def _times(a: ast.expr, other: ast.expr) -> ast.expr:
 @rule("stacked")
 def _stacked(reader: Reader, self: Value, dim: int) -> Value:
     axes = [*self.axes]
-    axes.insert(dim % (self.rank + 1), (_turns(reader),))
+    axes.insert(dim % (self.rank + 1), (_iterations(reader),))
     return replace(self, axes=tuple(axes))
 
 
@@ -192,13 +194,13 @@ def _stacked(reader: Reader, self: Value, dim: int) -> Value:
 def _joined_along(reader: Reader, self: Value, dim: int) -> Value:
     axes = [*self.axes]
     if axes[dim]:
-        raise UnreadableError("puts what turns made of several elements beside each other")
-    axes[dim] = (_turns(reader),)
+        raise UnreadableError("puts what iterations made of several elements beside each other")
+    axes[dim] = (_iterations(reader),)
     return replace(self, axes=tuple(axes))
 
 
 @rule("last")
 def _last(reader: Reader, self: Value) -> Value:
-    along = _turns(reader)
+    along = _iterations(reader)
     place = template("f.extent(dim) - 1.0", {"dim": of_dims([along])})
     return taken_at(reader, self, along, place, ())

@@ -1,4 +1,4 @@
-"""What torch's reductions are, and what is made of several: softmax and norms, by their definitions."""
+"""Torch's reductions, and operations that combine several: softmax and norms, by their definitions."""
 
 from __future__ import annotations
 
@@ -83,18 +83,17 @@ def _var(
 
 
 _BASE_2 = {"base 2": "f.exp2(x * (1.0 / f.log(2.0)) - most * (1.0 / f.log(2.0)))"}
-"""Powers of 2 of numbers in units of log(2), whose maximum is taken off after they were rounded."""
+"""Powers of 2 of numbers in units of log(2), whose maximum is subtracted after they were rounded."""
 WEAKER = identities.WEAKER.union(_BASE_2)
-"""The ways that are further off than others: a kernel has to declare them."""
+"""The ways that err by more than others: a kernel has to declare them."""
 _LSE = "f.log(mass) + most"
 _LIMIT = f"f.where(most >= float('inf'), most, f.where(most <= -float('inf'), most, {_LSE}))"
-"""A way for a row whose maximum is an infinity, as torch.logsumexp has it: that infinity, where the other way is
-NaN."""
+"""A way for a row whose maximum is an infinity, as in torch.logsumexp: that infinity, where the other way gives NaN."""
 LIMIT, _BY_LIMIT = "limit", "by_limit"
 
 
 def forget_limits(lines: Lines) -> None:
-    """Forget the ways that differ from others for infinities alone, where none is judged."""
+    """Forget the ways that differ only for infinities, if none is judged."""
     for line in lines.found.values():
         line.ways = {way: each for way, each in line.ways.items() if way not in (LIMIT, _BY_LIMIT)}
 

@@ -1,4 +1,4 @@
-"""Extents of tensors that follow from others: said in `shapes`, "cos=s d/2", or found by what a reference takes."""
+"""Extents of tensors that follow from others: stated in `shapes`, "cos=s d/2", or found by what a reference takes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from oracles.formula.node import Node, ordered
 from oracles.operand import OUTER
 
 _RELATIVE = re.compile(r"(\d*)([a-z_][a-z0-9_]*)(?:/(\d+))?([+-]\d+)?")
-"""An extent as `shapes` may have it, such as 2h, d/2 or n+1."""
+"""An extent as `shapes` may state it, such as 2h, d/2 or n+1."""
 _SAID = {"times_2": "twice", "by_2": "half"}
 _SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 Dims = Mapping[str, tuple[str, ...]]
 
 
 def related(dims: Dims) -> tuple[Dims, Counts]:
-    """Return the dimensions of tensors by names alone, and of what follows from others how many places it has. Raises
-    UnreadableError where the tensor with the most dimensions has one and what it follows from."""
+    """Return the dimensions of tensors by names alone, and the counts of those that follow from others. Raises
+    UnreadableError if the tensor with the most dimensions has both such a dimension and the one from which it
+    follows."""
     counts, names = dict[str, Node](), dict[str, str]()
     for token in dict.fromkeys(token for some in dims.values() for token in some):
         found = _RELATIVE.fullmatch(token)
@@ -39,14 +40,14 @@ def related(dims: Dims) -> tuple[Dims, Counts]:
 
 
 def turned(dims: Dims, counts: Counts, integers: Container[str] = ()) -> Counts:
-    """Return the same relations, but for those that say a dimension of the tensor that has the most, of those of floats
-    if there are any, nor from one that no tensor has: others follow from these."""
+    """Return the same relations, turned around if they state a dimension of the tensor with the most dimensions (of
+    floats, if there are any), or follow from a dimension that no tensor has."""
     main = dims[max(dims, key=lambda name: (name not in integers, len(dims[name])))]
     found = dict(counts)
     there = {dim for some in dims.values() for dim in some}
     for name in sorted(counts, key=lambda name: name not in main):
         base, *others = extents_of(counts[name])
-        if others:  # of the windows of a gradient
+        if others:  # for the windows of a gradient
             continue
         if name in main and (base in main or base in found):
             raise UnreadableError(f"shapes: {name} follows from {base}, and both are of one tensor: give it two")
@@ -56,8 +57,7 @@ def turned(dims: Dims, counts: Counts, integers: Container[str] = ()) -> Counts:
 
 
 def likely(dims: Dims, fixed: Mapping[str, int], sizes: Sequence[Mapping[str, int]] = ()) -> Iterator[Counts]:
-    """Return what may follow from what where a reference takes no extents that have nothing to do with each other: one
-    is half of another one."""
+    """Yield which extents may follow from which, for a reference that needs it: one may be half of another."""
     free = [dim for dim in dict.fromkeys(dim for some in dims.values() for dim in some) if dim not in fixed]
     main = max(dims.values(), key=len, default=())
     for whole in reversed(free):
@@ -72,8 +72,8 @@ def said_of(counts: Counts) -> str:
 
 
 def multiples_of(counts: Counts) -> Multiples:
-    """Return of how many elements dimensions have a multiple from which others follow that are used nowhere, and how
-    many they have beside. Raises UnreadableError where that is not all that a relation says."""
+    """Return the multiples, with remainders, that dimensions must be so that others follow from them. Raises
+    UnreadableError if that is not all that a relation says."""
     found = dict[str, int | tuple[int, int]]()
     for name, count in counts.items():
         dims = extents_of(count)
@@ -90,7 +90,7 @@ def multiples_of(counts: Counts) -> Multiples:
 
 
 def rounded_of(counts: Counts) -> Mapping[str, int]:
-    """Return the dimensions of which whole parts are taken, such as d // 2, and how many."""
+    """Return the dimensions of which whole parts are used, such as d // 2, with the divisor."""
     found = dict[str, int]()
     for node in ordered([*counts.values()]):
         cut = node.args[0] if node.operation == "floor" else node
@@ -123,7 +123,7 @@ def _count(base: str, times: int, by: int, more: int) -> Node:
 
 
 def _inverse(count: Node, name: str) -> Node:
-    """How many places that dimension has from which this one follows."""
+    """Return the count of the dimension from which this one follows."""
     found, steps = Node("extent", label=name), list[Node]()
     while count.args:
         steps.append(count)

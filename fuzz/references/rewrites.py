@@ -1,5 +1,5 @@
-"""Other ways to what a reference writes out by itself, as JAX's functions do: a row that is made normal, a logarithm of
-shares, a polynomial. Kernels take them, and a sum that cancels errs by more in one than in the other."""
+"""Other arrangements of what a reference writes out, as JAX's functions do: a normalised row, a logarithm of shares, a
+polynomial. Kernels use them, and a sum that cancels errs by more in one than in another."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fuzz.references.lines import FormulaLine, Lines, called, is_number, number,
 
 @dataclass(frozen=True)
 class _Normal:
-    """A value minus its mean, times or over something."""
+    """A value minus its mean, times or divided by something."""
 
     x: ast.expr
     mean: ast.expr
     factor: str
-    """In a template: `scale`, or 1 over it."""
+    """The factor in a template: `scale`, or 1 over it."""
     scale: ast.expr
 
 
@@ -47,7 +47,7 @@ def _of(lines: Lines, expression: ast.expr) -> ast.expr:
 
 
 def _normal(lines: Lines, expression: ast.expr) -> _Normal | None:
-    """What an expression is if it is (x - mean of x) / sqrt(...), or times rsqrt(...)."""
+    """Return the parts of (x - mean of x) / sqrt(...), or of the same times rsqrt(...); None for other expressions."""
     if not isinstance(expression, ast.BinOp):
         return None
     sides = [(expression.left, expression.right)]
@@ -77,7 +77,7 @@ def _is_root(lines: Lines, scale: ast.expr, root: str) -> bool:
 
 
 def _less(lines: Lines, away: ast.expr, how: str) -> tuple[ast.expr, ast.expr] | None:
-    """What an expression is a reduction of itself less, and that."""
+    """Return the x and the reduction in an expression x - reduction of x; None for other expressions."""
     away = _of(lines, away)
     if not isinstance(away, ast.BinOp) or not isinstance(away.op, ast.Sub):
         return None
@@ -87,7 +87,7 @@ def _less(lines: Lines, away: ast.expr, how: str) -> tuple[ast.expr, ast.expr] |
 
 
 def _fold(lines: Lines, line: FormulaLine, normal: dict[str, _Normal]) -> None:
-    """One factor, and one term, of a row or channel: x (r w) + (b - m (r w))."""
+    """Add the way with one factor and one term for a row or channel: x (r w) + (b - m (r w))."""
     whole = line.expression
     if not isinstance(whole, ast.BinOp) or not isinstance(whole.op, ast.Add):
         return
@@ -104,7 +104,7 @@ def _fold(lines: Lines, line: FormulaLine, normal: dict[str, _Normal]) -> None:
 
 
 def _by_lse(lines: Lines, line: FormulaLine) -> None:
-    """The logarithm of a share, (x - most) - log(mass), as x - (log(mass) + most)."""
+    """Add the way x - (log(mass) + most) to the logarithm of a share, (x - most) - log(mass)."""
     whole = line.expression
     if not isinstance(whole, ast.BinOp) or not isinstance(whole.op, ast.Sub):
         return
@@ -118,8 +118,8 @@ def _by_lse(lines: Lines, line: FormulaLine) -> None:
 
 
 def _expand(lines: Lines, line: FormulaLine, within: set[str]) -> None:
-    """A polynomial in Horner's form, (a x + b) x + c, as a x^2 + b x + c: in the budget of such a sum of terms is any
-    other scheme as well. `within` are the lines that others are made of."""
+    """Add the way a x^2 + b x + c to a polynomial in Horner's form, (a x + b) x + c: the budget of such a sum covers
+    any other scheme. `within` are the lines that others are made of."""
     for x in _factors(lines, line.expression):
         terms, inner, rest = list[_Multiple](), list[str](), _Multiple(line.expression)
         while (found := _horner(lines, rest, x)) is not None:
@@ -142,12 +142,12 @@ class _Multiple:
     sign: int = 1
 
     def text(self, power: int) -> str:
-        """In a template, times a power of x."""
+        """Return it in a template, times a power of x."""
         return f"{'+' if self.sign > 0 else '-'}{' * '.join([f'c{power}', *['x'] * power])}"
 
 
 def _factors(lines: Lines, expression: ast.expr) -> Sequence[ast.expr]:
-    """What one side of a sum is a product of, as far as it has a name."""
+    """Return the factors of one side of a sum, as far as it has a name."""
     sides = (expression.left, expression.right) if isinstance(expression, ast.BinOp) else ()
     products = (each for each in (_of(lines, side) for side in sides) if isinstance(each, ast.BinOp))
     return [

@@ -1,4 +1,4 @@
-"""Writes and sums whose place is given: slice_scatter, scatter_add, index_add, index_put, and gradients of gathers."""
+"""Writes and sums at given places: slice_scatter, scatter_add, index_add, index_put, and gradients of gathers."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def is_place(reader: Reader, index: Value, dim: Dim, along: Dim | None = None) -
 
 
 def counted_into(reader: Reader, source: Value, index: Value, along: Sequence[int], axis: Axis, at: int) -> Value:
-    """Return the sums of all elements of a source that go to the same place of an axis, which takes the place of
-    those along which they lie. The axes of the index are those of the source that it has dimensions of."""
+    """Return the sums of all elements of a source that go to the same place of an axis, which replaces the axes along
+    which they lie. The axes of the index are those of the source whose dimensions it has."""
     if len(axis) != 1:
         raise UnreadableError("puts elements along what is no dimension")
     [dim] = axis
     taken = {each for own in (*source.axes, *index.axes) for each in own}
-    into = reader.copy(dim, taken) if dim in taken else dim  # an index may lie along what it says places of
+    into = reader.copy(dim, taken) if dim in taken else dim  # an index may lie along its own dimension
     parts = {"mask": is_place(reader, index, dim, into), "x": reader.expression(source)}
     made = reader.lines.add(template("f.where(mask, x, 0.0)", parts), "hits")
     terms = Value(made, source.axes, source.has | index.has | {into}, source.dtype)
@@ -92,7 +92,7 @@ def _scatter_of(reader: Reader, self: Value, dim: int, index: Value, src: Value)
 
 
 def _copied_into(reader: Reader, self: Value, source: Value, index: Value, at: int) -> Value:
-    """A value with elements of a source in the places that an index says: of several that go to one place any."""
+    """Return a value with elements of a source at the places in an index; if several go to one place, any of them."""
     source, along = single(reader, source, at)
     [dim] = self.axes[at] or [along]
     into = reader.copy(dim, {along, *(each for axis in (*source.axes, *index.axes) for each in axis)})
@@ -150,7 +150,7 @@ def _lying_as(reader: Reader, source: Value, index: Value, at: int) -> Value:
 def _written(
     reader: Reader, self: Value, src: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Value:
-    """Return the source where a slice has the place of an element, and the old value elsewhere."""
+    """Return the source where a slice covers an element, and the old value elsewhere."""
     if not isinstance(step, int):
         raise UnreadableError("takes steps that follow from extents")
     at = reader.axis(self, dim)

@@ -17,8 +17,8 @@ from oracles.formula.node import Node
 
 NOTES = "input", "constant"
 """Steps that are no operations."""
-TURNS = "lax.turns"
-"""The step that says how often a loop turns: others are read by it."""
+ITERATIONS = "lax.iterations"
+"""The step that says how often a loop iterates: it is read first."""
 COMPARING = "lt", "le", "gt", "ge", "eq", "ne"
 
 
@@ -27,15 +27,15 @@ class Value:
     """A tensor of the reference, as the formula has it."""
 
     expression: ast.expr | None
-    """A name of a line or of an input, or a number; None of a condition that is no number yet."""
+    """The name of a line or of an input, or a number; None for a condition that is no number yet."""
     axes: tuple[Axis, ...] = ()
     has: frozenset[Dim] = frozenset()
-    """The dimensions that the expression has: along the others of its axes it is the same everywhere."""
+    """The dimensions that the expression has: along its other axes it is constant."""
     dtype: str = "torch.float32"
     condition: ast.expr | None = None
-    """When it is 1, where it is 1 or 0."""
+    """For a value that is 1 or 0: when it is 1."""
     places: str = ""
-    """The name of an input of integers."""
+    """The name of the input of integers that it holds places of; "" for others."""
 
     @property
     def rank(self) -> int:
@@ -45,22 +45,22 @@ class Value:
 
 @dataclass(frozen=True)
 class Complex:
-    """Complex numbers by their parts; None of one that is 0."""
+    """Complex numbers by their parts; None for a part that is 0."""
 
     real: Value | None
     imag: Value | None
 
     @property
     def parts(self) -> tuple[Value | None, Value | None]:
-        """Both."""
+        """The real and the imaginary part."""
         return self.real, self.imag
 
 
 COMPLEX = "complex "
-"""What the rules of operations that take complex numbers begin with."""
+"""The beginning of the names of rules for operations on complex numbers."""
 Number = float | int | Two
 Rule = Callable[..., Any]
-"""What a rule makes of the arguments of an operation, which it takes by name: a `Value`, or several."""
+"""Turns the arguments of an operation, given by name, into a `Value`, or several."""
 
 
 class UnknownStepError(UnreadableError):
@@ -69,7 +69,7 @@ class UnknownStepError(UnreadableError):
 
 @dataclass
 class Scope:
-    """What is known while the steps of a recording are read."""
+    """The state of reading a recording: what is known of its steps so far."""
 
     recording: Recording
     inputs: Mapping[str, tuple[Dim, ...]]
@@ -81,30 +81,30 @@ class Scope:
     indices: dict[str, str] = field(default_factory=dict)
     """The dimension along which an input of integers says places."""
     missing: Mapping[str, int] = field(default_factory=dict)
-    """The numbers below 0 that inputs of integers may have as well, where there is no place."""
+    """The numbers below 0 that inputs of integers may have as well, for no place."""
     apart: dict[str, int] = field(default_factory=dict)
     """Such numbers, as far as the reference itself tells them from places."""
     unnamed: dict[str, int] = field(default_factory=dict)
-    """Such numbers that an operation would leave out, as far as the reference does not say so."""
+    """Such numbers that an operation would ignore, though the reference does not mention them."""
     calculated: dict[str, str] = field(default_factory=dict)
-    """The first operation that takes an input of integers for numbers, in words."""
+    """The first operation that uses an input of integers as numbers, in words."""
     stated: Collection[str] = ()
-    """Dimensions of inputs of which their lines say how many places they have, as no other line does."""
+    """Dimensions of inputs whose extents are stated by their own lines, since no other line does."""
     calls: Calls = field(default_factory=dict)
     """The extents of dimensions in further calls too; empty without any."""
     series: Mapping[tuple[float, float], Sequence[float]] = field(default_factory=dict)
-    """What numbers, and extents, are in all of them, by what they are in the first two."""
+    """The values of numbers and extents in all calls, by those in the first two."""
     guessed: bool = False
     """Whether two calls alone say how some number follows from extents."""
-    turns: Dim | None = None
+    iterations: Dim | None = None
     """The dimension that a loop goes through."""
     starts: dict[str, Value] = field(default_factory=dict)
-    """What it begins with, by how its turns call what the one before made."""
+    """The initial values of a loop, by the name of the previous state."""
     stacks: dict[str, Sequence[Value]] = field(default_factory=dict)
-    """What lies beside each other along a dimension of its own, by its line."""
+    """The values that are joined along a dimension of its own, by its line."""
     taken: dict[str, tuple[Value, Dim, ast.expr, frozenset[Dim], float | None]] = field(default_factory=dict)
-    """What the elements of a line are taken from, by the line: the tensor, the dimension and the places in it, the
-    dimensions of the places, and what stands outside."""
+    """For a line whose elements are taken from a tensor: the tensor, the dimension and the places in it, the dimensions
+    of the places, and the outside value."""
     operations: int = 0
     _values: list[Any] = field(default_factory=list)
     _copies: dict[Dim, list[Dim]] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Scope:
 
     @property
     def word(self) -> str:
-        """What the present step is called in a message."""
+        """The name of the present step in a message."""
         if self.step.op in (*NOTES, *MARKERS):
             return "a loop" if self.step.op in MARKERS else f"a {self.step.op}"
         return self.step.op if self.step.op.startswith("lax.") else f"aten.{self.step.op}"
@@ -168,7 +168,7 @@ class Scope:
         return template(found[0], {"a": self.sizes.expression(found[1])})
 
     def count_of(self, pair: Pair) -> Node | None:
-        """Return what an extent, or a place, follows from; None of one that follows from none in a known way."""
+        """Return the expression from which an extent, or a place, follows; None if there is no known one."""
         found = self.sizes.count(pair)
         self.guessed |= found is not None
         if (found is None or self.calls) and (values := self._in_all(pair)) is not None:
@@ -188,8 +188,7 @@ class Scope:
         return count
 
     def _in_all(self, pair: tuple[float, float]) -> Sequence[float] | None:
-        """What a number is in all calls; None where that is not known of it. Asks for further calls where there are
-        none."""
+        """Return a number in all calls; None if that is unknown. Asks for further calls if there are none."""
         if not self.calls:
             raise FurtherCallsError
         return self.series.get(pair)
@@ -202,7 +201,7 @@ class Scope:
         return replace(value, expression=line.expression.args[0])
 
     def say_extents(self, outputs: Sequence[Value]) -> None:
-        """Say the extents of dimensions that no line has any more, as what they have is taken at once, by others."""
+        """State the extents of dimensions that no line has any more: their elements are taken at once by others."""
         ends = [part for each in outputs for part in (each.expression, each.condition) if part is not None]
         nodes = (node for line in self.lines.needed(ends) for node in ast.walk(line.expression))
         calls = [node for node in nodes if isinstance(node, ast.Call) and called(node) == "position"]

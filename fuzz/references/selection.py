@@ -1,4 +1,4 @@
-"""What torch selects by order: places of maxima, the largest elements, rows that are sorted."""
+"""Torch's selections by order: places of maxima, the largest elements, sorted rows."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def place_of(reader: Reader, value: Value, at: int, how: str, keep: bool) -> Val
 
 
 def _along(reader: Reader, value: Value, at: int) -> tuple[Value, Dim]:
-    """A value that has one dimension along an axis, and that."""
+    """Return a value that has one dimension along an axis, and that dimension."""
     value, dim = single(reader, value, at)
     return (value if dim in value.has else spread(reader, value, dim)), dim
 

@@ -13,7 +13,7 @@ from oracles.formula.made import completed, plus, value_of
 from oracles.formula.node import Node
 
 MOST_PARTS = 16
-"""A dimension is cut into no more parts."""
+"""The most parts that a dimension is cut into."""
 _SIGNS = {"add": "a + b", "subtract": "a - b", "multiply": "a * b", "divide": "a / b"}
 
 
@@ -24,7 +24,7 @@ class Sizes:
     given: Mapping[str, Dim]
     """The dimensions of tensors that follow from no others."""
     made: dict[str, tuple[Dim, Node]] = field(default_factory=dict)
-    """The dimensions that follow from others, and their extents."""
+    """The dimensions that follow from others, with their extents."""
 
     unheld: Collection[str] = ()
     """The derived dimensions that no tensor has: a formula states their extents."""
@@ -39,7 +39,7 @@ class Sizes:
         return first, second
 
     def plainer(self, count: Node, other: Node) -> Node:
-        """Return a count where it is always the same as another one, else the other one."""
+        """Return a count if it always equals another one, else the other."""
         return count if self._thrice(count) == self._thrice(other) else other
 
     def axis(self, count: Node, hint: str) -> Axis:
@@ -95,7 +95,7 @@ class Sizes:
         """Return a count in both calls, and with other extents of all free dimensions."""
         free = [dim for dim in self.given.values() if dim.sizes[0] != dim.sizes[1]]
         others = {dim.name: dim.sizes[0] for dim in self.given.values()}
-        ranked = sorted(free, key=lambda dim: dim.sizes)  # what is longer is so there too: a part of it fits in
+        ranked = sorted(free, key=lambda dim: dim.sizes)  # the longer one is longer there too, so a part of it fits
         others |= {dim.name: 5040 * (dim.sizes[0] + at) for at, dim in enumerate(ranked, 1)}
         calls = [{dim.name: dim.sizes[which] for dim in self.given.values()} for which in (0, 1)]
         counts = {name: made for name, (_, made) in self.made.items()}
@@ -104,7 +104,7 @@ class Sizes:
 
 
 def _counts(dims: Sequence[Dim]) -> Iterator[Node]:
-    """What follows from extents, the likeliest first."""
+    """Yield what may follow from extents, the likeliest first."""
     parts = range(2, MOST_PARTS + 1)
     yield from map(of, dims)
     yield from (of(dim) / float(by) for dim in dims for by in parts if all(size % by == 0 for size in dim.sizes))
@@ -123,7 +123,7 @@ def of(*dims: Dim) -> Node:
 
 
 def added(count: Node, more: Node) -> Node:
-    """Return the sum of two counts, or their difference where the second is 0 less a count."""
+    """Return the sum of two counts, or their difference if the second is 0 minus a count."""
     if more.kind == "constant":
         return plus(count, more.value)
     return count - more.args[1] if is_less(more) else count + more

@@ -1,4 +1,4 @@
-"""The text of a formula, as one would write it by hand, and the function that it is."""
+"""The text of a formula, as one would write it by hand, and the function that it defines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from oracles.operand import OUTER, Operand
 
 _WIDEST = 116
 TAKEN = frozenset({"f", *keyword.kwlist, *dir(builtins)})
-"""No local is called so."""
+"""Names that no local may have."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Formula:
 
     name: str
     text: str
-    """All of its `def`."""
+    """The whole `def`."""
     ways: Mapping[str, Mapping[str, str]]
-    """Other ways to locals, each a lambda in text, by the local and what it is called."""
+    """Other ways to calculate locals, each a lambda in text, by the local and the name of the way."""
     points: Sequence[str]
     """The locals that the reference rounds."""
 
@@ -42,8 +42,7 @@ class Formula:
         return _dict({local: _dict(ways) for local, ways in self.ways.items()}) if self.ways else ""
 
     def run(self, file: str, module: str) -> tuple[Callable[..., Any], Mapping[str, Mapping[str, Callable[..., Any]]]]:
-        """Return what the text defines, a function of that module, and its algorithms; `file` stands for a file that it
-        is in."""
+        """Return the function of that module that the text defines, and its algorithms; `file` is its file's name."""
         text = f"{self.text}\n\nALGORITHMS = {self.algorithms or {}}\n"
         linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
         space: dict[str, Any] = {"__name__": module, "f": trace}
@@ -61,7 +60,7 @@ def formula(
     returned = {key: _shown(each, named) for key, each in outputs.items()}
     for at, line in enumerate(kept):
         expression = _shown(line.expression, named)
-        # The last line of the only output needs no name, if it has none of its own.
+        # The last line of the only output needs no name, unless it has its own.
         alone = len(outputs) == 1 and at == len(kept) - 1 and line.key in last and not (line.own or line.ways)
         if alone and len(f'    return {{"": {expression}}}') + len(named[line.key]) <= _WIDEST:
             returned = dict.fromkeys(outputs, expression)
@@ -89,7 +88,7 @@ def _dict(texts: Mapping[str, str]) -> str:
 
 
 def _lambda(expression: ast.expr, named: Mapping[str, str]) -> str:
-    """A function of the locals that an expression is made of."""
+    """Return a function of the locals in an expression."""
     own = (node.id for node in ast.walk(expression) if isinstance(node, ast.Name))
     names = dict.fromkeys(name for name in own if name not in ("f", "float"))
     return f"lambda {', '.join(named.get(name, name) for name in names)}: {_shown(expression, named)}"
@@ -136,7 +135,7 @@ def _operand(operand: Operand) -> str:
 
 
 def _named(lines: Sequence[FormulaLine], inputs: Sequence[str], outputs: Mapping[str, ast.expr]) -> Mapping[str, str]:
-    """What each line is called: as the output that it is, as in the reference, or by what it is."""
+    """Return the name of each line: that of the output that it is, the reference's, or by what it is."""
     found = {each.id: key for key, each in outputs.items() if isinstance(each, ast.Name)}
     found = {line.key: found[line.key] for line in lines if line.key in found}
     taken = {*inputs, *outputs, *TAKEN}
@@ -164,7 +163,7 @@ _OPPOSITE: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
 
 
 class _Plain(ast.NodeTransformer):
-    """Dimensions by their names; a comparison of places that is not met as the opposite one."""
+    """Writes dimensions by their names, and a negated comparison of places as the opposite one."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         value: Any = node.value
@@ -177,7 +176,7 @@ class _Plain(ast.NodeTransformer):
         return ast.Constant(value.name)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """Sums along all dimensions without a name are sums over rows."""
+        """Write sums along all dimensions without a name as sums over rows."""
         if not (isinstance(node.func, ast.Attribute) and node.func.attr in (*KEPT, "extent")):
             self.generic_visit(node)
             return node

@@ -1,7 +1,5 @@
-"""One call of a reference as a graph of torch's own operations, in which nothing is written to.
-
-`make_fx` of torch makes the same graphs. It imports torch's compiler, which takes longer than most checks.
-"""
+"""One call of a reference as a graph of torch's own operations, in which nothing is written in place. `make_fx` of
+torch makes the same graphs, but imports torch's compiler, which takes longer than most checks."""
 
 from __future__ import annotations
 
@@ -20,13 +18,13 @@ class ValueDecidesError(Exception):
 
 
 @dataclass(frozen=True)
-class CodePlace:
-    """A line of a file in which code of the user's was at work."""
+class SourceLine:
+    """A line of the user's code that was executing."""
 
     file: str
     line: int
     keywords: frozenset[str] = frozenset()
-    """The arguments that its function calls others with by name."""
+    """The keyword arguments in the calls of its function."""
 
     def __str__(self) -> str:
         return f"{os.path.basename(self.file)} line {self.line}"  # noqa: PTH119 (a file may be called <stdin>)
@@ -41,12 +39,12 @@ class Traced:
 
 
 def traced(function: Callable[..., Sequence[Any]], tensors: Sequence[Any], known: Container[str]) -> Traced:
-    """Return what a function of tensors does: gradients by their parts, as far as torch says so and the operation is
-    none of the known ones. Raises what the function does, and ValueDecidesError."""
+    """Return what a function of tensors does. Gradients are replaced by their parts, if torch has such and the
+    operation is not a known one. Raises what the function raises, and ValueDecidesError."""
     import torch
     from torch.fx.node import map_arg
 
-    # Autograd's own operations are traced first: what functionalises refuses `requires_grad_`.
+    # Autograd's own operations are traced first: functionalisation refuses `requires_grad_`.
     plain, line = _Tracer(), _Tracer({**_backward_by_parts(known), **_made_of_places()})
 
     def again(*tensors: Any) -> Any:
@@ -70,14 +68,14 @@ def traced(function: Callable[..., Sequence[Any]], tensors: Sequence[Any], known
 
 
 def own_folders() -> tuple[str, ...]:
-    """The folders whose code is no reference: torch's, NumPy's, JAX's and this one."""
+    """Return the folders whose code is no reference: torch's, NumPy's, JAX's and this one."""
     names = "torch", "numpy", "jax", "jaxlib", __name__
     files = (getattr(sys.modules.get(each), "__file__", None) for each in names)
     return tuple(os.path.dirname(each) + os.sep for each in files if each)  # noqa: PTH120
 
 
 def _backward_by_parts(known: Container[str]) -> Mapping[Any, Callable[..., Any]]:
-    """What torch's operations of gradients are made of."""
+    """Return the parts of torch's operations for gradients."""
     from torch._decomp import decomposition_table as parts
 
     names = {op: op._schema.name.partition("::")[2] for op in parts if hasattr(op, "_schema")}
@@ -85,7 +83,7 @@ def _backward_by_parts(known: Container[str]) -> Mapping[Any, Callable[..., Any]
 
 
 def _made_of_places() -> Mapping[Any, Callable[..., Any]]:
-    """What torch's operations are made of whose elements follow from where they stand."""
+    """Return the parts of torch's operations whose elements follow from their places."""
     import torch
 
     def eye(n: int, m: int | None = None, dtype: Any = None, **_: Any) -> Any:
@@ -119,15 +117,15 @@ class _Tracer:
     parts: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
     graph: Any = field(default_factory=_graph)
     held: dict[str, Any] = field(default_factory=dict)
-    at: Sequence[CodePlace] | None = None
-    """Where the operation is called from; None: where it is."""
+    at: Sequence[SourceLine] | None = None
+    """The lines from which the operation is called; None for the present ones."""
     _nodes: Any = field(default_factory=_by_tensor)
     """The node of each tensor. None is kept alive: autograd copies gradients that others have, too."""
     _follow: dict[int, Any] = field(default_factory=dict)
-    """The storages with what follows from the arguments, or is drawn at random."""
+    """The storages of values that follow from the arguments, or are drawn at random."""
 
     def trace(self, function: Callable[..., Sequence[Any]], tensors: Sequence[Any]) -> None:
-        """Call a function."""
+        """Call a function, and record what it computes from these tensors as the graph."""
         self._mode, self._folders = intercepted(self._traced), own_folders()
         for at, tensor in enumerate(tensors):
             node = self.graph.create_node("placeholder", f"arg{at}")
@@ -145,7 +143,7 @@ class _Tracer:
                 return self.parts[function](*args, **kwargs)
         if function.has_kernel_for_dispatch_key("CompositeImplicitAutograd") and not (
             function.has_kernel_for_dispatch_key("CPU")
-        ):  # autograd takes it apart, but not where something else stands before that
+        ):  # autograd takes it apart, unless something comes before it
             with self._mode:
                 return function.decompose(*args, **kwargs)
         follows = any(each.untyped_storage()._cdata in self._follow for each in tensors_in((args, kwargs)))
@@ -172,7 +170,7 @@ class _Tracer:
         import torch
 
         several = isinstance(found, (tuple, list))
-        node.meta = {"val": [*map(_shaped, found)] if several else _shaped(found), "at": self._places()}
+        node.meta = {"val": [*map(_shaped, found)] if several else _shaped(found), "at": self._lines()}
         if isinstance(found, torch.Tensor):
             self._nodes[found] = node
         for at, each in enumerate(found if several else ()):
@@ -182,7 +180,7 @@ class _Tracer:
                 self._nodes[each] = item
 
     def _given(self, value: Any) -> Any:
-        """An argument with nodes in the place of tensors."""
+        """Return an argument with nodes in place of tensors."""
         import torch
 
         if isinstance(value, torch.Tensor):
@@ -190,24 +188,24 @@ class _Tracer:
                 name = f"constant{len(self.held)}"
                 self.held[name] = value
                 node = self.graph.create_node("get_attr", name)
-                node.meta = {"val": _shaped(value), "at": self._places()}
+                node.meta = {"val": _shaped(value), "at": self._lines()}
                 self._nodes[value] = node
             return self._nodes[value]
         if isinstance(value, Mapping):
             return {name: self._given(each) for name, each in value.items()}
         return type(value)(map(self._given, value)) if isinstance(value, (tuple, list)) else value
 
-    def _places(self) -> Sequence[CodePlace]:
+    def _lines(self) -> Sequence[SourceLine]:
         if self.at is not None:
             return self.at
-        frame, places = sys._getframe(1), list[CodePlace]()
+        frame, lines = sys._getframe(1), list[SourceLine]()
         while frame is not None and frame.f_code is not _Tracer.trace.__code__:
             if not frame.f_code.co_filename.startswith(self._folders):
                 named = (each for each in frame.f_code.co_consts if isinstance(each, tuple))
                 keywords = frozenset(each for names in named for each in names if isinstance(each, str))
-                places.append(CodePlace(frame.f_code.co_filename, frame.f_lineno, keywords))
+                lines.append(SourceLine(frame.f_code.co_filename, frame.f_lineno, keywords))
             frame = frame.f_back  # type: ignore[assignment]
-        return places
+        return lines
 
 
 def _shaped(value: Any) -> Any:
@@ -222,7 +220,7 @@ def _getitem() -> Any:
 
 
 Handler = Callable[[Any, Any, Any], Any]
-"""What becomes of an operation, its arguments and its keywords: it returns what that would."""
+"""Handles an operation with its arguments and keywords, and returns what it would return."""
 
 
 def intercepted(handler: Handler) -> Any:
@@ -233,7 +231,7 @@ def intercepted(handler: Handler) -> Any:
     class Interception(TorchDispatchMode):  # type: ignore[misc]
         @classmethod
         def _should_skip_dynamo(cls) -> bool:
-            return False  # else torch imports its compiler, which takes seconds, only to be told that there is none
+            return False  # else torch imports its compiler, which takes seconds, only to learn that there is none
 
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return handler(function, args, kwargs or {})

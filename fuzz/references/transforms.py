@@ -1,8 +1,6 @@
-"""Fourier transforms: sums of complex numbers times sines and cosines of turns, along one axis after the other.
-
-Kernels calculate them in stages, so that what they err by follows from the whole row that enters, however small its own
-factors are: the sum of its magnitudes is added and taken off again, which is room for its roundings.
-"""
+"""Fourier transforms: sums of complex numbers times sines and cosines, along one axis after the other. Kernels
+calculate them in stages, so that their errors depend on the whole row, however small its own factors are: the sum of
+its magnitudes is added and subtracted again, which leaves room for those roundings."""
 
 from __future__ import annotations
 
@@ -21,15 +19,15 @@ from fuzz.references.scope import COMPLEX, Complex, Value
 from oracles.formula.node import Node
 
 _BY_ROOT = 1
-"""Torch's number for a transform that is divided by the root of its length; 2 is by its length, 0 by nothing."""
+"""Torch's number for a transform that is divided by the root of its length; 2 stands for the length, 0 for nothing."""
 _COS, _SIN = "cos", "sin"
 _ZEROS = {_COS: "(4.0 * m == n) | (4.0 * m == 3.0 * n)", _SIN: "(m == 0.0) | (2.0 * m == n)"}
-"""Which of n turns have just 0 there."""
+"""The angles, as m of n turns, at which they are exactly 0."""
 
 
 @rule("_fft_r2c", "_fft_c2c", f"{COMPLEX}_fft_c2c", f"{COMPLEX}_fft_c2r")
 def _transformed(reader: Reader, self: Given, dim: Sequence[int], normalization: int, **given: Any) -> Complex | Value:
-    """Real numbers are transformed along the last axis first, and to such along it last."""
+    """Return a Fourier transform, axis by axis: the last axis first, or last if the result is real."""
     shape, is_real = reader.shape(), reader.step.op == "_fft_c2r"
     found, axes = parts_of(reader, self), [each % len(shape) for each in (dim if is_real else dim[::-1])]
     forward = given.get("forward", not is_real)

@@ -1,4 +1,4 @@
-"""What torch's convolutions and pools are: windows, whose places follow from where they lie and from places in them."""
+"""Torch's convolutions and pools as windows: places that follow from where a window lies and from the place in it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def convolved(
     count = weight.rank - 2
     steps = zip(windows_of(reader, count, stride, padding, dilation), each_of(output_padding, count), strict=True)
     value, weight = split(reader, input, 1, groups), split(reader, weight, 0, groups)
-    if transposed:  # of weights the axis after that of groups is that of the input's channels
+    if transposed:  # in weights, the input's channels follow the axis of groups
         weight = replace(weight, axes=(weight.axes[0], weight.axes[2], weight.axes[1], *weight.axes[3:]))
     windows = list[Axis]()
     for at in range(3, 3 + count):
@@ -84,7 +84,7 @@ def convolved(
 
 
 def apart(reader: Reader, weight: Value, at: int, other: Value) -> tuple[Value, Axis]:
-    """Return weights whose axis of a window has one dimension, or one element, and none of another value."""
+    """Return weights whose window axis has one dimension, or one element, and no dimension of another value."""
     axis = weight.axes[at]
     if not axis:
         return weight, axis
@@ -95,7 +95,7 @@ def apart(reader: Reader, weight: Value, at: int, other: Value) -> tuple[Value, 
 
 
 def slid(reader: Reader, value: Value, at: int, window: Axis, how: Window, outside: float = 0.0) -> Value:
-    """Return a value whose axis is where windows lie, with the dimension of places in them beside its axes."""
+    """Return a value whose axis is where windows lie, with the dimension of places in a window added to its axes."""
     if not window and how.stride == 1 and how.is_inside:
         return value
     value, dim = single(reader, value, at)
@@ -104,7 +104,7 @@ def slid(reader: Reader, value: Value, at: int, window: Axis, how: Window, outsi
 
 
 def _windows(size: Node, window: Node, how: Window) -> Node:
-    """How many windows lie along an axis."""
+    """Return how many windows lie along an axis."""
     length = added(size, _twice(how.before))
     if window.kind == "constant":
         return plus(floored(plus(length, -how.dilation * (window.value - 1.0) - 1.0), how.stride), 1.0)
@@ -126,8 +126,8 @@ def _taken(
 
 
 def _transposed(reader: Reader, value: Value, at: int, window: Axis, how: Window, more: int) -> Value:
-    """Return the input's elements if windows lie in the output: an element counts where its distance from the window is
-    a whole number of steps."""
+    """Return the input's elements if windows lie in the output: an element counts if its distance from the window is a
+    whole number of steps."""
     value, dim = single(reader, value, at)
     reach = (of(*window) - 1.0) * float(how.dilation) if window else Node("constant", value=0.0)
     wide = (of(dim) - 1.0) * float(how.stride) if how.stride > 1 else of(dim) - 1.0
@@ -143,7 +143,7 @@ def _transposed(reader: Reader, value: Value, at: int, window: Axis, how: Window
 def _pooled(
     reader: Reader, value: Value, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, outside: float
 ) -> tuple[Value, Sequence[tuple[Dim, Axis, Dim, Window]]]:
-    """A value with windows beside its axes, and for each axis what it was, where windows lie, and the window."""
+    """Return a value with windows beside its axes, and for each axis what it was, where windows lie, and the window."""
     count = len(each_of(kernel, 0)) or 1
     count = max(count, value.rank - 2 if isinstance(kernel, int) else 0)
     sizes = each_of(kernel, count)
@@ -176,7 +176,7 @@ def _max_pool(
 
 
 def over_windows(reader: Reader, value: Value, how: str, windows: Sequence[Dim]) -> Value:
-    """Return a reduction over places in windows, which lie beside the axes of a value."""
+    """Return a reduction over the places in windows, which lie beside the axes of a value."""
     found = reader.reduced(how, "pool", replace(value, axes=(*value.axes, tuple(windows))), [value.rank], False)
     return replace(found, axes=value.axes)
 
@@ -200,7 +200,7 @@ def _avg_pool(
 
 
 def _divided(reader: Reader, value: Value, dim: Dim, places: Axis, window: Dim, how: Window, more: float) -> Value:
-    """A sum, divided by how many places of each window lie inside along an axis that is longer by some at both ends."""
+    """Return a sum divided by how many places of each window lie inside an axis that is `more` longer at both ends."""
     first = linear(reader, dict.fromkeys(places, float(how.stride)), negated(how.before))
     sizes = {name: template("f.extent(dim)", {"dim": of_dims([each])}) for name, each in (("n", dim), ("k", window))}
     least, most = number(0.0 - more), template("n + more" if more else "n", {**sizes, "more": number(more)})
@@ -213,7 +213,7 @@ def _divided(reader: Reader, value: Value, dim: Dim, places: Axis, window: Dim, 
 
 @rule("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
 def _upsampled(reader: Reader, self: Value, **_: Number) -> Value:
-    """Each element is there a whole number of times, or every so manieth one is once."""
+    """Return nearest resizing: each element is repeated a whole number of times, or every k-th one is taken."""
 
     def nearest(value: Value, at: int, dim: Dim, places: Axis, times: float) -> Value:
         place, size = linear(reader, dict.fromkeys(places, 1.0)), reader.shape()[at]
@@ -231,7 +231,7 @@ def _upsampled(reader: Reader, self: Value, **_: Number) -> Value:
 
 @rule("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d")
 def _blended(reader: Reader, self: Value, align_corners: bool, **_: Number) -> Value:
-    """Between two elements each, or four: linear by powers of two with shares that are the same in all precisions."""
+    """Return resizing between two elements each, or four: linear by powers of two with shares exact in every dtype."""
     cubic = reader.step.op == "upsample_bicubic2d"
 
     def blended(value: Value, at: int, dim: Dim, places: Axis, times: float) -> Value:
@@ -262,9 +262,9 @@ def _by_halves(reader: Reader, value: Value, at: int, dim: Dim, places: Axis, ti
 def _by_places(
     reader: Reader, value: Value, dim: Dim, places: Axis, *, between_ends: bool, cubic: bool = False
 ) -> Value:
-    """The first and last elements lie at the ends, or half an element inside. A place is rounded by each kernel in its
-    own way, so elements next to it have the share 0 there: it is the same from either side."""
-    side = 3.0 if cubic else 2.0  # the number of elements on either side, which are counted in integers
+    """Return resizing by places: the first and last elements lie at the ends, or half an element inside. Each kernel
+    rounds a place in its own way, so elements next to it have the share 0 there: it is the same from either side."""
+    side = 3.0 if cubic else 2.0  # the number of elements on either side, counted in integers
     near = reader.sizes.new(Node("constant", value=2.0 * side), "near")
     n, m = (template("f.extent(dim)", {"dim": of_dims(each)}) if each else number(1.0) for each in ((dim,), places))
     end = reader.lines.add(template("n - 1.0", {"n": n}), "last")
@@ -282,7 +282,7 @@ def _by_places(
     away = reader.lines.add(template("abs(s - at)", {**names, "at": index}), "away")
     left = reader.lines.add(template("2.0 - a - 1.0", {"a": away}), "left")
     share = reader.lines.add(template("f.where(a < 0.0, 0.0, a)", {"a": left}), "share")
-    if cubic:  # the outer piece of the spline of -0.75 as torch calculates it, and what the inner one has less
+    if cubic:  # the outer piece of torch's spline of -0.75, and what the inner one has less
         outer = reader.lines.add(template("f.where(2.0 < a, 2.0, a)", {"a": away}), "outer")
         text = "((3.75 - 0.75 * u) * u - 6.0) * u + 3.0 - 2.0 * (v * v * v)"
         share = reader.lines.add(template(text, {"u": outer, "v": share}), "share")
@@ -293,14 +293,14 @@ def _by_places(
 
 
 def _clamped(reader: Reader, place: ast.expr, end: ast.expr) -> ast.expr:
-    """A place, or the first or last one where it lies before or behind these."""
+    """Return a place, or the first or last one if it lies before or after these."""
     place = reader.lines.add(template("f.where(a < 0.0, 0.0, a)", {"a": place}), "place")
     return template("f.where(end < a, end, a)", {"a": place, "end": end})
 
 
 def _resized(reader: Reader, value: Value, how: Callable[[Value, int, Dim, Axis, float], Value]) -> Value:
-    """A value with other extents along axes after the second, made by `how` of it, the axis, its dimension, its places,
-    and how many times as many these are; 0 where that differs."""
+    """Return a value with other extents along the axes after the second. `how` makes it from the value, the axis, its
+    dimension, its places, and the ratio of extents, 0 if that differs between calls."""
     for at, size in [*enumerate(reader.shape())][2:]:
         value, dim = single(reader, value, at)
         if size == dim.sizes:

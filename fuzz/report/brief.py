@@ -33,7 +33,7 @@ WIDTH = 80
 
 
 _LONGER = "5m"
-"""A time in which a rule is found on a busy machine, too."""
+"""A time in which a rule is found even on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class Provenance:
 
     seed: int
     command: str
-    """What its user typed, such as 'kernelfuzz run --seed 7 --pack mine'."""
+    """What its user typed, for example 'kernelfuzz run --seed 7 --pack mine'."""
     pack_option: tuple[str, ...] = ()
-    """It is ('--pack', FOLDER) where the kernels are not the built-in ones."""
+    """('--pack', FOLDER) where the kernels are not the built-in ones."""
     numbered: bool = False
-    """It is true where a case of the run can be named by seed, op, shard and number."""
+    """Whether a case of the run can be named by seed, op, shard and number."""
     since: str = ""
-    """The commit from which on the change was made that is judged; '' where all is."""
+    """The commit from which the judged change was made; '' where all is judged."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +58,17 @@ class Commands:
     repro: str = ""
     show: str = ""
     reproduce: str = ""
-    """The same as `repro`, on the target that failed alone."""
+    """The `repro` command for the failing target only."""
     case_file: str = ""
     as_found: str = ""
     found_by: str = ""
     snippet: str = ""
-    """It stands in the place of `show` where that is what its user reads already."""
+    """Stands in for `show` where its user already reads what that prints."""
 
 
 def commands_of(told: Explanation, path: Path | None, origin: Provenance, place: str = "") -> Commands:
-    """Return the commands about a failure whose case file is at the path, if one could be written; `place` is that of
-    its case in the search."""
+    """Return the commands about a failure whose case file is at the path, if one could be written; `place` is the
+    position of its case in the search."""
     if path is None:
         return Commands(found_by=origin.command)
     found = ""
@@ -92,13 +92,13 @@ class Brief:
 
     headline: str
     where: str
-    """The source, and on what it fails."""
+    """The source, and the targets on which it fails."""
     case: str
     """The smallest case."""
     outcome: str
-    """What came of it, and what must come."""
+    """The result, and what was expected."""
     evidence: str
-    """What becomes of it with one thing changed, and how well the rule was tested."""
+    """The effect of changing one thing, and how well the rule was tested."""
 
 
 def brief_of(told: Explanation, width: int = WIDTH) -> Brief:
@@ -109,8 +109,8 @@ def brief_of(told: Explanation, width: int = WIDTH) -> Brief:
 
 
 def brief(told: Explanation, commands: Commands, width: int = WIDTH, before: int = 0) -> str:
-    """Return the first lines of every report as a terminal shows them, and what to type next. So many columns are taken
-    `before` the first line."""
+    """Return the first lines of every report as a terminal shows them, and what to type next. `before` columns of the
+    first line are taken."""
     said = brief_of(told, width)
     head, seen = wrapped(said.headline, width, before=before), _folded(f"{said.case}  ->  ", said.outcome, width)
     lines = [*_placed(head, seen, said.where, width, before), *_folded("", said.evidence, width)]
@@ -123,7 +123,7 @@ def brief(told: Explanation, commands: Commands, width: int = WIDTH, before: int
 
 
 def _placed(head: Sequence[str], lines: Sequence[str], where: str, width: int, before: int) -> list[str]:
-    """Return both, with where it fails at the end of either, if there is room for it; else in a line of its own."""
+    """Return both, with `where` at the end of either if there is room for it, else in a line of its own."""
     every = [*head, *lines]
     for place, line in enumerate(every if where else ()):
         room = width - len(line) - len(where) - (before if place == 0 else 0)
@@ -138,7 +138,7 @@ def _pair(left: str, right: str, width: int) -> list[str]:
 
 
 def _folded(start: str, rest: str, width: int) -> list[str]:
-    """Return both as one line, or as several where one would be too long; nothing where there is nothing."""
+    """Return both as one line, or as several where one would be too long; an empty list where there is nothing."""
     whole = f"  {start}{rest}".rstrip()
     if not whole or len(whole) <= width or not start:
         return wrapped(whole, width) if whole else []
@@ -146,7 +146,7 @@ def _folded(start: str, rest: str, width: int) -> list[str]:
 
 
 def _where(told: Explanation) -> str:
-    """Return the source, and on what it fails: 'softmax.c, native:gcc-O0 and native:gcc-O2', or how many targets."""
+    """Return the source and where it fails: 'softmax.c, native:gcc-O0 and native:gcc-O2', or the number of targets."""
     names = [told.target, *(name for name, verdict in told.verdicts.items() if verdict == told.verdict.value)]
     own = TargetId.parse(told.target).implementation
     failing = [TargetId.parse(name) for name in names if TargetId.parse(name).implementation == own]
@@ -161,8 +161,8 @@ def _where(told: Explanation) -> str:
 
 
 def _case_words(case: SmallestCase, width: int) -> str:
-    """Return the inputs in a few words: their values as far as a line has room for them, those of the first ones
-    first, else their shapes; and the parameters."""
+    """Return the inputs in a few words: the values of as many as a line has room for, the first inputs first, and the
+    shapes of the others; and the parameters."""
     parameters = "".join(f", {name} = {value.decimal}" for name, value in case.parameters.items() if name != AXIS)
     said = {name: f"{name} {_shape(memory)}" for name, memory in case.inputs.items()}
     values = {name: f"{name} = {nested(memory)}" for name, memory in case.inputs.items() if memory.values}
@@ -191,8 +191,8 @@ def _outcome_words(told: Explanation) -> str:
 
 
 def _evidence_words(told: Explanation, width: int) -> Iterator[str]:
-    """Yield what becomes of the case with one thing changed, what the rule speaks of first, and how the rule was
-    tested: in a line, or in two where no rule is stated, as then the former is all that there is."""
+    """Yield the effect of changing one thing, first one that the rule speaks of, and how the rule was tested: in one
+    line, or in two where there is no rule, as then these effects are all that is known."""
     rules = [each.cause for each in told.rule.alternatives] if told.rule is not None else []
     ending = tested_words(told.rule) if told.rule is not None else ""
     if told.explained == "not yet":

@@ -1,8 +1,6 @@
-"""Consoles for results and for progress, and plain tables for either a terminal or Markdown.
-
-What is printed is shown as it is: names such as 'numpy[test]' are no markup, ':bug:' is no picture, and numbers
-have no colours of their own. Both consoles honour NO_COLOR.
-"""
+"""Consoles for results and for progress, and plain tables for either a terminal or Markdown. Text is printed unchanged:
+names such as 'numpy[test]' are not markup, ':bug:' is not a picture, and numbers are not coloured. Both consoles honour
+NO_COLOR."""
 
 from __future__ import annotations
 
@@ -20,7 +18,8 @@ from rich.text import Text
 from fuzz.report.wrapping import is_known, wrapped_text
 
 _FILE_WIDTH = 160
-"""Columns of a table that is not printed on a terminal: a target's id and where its worst was seen fit on one line."""
+"""The columns of a table that is not printed on a terminal: a target's id and where its worst was seen fit on one
+line."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class _ByWords(Console):
 
 
 def results() -> Console:
-    """The console of stdout. Its tables are wide where it is no terminal and no width is asked for by COLUMNS."""
+    """Return the console of stdout. Its tables are wide where it is not a terminal and COLUMNS does not set a width."""
     console = _ByWords(highlight=False, markup=False, emoji=False)
     if is_known(is_terminal=console.is_terminal):
         return console
@@ -51,7 +50,7 @@ def results() -> Console:
 
 
 def progress() -> Console:
-    """The console of stderr. Where events are wanted each line is one."""
+    """Return the console of stderr. Where events are wanted each line is an event."""
     if os.environ.get("KERNELFUZZ_EVENTS"):
         from fuzz.report.events import Notes
 
@@ -60,12 +59,12 @@ def progress() -> Console:
 
 
 def silent() -> Console:
-    """A console that shows nothing, and leaves what others print as it is."""
+    """Return a console that shows nothing, and leaves alone what others print."""
     return Console(quiet=True, force_terminal=False)
 
 
 def bare_table() -> Table:
-    """A table of rich without lines around its cells; every table that is printed begins as one."""
+    """Return a table of rich without lines around its cells; every table that is printed begins as one."""
     return Table(box=None, pad_edge=False, header_style="bold")
 
 
@@ -83,7 +82,7 @@ def print_table(table: PlainTable, *, markdown: bool) -> None:
 
 
 def room(console: Console) -> int:
-    """Return the columns that a line may have: those of the terminal, or of COLUMNS. In a file a line is one line."""
+    """Return how many columns a line may have: those of the terminal, or of COLUMNS; in a file there is no limit."""
     return console.width if is_known(is_terminal=console.is_terminal) else sys.maxsize
 
 
@@ -94,7 +93,7 @@ def print_lines(console: Console, lines: Iterable[str], style: str = "", hang: i
 
 
 def print_failure(console: Console, text: str) -> None:
-    """Print what is told of a failure, whose first line says what is wrong: in red, where a terminal has colours."""
+    """Print the text of a failure, its first line, which says what is wrong, in red on a terminal with colours."""
     first, *rest = text.split("\n", 1)
     console.print(first, style="bold red", soft_wrap=True)
     for lines in rest:
@@ -102,7 +101,7 @@ def print_failure(console: Console, text: str) -> None:
 
 
 def markdown_table(table: PlainTable) -> str:
-    """The table in GitHub's Markdown."""
+    """Return the table in GitHub's Markdown."""
     return "\n".join(map(_line, (table.columns, ["---"] * len(table.columns), *table.rows)))
 
 

@@ -15,28 +15,27 @@ from fuzz.report.console import PlainTable, print_lines, print_table
 from fuzz.report.totals import and_more
 
 _SHORT = 3
-"""The most corners of one kind that no target accepts which are named; of more only the number is, so that an op takes
+"""How many corners of one kind that no target accepts are named. Beyond that only their number is, so that an op takes
 about a line."""
 _FEW_PAIRS = 4
-"""The most pairs of conditions that never held together which are named: at first there are thousands. Records name
-all."""
+"""How many pairs of conditions that never held together are named: at first there are thousands. Records name all."""
 _NAMED = 12
-"""The most gaps of one kind that are named before '... and N more': a table has room for them. The records name all."""
+"""How many gaps of one kind are named before '... and N more': a table has room for them. Records name all."""
 
 
 def print_coverage(console: Console, tally: Tally, pairs: Mapping[str, PairCoverage]) -> None:
-    """A table per op: how many values of each kind were visited, how often the rarest, and the gaps by name; then the
-    pairs of conditions, by op."""
+    """Print a table for each op, with the number of values visited of each kind, how often the rarest was, and the gaps
+    by name; then the pairs of conditions by op."""
     for op, ledger in tally.coverage.items():
         console.print(f"\ncoverage of {op}:")
         rows = [(said(op, kind), *row) for kind, row in _coverage_rows(ledger)]
         print_table(PlainTable(("kind", "visited", "of", "rarest", "gaps"), rows), markdown=False)
     gaps = sum(ledger.size for ledger in tally.coverage.values())
-    able = {target for reach in tally.reach.values() for target in reach.space[Feature("target")]}
+    able = {target for of_op in tally.corners.values() for target in of_op.space[Feature("target")]}
     unable = [target for target in tally.targets if target not in able]
     if unable:
         print_lines(console, [f"cannot run here, and visited nothing: {and_more(unable)}"])
-    beyond = [(op, kind, values) for op, reach in tally.reach.items() for kind, values in reach.beyond.items()]
+    beyond = [(op, kind, values) for op, of_op in tally.corners.items() for kind, values in of_op.beyond.items()]
     if beyond:
         corners = sum(len(values) for _, _, values in beyond)
         named = ", ".join(f"{op} {said(op, kind)}{_few(answer_words(kind, values))}" for op, kind, values in beyond)
@@ -48,7 +47,7 @@ def print_coverage(console: Console, tally: Tally, pairs: Mapping[str, PairCover
 
 
 def pairs_line(op: str, pairs: PairCoverage) -> str:
-    """How many pairs of conditions held together in some case, and a few of those that never did."""
+    """Return how many pairs of conditions held together in some case, and a few of those that never did."""
     line = f"{pairs.allowed - len(pairs.never):,} of {pairs.allowed:,} pairs of conditions of {op} held together"
     if not pairs.never:
         return line
@@ -58,13 +57,13 @@ def pairs_line(op: str, pairs: PairCoverage) -> str:
 
 
 def pairs_words(pairs: Mapping[str, PairCoverage]) -> str:
-    """The same of all ops together, without the gaps."""
+    """Return how many pairs of conditions held together in all ops, without naming the others."""
     allowed, never = (sum(each.allowed for each in pairs.values()), sum(len(each.never) for each in pairs.values()))
     return f"{allowed - never:,} of {allowed:,} pairs of conditions held together"
 
 
 def pair_words(op: str, pair: Pair) -> str:
-    """'n 1024 to 4095' with 'rows 17 to 64'."""
+    """Return a pair in words: 'n 1024 to 4095' with 'rows 17 to 64'."""
     return " with ".join(f"'{said(op, each[0])} {label_words(each)[1]}'" for each in pair)
 
 

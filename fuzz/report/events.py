@@ -17,10 +17,10 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Observer, Tally
 
 EVENTS = "KERNELFUZZ_EVENTS"
-"""Where this environment variable is there and not empty, stderr has an event a line; the option --events sets it."""
+"""If this environment variable is not empty, stderr has an event on each line; the option --events sets it."""
 VERSION = 1
 INTERVAL = 5.0
-"""Seconds between two events of progress: often enough to see that it lives, seldom enough to be read by a model."""
+"""Seconds between two events of progress: often enough to show that it lives, seldom enough for a model to read."""
 
 
 class Started(Struct, frozen=True, tag_field="event", tag="started"):
@@ -39,23 +39,23 @@ class Progressed(Struct, frozen=True, tag_field="event", tag="progress"):
     elapsed_s: float
     cases: int
     judged: int
-    """The runs that were judged, and `failing` those of them that failed."""
+    """The number of judged runs; `failing` counts those that failed."""
     failing: int
 
 
 class Found(Struct, frozen=True, tag_field="event", tag="finding"):
-    """A kernel fails: told when it is seen first, and once more when it is explained."""
+    """A kernel fails. Sent when that is seen first, and again when it is explained."""
 
     stage: Literal["seen", "explained"]
     kernel: str
     target: str
     verdict: str
     case: str
-    """The digest of the case, as `repro` and `show` take its beginning."""
+    """The digest of the case, whose beginning `repro` and `show` take."""
     elapsed_s: float | None
     """None where it is explained."""
     explanation: dict[str, Any] | None
-    """As `explanation.schema.json` has it; None where it is only seen."""
+    """As in `explanation.schema.json`; None where it is only seen."""
 
 
 class Noted(Struct, frozen=True, tag_field="event", tag="note"):
@@ -71,7 +71,7 @@ class Ended(Struct, frozen=True, tag_field="event", tag="ended"):
     meaning: str
     """What that exit code means."""
     error: str
-    """What was wrong with what was asked, or within; '' where nothing was."""
+    """What was wrong with the request or inside; '' where nothing was."""
 
 
 Event = Started | Progressed | Found | Noted | Ended
@@ -88,13 +88,13 @@ def write(event: Event) -> None:
 
 
 class Notes(io.TextIOBase):
-    """A file on which each line that is written is an event."""
+    """A file in which each line written is an event."""
 
     def __init__(self) -> None:
         self._begun = ""
 
     def write(self, text: str) -> int:
-        """Tell the lines that are whole."""
+        """Send the complete lines."""
         *lines, self._begun = (self._begun + text).split("\n")
         for line in filter(str.strip, lines):
             write(Noted(line))
@@ -102,7 +102,7 @@ class Notes(io.TextIOBase):
 
 
 class EventLog(Observer):
-    """Tells what is judged, in place of a live line."""
+    """Sends what is judged, in place of a live line."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
@@ -110,25 +110,25 @@ class EventLog(Observer):
         self._seen = set[tuple[str, str]]()
 
     def started(self, seed: int, targets: Sequence[str], max_time: float | None, max_cases: int | None) -> None:
-        """Say what begins."""
+        """Send what begins."""
         write(Started(VERSION, seed, tuple(targets), max_time, max_cases))
 
     def progress(self, elapsed: float) -> None:
-        """Say how far it is, if the last time is long enough ago."""
+        """Send the progress, if the last event is long enough ago."""
         if elapsed - self._last >= INTERVAL:
             self._last = elapsed
             tally = self._tally
             write(Progressed(round(elapsed, 3), tally.cases, tally.judged, tally.findings))
 
     def failed(self, kernel: str, case: Case, judgement: Judgement, elapsed: float) -> None:
-        """Say it at once, of the first run of a kernel that fails with this verdict."""
+        """Send the first run of a kernel that fails with this verdict, at once."""
         verdict = judgement.verdict.value
         if (kernel, verdict) not in self._seen:
             self._seen.add((kernel, verdict))
             write(Found("seen", kernel, judgement.target, verdict, case.digest, round(elapsed, 3), None))
 
     def explained(self, book: FindingBook) -> None:
-        """Say what is known of each bug in the end."""
+        """Send what is known of each bug in the end."""
         if not book.buckets:
             return
         from fuzz.findings.codec import encoded

@@ -1,4 +1,4 @@
-"""A failure in full: everything that is known of it as text, made of its explanation."""
+"""A failure in full: all that its explanation contains, as text."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from fuzz.report.wrapping import wrapped, wrapped_text
 _LABELLED = 16
 """The columns of the label of a fact."""
 HANG = _LABELLED + 2
-"""The columns before a further line of one."""
+"""The indent of a further line of a fact."""
 _LISTED = 4
-"""Targets of one kernel that are listed before 'and N more': about what a line of a terminal holds."""
+"""How many targets of one kernel are listed before 'and N more': about what a line of a terminal holds."""
 
 
 def full_text(told: Explanation, commands: Commands, seen: str = "", width: int = sys.maxsize) -> str:
@@ -145,7 +145,8 @@ def _twin_lines(case: Call, twin: Call) -> Iterator[str]:
 
 
 def _output(memory: Memory) -> str:
-    """Return its memory, or the input whose it is: exactly, or from so many elements before or after its first one."""
+    """Return the output's own memory, or the input it shares memory with, and how many elements it begins before or
+    after that."""
     if not memory.shares:
         return _tensor(memory)
     if memory.apart is None:
@@ -162,8 +163,8 @@ def _tensor(memory: Memory) -> str:
 
 
 def _worst_lines(worst: WorstElement, shown: Collection[str]) -> Iterator[str]:
-    """Yield the worst element: got and expected in decimal and hex, ulp, err/budget and its terms; what it was made of
-    but for the `shown` inputs, whose values stand there already."""
+    """Yield the worst element: got and expected in decimal and hex, ulp, err/budget and its terms; and what it was made
+    of, except the `shown` inputs, whose values stand there already."""
     if worst.failing:
         against = (
             "more than rounding in the formula's steps can explain: outside the worst-case budget too"
@@ -230,6 +231,6 @@ def _targets_words(names: Sequence[str], verdicts: Mapping[str, str], everyone: 
 
 
 def _shortened(members: Sequence[str]) -> str:
-    """'c-sve@qemu:vl=128,gcc-O0 c-sve@qemu:vl=256,gcc-O0 and 3 more'."""
+    """Return some members: 'c-sve@qemu:vl=128,gcc-O0 c-sve@qemu:vl=256,gcc-O0 and 3 more'."""
     more = f" and {len(members) - _LISTED} more" if len(members) > _LISTED else ""
     return " ".join(members[:_LISTED]) + more

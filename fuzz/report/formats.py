@@ -23,7 +23,7 @@ from fuzz.report.totals import not_judged, remarks
 
 
 def text(outline: Outline) -> str:
-    """Everything that failed, in full, then one line per target."""
+    """Return everything that failed, in full, then one line for each target."""
     return "\n".join(_lines(outline)) + "\n"
 
 
@@ -48,7 +48,7 @@ def _lines(outline: Outline) -> Iterator[str]:
 
 
 def as_json(outline: Outline) -> str:
-    """One object: what the other formats are made of."""
+    """Return one object with all that the other formats show."""
     record: dict[str, Any] = {
         "kernelfuzz report": 1,
         "verb": outline.verb,
@@ -67,7 +67,7 @@ def as_json(outline: Outline) -> str:
 
 
 def _problem(failure: Failure) -> dict[str, Any]:
-    """A failure as data: the lines that people read are in it only of a kernel that is broken."""
+    """Return a failure as data. Lines for people are included only for a kernel that is broken."""
     told = encoded(failure.explanation) if failure.explanation is not None else None
     return {
         "kernel": failure.kernel,
@@ -101,11 +101,11 @@ class ReportRequest:
 
     format: str
     path: Path | None
-    """None: standard output, and for 'github' the file that $GITHUB_STEP_SUMMARY names."""
+    """Where it goes; None for standard output, and for 'github' the file that $GITHUB_STEP_SUMMARY names."""
 
 
 class FormatError(UsageError):
-    """A --report that cannot be read."""
+    """A --report that cannot be understood."""
 
 
 def parse(options: Sequence[str]) -> tuple[ReportRequest, ...]:
@@ -130,7 +130,7 @@ def parse(options: Sequence[str]) -> tuple[ReportRequest, ...]:
 def write_reports(outline: Outline, wanted: Sequence[ReportRequest]) -> Outline:
     """Write every report that was asked for, and return the outline with what could not be written. The others are then
     written again, so that none says that a use passed which ends with an error."""
-    # What cannot be taken back comes last.
+    # Output that cannot be taken back comes last.
     for each in sorted(wanted, key=lambda one: one.path is None or one.format == "github"):
         try:
             _write(outline, each)
@@ -143,7 +143,7 @@ def write_reports(outline: Outline, wanted: Sequence[ReportRequest]) -> Outline:
 def _write(outline: Outline, wanted: ReportRequest) -> None:
     content = FORMATS[wanted.format](outline)
     if wanted.format == "github":
-        # Annotations only count where the runner reads them: on standard output.
+        # Annotations only count on standard output, where the runner reads them.
         print("\n".join(github.commands(outline)))
         summary = wanted.path or os.environ.get("GITHUB_STEP_SUMMARY")
         if summary:

@@ -12,13 +12,13 @@ from fuzz.report.outline import Failure, Outline
 from fuzz.report.totals import not_judged, remarks
 
 MOST_ANNOTATIONS = 10
-"""Annotations of one kind that GitHub shows for a step."""
+"""The number of annotations of one kind that GitHub shows for a step."""
 SUMMARY_BYTES = 1 << 20
-"""Bytes of a step's summary that GitHub takes. A longer one is refused whole."""
+"""The most bytes of a step's summary. GitHub refuses a longer one as a whole."""
 
 
 def commands(outline: Outline) -> list[str]:
-    """One `::error` per bucket, as many as are shown; the summary has them all."""
+    """Return one `::error` for each bucket, as many as GitHub shows; the summary has all."""
     lines = [_annotation(failure) for failure in outline.failing]
     lines += [f"::error title=kernelfuzz {outline.verb}::{escaped(text)}" for text in remarks(outline.outcome)]
     if not lines and not outline.outcome.passed:
@@ -33,7 +33,7 @@ def commands(outline: Outline) -> list[str]:
 
 
 def summary(outline: Outline) -> str:
-    """The step summary, cut to what GitHub takes."""
+    """Return the step summary, cut to what GitHub takes."""
     fence = _fence(outline)
     whole = "\n".join(_summary_lines(outline, fence)) + "\n"
     if len(whole.encode(errors="replace")) <= SUMMARY_BYTES:
@@ -44,7 +44,7 @@ def summary(outline: Outline) -> str:
 
 
 def _fence(outline: Outline) -> str:
-    """A fence around texts that is longer than any that one of them holds: they may quote what a kernel raised."""
+    """Return a fence that is longer than any inside the texts: they may quote what a kernel raised."""
     inside = [run for failure in outline.failures for run in re.findall("`+", failure.brief + failure.text)]
     return "`" * max([4, *(len(run) + 1 for run in inside)])
 
@@ -82,30 +82,30 @@ def _annotation(failure: Failure) -> str:
 
 
 def escaped(text: str) -> str:
-    """The message of a workflow command."""
+    """Return text escaped as the message of a workflow command."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def escaped_property(text: str) -> str:
-    """The value of one property of a workflow command."""
+    """Return text escaped as one property of a workflow command."""
     return escaped(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def _plain(text: str) -> str:
-    """Text in Markdown: as data, which begins no tag of HTML."""
+    """Return text for Markdown in which nothing begins an HTML tag."""
     return escape(text.replace("\n", " "), quote=False)
 
 
 MARK = "<!-- kernelfuzz -->"
-"""The comment begins so: whoever writes it again finds it by that, and edits it."""
+"""The beginning of the comment, by which a later run finds it and edits it."""
 COMMENT_CHARACTERS = 65_536
-"""GitHub takes no longer comment."""
+"""The most characters of a comment on GitHub."""
 _MOST = 20
-"""The most failures that are shown; the step summary has them all."""
+"""How many failures are shown; the step summary has all."""
 
 
 def comment(outline: Outline) -> str:
-    """The comment, cut to what GitHub takes."""
+    """Return the comment, cut to what GitHub takes."""
     found = [MARK, *_lines(outline)]
     while len("\n".join(found)) > COMMENT_CHARACTERS - 1:
         found.pop()
@@ -134,12 +134,12 @@ def _lines(outline: Outline) -> Iterator[str]:
 
 
 def _failure(failure: Failure) -> Iterator[str]:
-    """One failure in the lines that a person reads first, the command that shows it again among them."""
+    """Yield the lines about a failure that a person reads first, including the command that shows it again."""
     fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", failure.brief))])
     yield f"\n{fence}text\n{failure.brief}\n{fence}"
 
 
 def _code(text: str) -> str:
-    """Text as data: no mark-up of it is read."""
+    """Return text as code, in which no markup is read."""
     fence = "`" * (1 + max([0, *(len(run) for run in re.findall("`+", text))]))
     return f"{fence} {text} {fence}" if len(fence) > 1 else f"`{text}`"

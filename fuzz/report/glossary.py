@@ -1,5 +1,5 @@
-"""What the words of a report mean, verdicts with a kernel that causes each: `kernelfuzz explain` and the pages have
-them. `glossary.toml` has the texts."""
+"""What the words of a report mean; verdicts have an example kernel that causes each. `kernelfuzz explain` and the pages
+show it. The texts are in `glossary.toml`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Meaning:
     """The meaning of one verdict."""
 
     what: str
-    """A sentence, of which the kernel is the subject."""
+    """A sentence whose subject is the kernel."""
     next: str
     why: str = ""
     """A sentence about the example."""
@@ -44,7 +44,7 @@ class Meaning:
 
     @property
     def shown(self) -> str:
-        """The example, and how it is declared where that matters."""
+        """The example, and its declaration where that matters."""
         return self.example if self.declared == _PLAIN else f"{self.example}\n\n# declared as\n{self.declared}"
 
     def markdown(self, word: str) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""JUnit XML: a suite per kernel, a test case per target and law.
+"""JUnit XML: a suite for each kernel, a test case for each target and law.
 
-It is written with the standard library: `junitparser` saves eight statements, says that each suite took no time at all,
-and where lxml is installed it refuses what must be cleaned here anyway.
+It is written with the standard library: `junitparser` would save eight statements, but says that each suite took no
+time at all, and where lxml is installed it refuses what must be cleaned here anyway.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def junit(outline: Outline) -> str:
-    """The whole file. It holds no times, so that equal runs give equal files."""
+    """Return the whole file. It holds no times, so that equal runs give equal files."""
     root = ET.Element("testsuites", name=f"kernelfuzz {outline.verb}")
     for kernel, lines in groupby(outline.targets, key=lambda line: line.kernel):
         _kernel_suite(root, outline, kernel, list(lines))
@@ -33,8 +33,8 @@ def junit(outline: Outline) -> str:
 
 
 def _use_suite(root: ET.Element, outline: Outline) -> None:
-    """How the use ended, as a suite of its own: an error unless it passed or some kernel failed; then its remarks, and
-    the kernels that were not judged."""
+    """Add a suite for how the use ended: an error unless it passed or some kernel failed; then its remarks, and the
+    kernels that were not judged."""
     suite = ET.SubElement(root, "testsuite", name=outline.verb)
     ending = ET.SubElement(suite, "testcase", classname=outline.verb, name="ending")
     if outline.outcome.code not in (Exit.OK, Exit.FINDINGS):
@@ -78,7 +78,7 @@ def _test_case(suite: ET.Element, line: TargetLine, law: str, failures: list[Fai
 
 
 def _reason_to_skip(line: TargetLine, law: str, failures: list[Failure]) -> str:
-    """Why the case proves nothing; '' where it does."""
+    """Return why the test case proves nothing; '' where it does."""
     if line.not_run:
         return f"NOT_RUN: {line.not_run}"
     known = next((failure.known for failure in failures), "")
@@ -88,7 +88,7 @@ def _reason_to_skip(line: TargetLine, law: str, failures: list[Failure]) -> str:
 
 
 def _count(element: ET.Element) -> None:
-    """Say how many test cases there are in it, and how many of them failed or were skipped."""
+    """Set its number of test cases, and how many of them failed or were skipped."""
     cases = list(element.iter("testcase"))
     element.set("tests", str(len(cases)))
     for count, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):

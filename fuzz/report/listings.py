@@ -23,12 +23,12 @@ from oracles.ops import OPS
 
 
 def listing(what: str, pack: Path | None) -> PlainTable:
-    """The table of `what`: 'kernels', 'targets', 'ops', 'functions', 'recipes', 'laws' or 'platforms'."""
+    """Return the table of `what`: 'kernels', 'targets', 'ops', 'functions', 'recipes', 'laws' or 'platforms'."""
     return _LISTINGS[what](pack)
 
 
 def kernels_table(path: Path | None) -> PlainTable:
-    """One line per kernel, with the targets it runs on: the table of `fuzz/docs/kernels.md`."""
+    """Return a table with a line for each kernel and the targets it runs on, as in `fuzz/docs/kernels.md`."""
     pack = load(path, rehearsed=True)
     rows = [
         (kernel.name, kernel.op, " ".join(kernel.able.dtypes), _takes(kernel), _places(kernel), kernel.summary)
@@ -56,7 +56,7 @@ def _takes(kernel: Kernel) -> str:
 
 
 def _places(kernel: Kernel) -> str:
-    """'native; qemu vl=128, 256': where it runs, whatever the compiler and its flags; and with which variables."""
+    """Return where it runs, with which variables, whatever the compiler and its flags: 'native; qemu vl=128, 256'."""
     found: dict[str, dict[str, dict[str, None]]] = {}
     for target in expand([kernel]):
         known = found.setdefault(target.name.place, {})
@@ -67,12 +67,12 @@ def _places(kernel: Kernel) -> str:
 
 
 def _said(settings: Mapping[str, Iterable[str]]) -> str:
-    """'vl=128, 256': each setting with its values."""
+    """Return each setting with its values: 'vl=128, 256'."""
     return ", ".join(f"{word}={', '.join(values)}" for word, values in settings.items())
 
 
 def targets_table(path: Path | None) -> PlainTable:
-    """One line per target, with the reason where it cannot run here."""
+    """Return a table with a line for each target, with the reason where it cannot run here."""
     rows = [
         (target.id, "yes" if (reason := target.unavailable()) is None else f"NOT_RUN: {reason}")
         for target in expand(load(path, rehearsed=True).kernels)
@@ -81,7 +81,7 @@ def targets_table(path: Path | None) -> PlainTable:
 
 
 def ops_table(path: Path | None) -> PlainTable:
-    """Some lines per op, the pack's own first: its formula, what is given to it, what it gives, and its kernels."""
+    """Return a table with some lines for each op, the pack's own first: formula, inputs, outputs and kernels."""
     pack = _here(path)
     rows = []
     for op in dict.fromkeys((*pack.ops, *OPS.values())):
@@ -99,12 +99,12 @@ def ops_table(path: Path | None) -> PlainTable:
 
 
 def _here(path: Path | None) -> Pack:
-    """The pack that is meant; one of nothing where kernelfuzz is installed alone, as ops and laws come with it."""
+    """Return the pack of that path; an empty one where kernelfuzz is installed alone, as ops and laws come with it."""
     return load(path, rehearsed=True) if path or found() else Pack(Path(), ())
 
 
 def formula_text(op: Op) -> str:
-    """What the author says of the formula, or else its source."""
+    """Return the author's text of the formula, or else its source."""
     said = inspect.getdoc(op.formula)
     if said:
         return " ".join(said.split())
@@ -126,7 +126,7 @@ def _number(parameter: Parameter) -> str:
 
 
 def functions_table(path: Path | None) -> PlainTable:
-    """One line per elementary function, with the accuracy that a contract promises unless it says otherwise."""
+    """Return a table with a line for each elementary function, and the accuracy that a contract promises by default."""
     rows = [(_call(of), "exact" if of.is_exact else f"{of.usual:g} ulp", of.summary) for of in records().values()]
     return PlainTable(("function", "accuracy", "what it is"), rows)
 
@@ -137,7 +137,7 @@ def _call(of: Elementary | FunctionFamily) -> str:
 
 
 def recipes_table(path: Path | None) -> PlainTable:
-    """One line per recipe."""
+    """Return a table with a line for each recipe."""
     rows = [
         (recipe.name, "worst case" if recipe.structured else "statistical", recipe.summary)
         for recipe in recipes().values()
@@ -146,7 +146,7 @@ def recipes_table(path: Path | None) -> PlainTable:
 
 
 def laws_table(path: Path | None) -> PlainTable:
-    """One line per law, with the kernels that declare it."""
+    """Return a table with a line for each law, and the kernels that declare it."""
     kernels = _here(path).kernels
     rows = []
     for law in LAWS.values():

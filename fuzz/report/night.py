@@ -33,8 +33,8 @@ _UNEXPLAINED = "not explained: the share of the night for that was over; a longe
 
 
 def pairs_of(seen: NightView, kernels: Iterable[Kernel]) -> dict[str, PairCoverage]:
-    """Which pairs of conditions held together, by op, of those that the kernels that ran allow; of those that the pack
-    still has."""
+    """Return by op which pairs of conditions held together, among those allowed by the kernels that ran and are still
+    in the pack."""
     judged = {row.kernel for row in seen.targets if row.judged}
     there = [kernel for kernel in kernels if kernel.name in judged]
     ops = [op for op in seen.together if any(kernel.op == op for kernel in there)]
@@ -48,7 +48,7 @@ def print_night(
     pairs: Mapping[str, PairCoverage] = MappingProxyType({}),
     outcome: UseOutcome | None = None,
 ) -> None:
-    """A line per kernel of which something ran, a paragraph per bucket, what was not exercised, and the totals."""
+    """Print a line for each kernel that ran, a paragraph for each bucket, what was not exercised, and the totals."""
     print_kernels(console, kernel_lines_of(seen))
     print_lines(console, (*not_run_lines(idle_reasons(seen)), *not_run_lines(partly_run(seen))), "yellow")
     for bucket in seen.buckets:
@@ -78,12 +78,12 @@ def print_night(
 
 
 def broken_of(seen: NightView) -> list[Broken]:
-    """The kernels that could not be built or started."""
+    """Return the kernels that could not be built or started."""
     return broken_kernels((row.kernel, row.name, row.reason, row.attested.get("broken", "")) for row in seen.targets)
 
 
 def tally_of(seen: NightView) -> Tally:
-    """The counts of the whole night, whatever session saw it, and why targets judged nothing."""
+    """Return the counts of the whole night, over all sessions, and why targets judged nothing."""
     tally, idle = Tally(), idle_reasons(seen)
     for row in seen.targets:
         counts = TargetTally(row.name, row.kernel, row.judged, row.findings, row.gave_up, row.not_run)
@@ -95,7 +95,7 @@ def tally_of(seen: NightView) -> Tally:
 
 
 def idle_reasons(seen: NightView) -> dict[str, str]:
-    """Why targets judged nothing, by target; without those whose kernel is to blame."""
+    """Return by target why it judged nothing, without targets whose kernel is to blame."""
     reasons = {row.name: row.reason for row in seen.targets if row.judged == 0 and not row.attested.get("broken")}
     searched = Counter[str]()
     for part in seen.slices:
@@ -105,17 +105,18 @@ def idle_reasons(seen: NightView) -> dict[str, str]:
 
 
 def _why_idle(cases: int | None) -> str:
-    """Why a target that could run judged nothing, of whose op so many cases were judged on some target."""
+    """Return why a target that could run judged nothing, although some target judged `cases` cases of its op."""
     return "no case that was drawn fitted it" if cases else NO_TURN
 
 
 def partly_run(seen: NightView) -> dict[str, str]:
-    """Why some cases were not run on targets that did judge others, such as of a kernel that hangs, by target."""
+    """Return by target why some cases were not run on targets that did judge others, for example because a kernel
+    hangs."""
     return {row.name: row.reason for row in seen.targets if row.judged and row.not_run and row.reason}
 
 
 def _undeclared(seen: NightView, kernels: Iterable[Kernel]) -> UndeclaredByOp:
-    """What the kernels that ran in the night do not declare; of those that the pack still has."""
+    """Return what the kernels that ran in the night, and are still in the pack, do not declare."""
     judged = {row.kernel for row in seen.targets if row.judged}
     return undeclared_by_op(kernel for kernel in kernels if kernel.name in judged)
 
@@ -123,7 +124,7 @@ def _undeclared(seen: NightView, kernels: Iterable[Kernel]) -> UndeclaredByOp:
 def night_record(
     seen: NightView, kernels: Iterable[Kernel], pairs: Mapping[str, PairCoverage] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """The night as one JSON object."""
+    """Return the night as one JSON object."""
     night = seen.night
     return {
         "night": night.id,
@@ -171,7 +172,7 @@ def night_record(
 
 
 def kernel_lines_of(seen: NightView) -> list[KernelLine]:
-    """A line for each kernel."""
+    """Return a line for each kernel."""
     worst, groups = _worst(seen.accuracy), dict[tuple[str, str], list[TargetTotals]]()
     for row in seen.targets:
         groups.setdefault((row.kernel, row.op), []).append(row)
@@ -200,8 +201,8 @@ def failure_of(bucket: BucketTotals, seen: NightView, kernels: Mapping[str, Kern
 
 
 def pack_option(command: str) -> tuple[str, ...]:
-    """Return the words for the pack, and for how its kernels are run, that the night was given: ('--pack', FOLDER) and
-    '--untrusted'; () where it ran the built-in kernels."""
+    """Return the words for the night's pack, and for how its kernels are run: ('--pack', FOLDER) and '--untrusted'; ()
+    where it ran the built-in kernels."""
     try:
         words = shlex.split(command)
     except ValueError:  # the state is another's
@@ -211,8 +212,8 @@ def pack_option(command: str) -> tuple[str, ...]:
 
 
 def command_again(option: str, command: str, state: Path, store: str | None) -> str:
-    """Return the command line that does with a night what an option of `nightly` says, or begins another one like it
-    with ''. `command` is the one in its record; the password of a store is not told."""
+    """Return the command line that applies an option of `nightly` to a night, or with '' begins another night like it.
+    `command` is the one in its record; the password of a store is left out."""
     others = pack_option(command) if option == "--report-only" else shlex.split(command)[2:]
     where = ["--state", str(state), *(("--store", without_password(store)) if store is not None else ())]
     return shlex.join(["kernelfuzz", "nightly", *([option] if option else []), *where, *others])
@@ -230,12 +231,12 @@ def night_outcome(
 
 
 def _known_errors(seen: NightView) -> Sequence[str]:
-    """What the state still knows of errors of ours, which the night has printed."""
+    """Return what the state still knows of internal errors, which the night has printed."""
     return ["the night met internal errors, which it printed as it ended"] if seen.night.ended == "errors" else []
 
 
 def outline_of(seen: NightView, kernels: Iterable[Kernel], outcome: UseOutcome) -> Outline:
-    """What failed in this night, and what ran; `kernels` say where their sources are."""
+    """Return what failed in this night, and what ran. The sources of failures are looked up in `kernels`."""
     known = {kernel.name: kernel for kernel in kernels}
     worst, idle = _worst(seen.accuracy), idle_reasons(seen)
     lines = tuple(
@@ -264,7 +265,7 @@ def outline_of(seen: NightView, kernels: Iterable[Kernel], outcome: UseOutcome) 
 
 
 def _worst(marks: Iterable[Mark]) -> dict[str, dict[str, WorstPass]]:
-    """By target and dtype."""
+    """Return the worst passing run by target and dtype."""
     found: dict[str, dict[str, WorstPass]] = {}
     for mark in marks:
         known = found.setdefault(mark.target, {}).get(mark.dtype)

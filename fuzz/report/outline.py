@@ -1,7 +1,5 @@
-"""The outline of a use: its outcome and its findings, and nothing that differs between two equal runs.
-
-Every report format is made of it.
-"""
+"""The outline of a use: its outcome and its findings, without anything that differs between two equal runs. Every
+report format is made of it."""
 
 from __future__ import annotations
 
@@ -31,8 +29,7 @@ from fuzz.report.wrapping import wrapped_text
 VERDICT = Verdict.CRASH
 """It ended before its first case."""
 _SHOWN = 12
-"""Lines of what a compiler said that are shown where other kernels are told of too, behind its first error: what it
-points at."""
+"""How many lines of a compiler's output, after its first error, are shown where other kernels are reported too."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +45,12 @@ class Broken:
 
     @property
     def headline(self) -> str:
-        """One line: what is wrong, where."""
+        """One line that says what is wrong, and where."""
         more = f" and {len(self.targets) - 1} more targets" if len(self.targets) > 1 else ""
         return f"{VERDICT.value}: {self.kernel} on {self.targets[0]}{more}: {self.reason}"
 
     def text(self, see_all: str, *, whole: bool) -> str:
-        """As a failure is told. `see_all` says where the rest is, where not the `whole` of it is shown."""
+        """Return the text as for a failure. `see_all` says where the rest is, unless the `whole` is shown."""
         return "\n".join(self._lines(see_all, whole))
 
     def _lines(self, see_all: str, whole: bool) -> Iterator[str]:
@@ -71,7 +68,8 @@ class Broken:
 
 
 def broken_kernels(targets: Iterable[tuple[str, str, str, str]]) -> list[Broken]:
-    """From kernel, target, reason and what was said of each target; nothing of those of which nothing was said."""
+    """Return the broken kernels from kernel, target, reason and output of each target; targets without output are left
+    out."""
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for kernel, target, reason, said in targets:
         if said:
@@ -83,7 +81,7 @@ def broken_kernels(targets: Iterable[tuple[str, str, str, str]]) -> list[Broken]
 
 
 def _behind_error(said: list[str], reason: str) -> int:
-    """The line behind the one that the reason quotes; the first where it quotes none."""
+    """Return the index after the line that the reason quotes; of the first line where it quotes none."""
     return next((number + 1 for number, line in enumerate(said) if line.strip() and reason.endswith(line.strip())), 0)
 
 
@@ -99,7 +97,7 @@ class TargetLine:
     worst: Mapping[str, WorstPass]
     """The worst err/budget of each dtype among passing runs."""
     laws: Mapping[str, int]
-    """How many twins were judged by each law that its kernel declares."""
+    """The number of judged twins, by each law that its kernel declares."""
     not_run: str
     """Why nothing was judged; '' where something was."""
 
@@ -121,16 +119,16 @@ class Failure:
     count: int
     location: Location
     explanation: Explanation | None = None
-    """What is known of it; None of a kernel that is broken."""
+    """What is known of it; None for a kernel that is broken."""
     commands: Commands = field(default_factory=Commands)
     change: SourceChange | None = None
     """The last change to the source of its kernel."""
     known: str = ""
-    """The issue of the known failure that covers it. What is known does not fail the gate."""
+    """The issue of the known failure that covers it. Known failures do not fail the gate."""
     broken: str = ""
     """The headline of a kernel that cannot be built or started."""
     said: str = ""
-    """What its compiler or its start said."""
+    """What its compiler printed, or its start."""
 
     @property
     def fingerprint(self) -> str:
@@ -149,8 +147,7 @@ class Failure:
         return brief(self.explanation, self.commands) if self.explanation is not None else self.said
 
     def told(self, *, verbose: bool, width: int = sys.maxsize) -> str:
-        """Return the first lines, and everything below them where that is wanted, in lines of at most so many
-        columns."""
+        """Return the first lines and, where `verbose`, everything below them, in lines of at most `width` columns."""
         if self.explanation is None:
             return wrapped_text(self.said, width, HANG)
         said = brief(self.explanation, self.commands, min(width, WIDTH))
@@ -181,17 +178,17 @@ class Outline:
     better: tuple[str, ...] = ()
     """What failed before and passes now."""
     notes: tuple[str, ...] = ()
-    """What a reader should know, and what fails nothing."""
+    """Lines that a reader should know but that do not make anything fail."""
     usual: str = NO_CASE
-    """Why a target judged nothing that does not say."""
+    """The reason of a target that judged nothing and has no reason of its own."""
 
     @property
     def failing(self) -> tuple[Failure, ...]:
-        """Failures that nobody knew of."""
+        """The failures that are not known."""
         return tuple(failure for failure in self.failures if not failure.known)
 
     def but_unsaved(self, lines: Sequence[str]) -> Outline:
-        """Return the outline of the same use, of which so much could not be written."""
+        """Return the outline of the same use, with these lines about what could not be written."""
         return replace(self, outcome=replace(self.outcome, unsaved=(*self.outcome.unsaved, *lines)))
 
     @property
@@ -200,7 +197,7 @@ class Outline:
 
 
 def target_lines(targets: Iterable[Target], tally: Tally, usual: str = NO_CASE) -> tuple[TargetLine, ...]:
-    """One line per target, in their order; `usual` is why one judged nothing that does not say."""
+    """Return a line for each target, in their order; `usual` is the reason of one that judged nothing and has none."""
     lines = []
     for target in targets:
         counted = tally.targets[target.id]
@@ -230,12 +227,12 @@ def run_outline(
     interrupted: bool = False,
     idle: bool = False,
 ) -> Outline:
-    """What a run found and judged; `known` names the issue of a known failure."""
+    """Return what a run found and judged; `known` returns the issue of a known failure."""
     by_id, failures = {target.id: target for target in targets}, []
     for bucket in book.seen:
         failures.append(_failure(bucket, by_id[bucket.judgement.target], origin, known(bucket)))
     failures += broken_failures(tally_broken(tally), {target.kernel.name: target.kernel for target in targets}, origin)
-    # A run that failed counts even if no bucket was made of it.
+    # A run that failed counts even without a bucket.
     failing = any(not failure.known for failure in failures) or (tally.findings > 0 and not failures)
     outcome = outcome_of(
         tally, failing=failing, complaints=complaints, missing=missing, errors=book.errors, unsaved=unsaved,
@@ -248,7 +245,7 @@ def run_outline(
 
 
 def _failure(bucket: Bucket, target: Target, origin: Provenance, known: str) -> Failure:
-    """A bucket as the reports show it."""
+    """Return a bucket as the reports show it."""
     judgement, targets = bucket.judgement, tuple(sorted(bucket.targets))
     commands = commands_of(bucket.told, bucket.path, origin, bucket.case.origin.place)
     change = change_of(target.kernel, origin.since)
@@ -259,14 +256,14 @@ def _failure(bucket: Bucket, target: Target, origin: Provenance, known: str) -> 
 
 
 def tally_broken(tally: Tally) -> list[Broken]:
-    """The kernels that could not be built or started."""
+    """Return the kernels that could not be built or started."""
     return broken_kernels((t.kernel, t.target, t.not_run_reason, t.broken) for t in tally.targets.values())
 
 
 def broken_failures(
     broken: Sequence[Broken], kernels: Mapping[str, Kernel], origin: Provenance | None = None
 ) -> list[Failure]:
-    """Each as a failure of its kernel. With an origin that is a run's, what is long is cut where there are several."""
+    """Return each as a failure of its kernel. With the origin of a run, long texts are cut where there are several."""
     found = []
     for each in broken:
         words = ("run", *(origin.pack_option if origin else ()), "--target", each.targets[0], "--max-cases", "1")

@@ -45,11 +45,11 @@ _ENDINGS = {
     "": "cut off",
 }
 _NAMED = 100
-"""The most pairs of conditions that never held together which are named for each op."""
+"""How many pairs of conditions that never held together are named for each op."""
 _WIDTH, _HEIGHT = 100.0, 24.0
-"""The drawing of a trend."""
+"""The size of the drawing of a trend."""
 _CSS = {"fixed": "passes-now", "flaky": "not-seen"}
-"""The colours of statuses; others are those of what fails."""
+"""The colours of statuses; other statuses have the colour of failures."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class BugRow:
 
     bug: BugHistory
     came: str
-    """Which commit brought it, as far as nights tell."""
+    """The commit that brought it, as far as the nights show."""
 
     @property
     def css(self) -> str:
-        """Its colour."""
+        """The class of its colour."""
         return _CSS.get(self.bug.status, self.bug.status)
 
 
@@ -81,20 +81,20 @@ class Moved:
 
     @property
     def points(self) -> list[tuple[float, float]]:
-        """A line through them, in the units of its drawing."""
+        """The points of its line, in the units of its drawing."""
         top, count = max(self.values) or 1.0, max(1, len(self.values) - 1)
         return [(at * _WIDTH / count, _HEIGHT - 2 - (_HEIGHT - 4) * each / top) for at, each in enumerate(self.values)]
 
 
 def bugs_of(trends: Trends, folder: Path | None) -> list[BugRow]:
-    """Every bug; `folder` is one of the repository of the pack, where there is one."""
+    """Return every bug; `folder` is in the repository of the pack, where there is one."""
     order = ("new", "open", "flaky", "fixed")
     known = sorted(trends.bugs, key=lambda bug: (order.index(bug.status), bug.signature))
     return [BugRow(bug, came_words(bug.bracket, folder) if bug.bracket is not None else "") for bug in known]
 
 
 def came_words(bracket: Bracket, folder: Path | None) -> str:
-    """The first bad commit where there is but one between the nights, or the commits that it is among."""
+    """Return the first bad commit where there is only one between the nights, or the commits that it is among."""
     if not bracket.named:
         return ""
     if bracket.good == bracket.bad:
@@ -108,7 +108,7 @@ def came_words(bracket: Bracket, folder: Path | None) -> str:
 
 
 def moves_of(trends: Trends) -> list[Moved]:
-    """Pace and coverage, and the accuracy of each kernel that was judged in two nights or more."""
+    """Return pace and coverage, and the accuracy of each kernel that was judged in two nights or more."""
     nights = [past for past in trends.nights if past.judged]
     found = [Moved("judged runs a second", [past.rate for past in nights], "{:,.0f}")] if nights else []
     covered = [past.coverage for past in nights if past.coverage is not None]
@@ -147,12 +147,12 @@ class Cell:
 
     value: int | float | str
     css: str
-    """'good' where it passes, 'bad' where it fails, 'bad own' of the smallest case itself."""
+    """'good' where it passes, 'bad' where it fails, 'bad own' for the smallest case itself."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """One bug: what its first lines say, which lengths fail and which elements."""
+    """One bug: its first lines, which lengths fail and which elements."""
 
     bucket: BucketTotals
     bug: Failure
@@ -165,7 +165,7 @@ class Card:
 
     @classmethod
     def of(cls, bucket: BucketTotals, bug: Failure) -> Card:
-        """The card of a bug."""
+        """Return the card of a bug."""
         told = bucket.told
         sizes = [each for each in told.counterfactuals if _is_whole(each)]
         tried = next(iter(sorted(sizes, key=lambda each: not each.passing)), None)
@@ -180,7 +180,7 @@ def _is_whole(tried: Counterfactual) -> bool:
 
 
 def _cells(tried: Counterfactual | None) -> list[Cell]:
-    """A cell for each value, in their order, the smallest case's own among them."""
+    """Return a cell for each value, in order, including the smallest case's own."""
     if tried is None:
         return []
     cells = [Cell(tried.own, "bad own"), *(Cell(value, "good") for value in tried.passing)]
@@ -210,15 +210,15 @@ def page(
     folder: Path | None = None,
     outcome: UseOutcome | None = None,
 ) -> str:
-    """The page of one night; `kernels` say where their sources are, and what was changed there. The commits of nights
-    are those of the repository around `folder`, that of the pack."""
+    """Return the page of one night. `kernels` locate the sources and their changes. The commits of nights are those of
+    the repository around `folder`, the pack's folder."""
     return template("page.html").render(
         **_facts(seen, outcome or night_outcome(seen), pairs, {kernel.name: kernel for kernel in kernels}, folder)
     )
 
 
 def template(name: str) -> Template:
-    """A template of the page. It escapes all text that it is given."""
+    """Return a template of the page. It escapes all text that it is given."""
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -268,7 +268,7 @@ def _facts(
 
 
 def _verdict(seen: NightView, outcome: UseOutcome) -> tuple[str, str]:
-    """Class and words of the banner: green is what passed, and nothing else."""
+    """Return the class and words of the banner; only a night that passed is green."""
     failing, broken = len(seen.failing), len({each.kernel for each in broken_of(seen)})
     found = [f"{counted(failing, 'kind')} of failure"] if failing else []
     found += [f"{counted(broken, 'kernel')} broken"] if broken else []
@@ -278,13 +278,13 @@ def _verdict(seen: NightView, outcome: UseOutcome) -> tuple[str, str]:
 
 
 def _natural(value: str) -> tuple[bool, int, str]:
-    """Numbers by their size, then words."""
+    """Return a sort key: numbers by their size, then words."""
     number = value.isdecimal()
     return not number, int(value) if number else 0, value
 
 
 def _coverage(rows: Sequence[LabelTotals]) -> list[Kind]:
-    """Kinds with coverage gaps first: what is whole needs no attention."""
+    """Return the kinds, those with coverage gaps first."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for row in rows:
         if row.wanted:

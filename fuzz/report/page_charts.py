@@ -1,4 +1,5 @@
-"""The nightly page's charts: which values each has, and where everything lies. `page_charts.html` draws them as SVG.
+"""The nightly page's charts: which values each has, and the coordinates of its parts. `page_charts.html` draws them as
+SVG.
 
 The page is one file without scripts that follows dark mode, so colours come from its style sheet. No chart library fits
 that: matplotlib takes a third of a second for a chart and fixes its colours, pygal adds a script to each.
@@ -28,7 +29,7 @@ class Axis:
     end: float
 
     def at(self, value: float) -> float:
-        """Where a value lies; what is outside lies on the edge."""
+        """Return the pixel of a value; values outside are put on the edge."""
         inside = min(max(value, self.low), self.high)
         share = math.log(inside / self.low) / math.log(self.high / self.low)
         return round(self.start + share * (self.end - self.start), 1)
@@ -53,7 +54,7 @@ class Sparkline:
         return max(1.0, max(value for _, value in self.curve))
 
     def at(self, n: float, value: float) -> tuple[float, float]:
-        """Where a point lies."""
+        """Return the pixels of a point."""
         return self._x.at(n), round(self.height - 2 - value / self._top * (self.height - 4), 1)
 
     @property
@@ -78,7 +79,7 @@ class Bars:
 
     @property
     def named(self) -> list[int]:
-        """Minutes that are named below the axis."""
+        """Minutes that are labelled below the axis."""
         return sorted({0, max(self.values) // 2, max(self.values)})
 
     @property
@@ -116,7 +117,7 @@ class KernelAccuracy:
 
 
 def accuracy_of(targets: Sequence[TargetTotals], marks: Sequence[Mark]) -> list[KernelAccuracy]:
-    """Every kernel with a passing run, in the order of the targets."""
+    """Return every kernel with a passing run, in the order of the targets."""
     by_target: dict[str, list[Mark]] = {}
     for mark in marks:
         by_target.setdefault(mark.target, []).append(mark)

@@ -1,4 +1,4 @@
-"""The facts of platforms that a run takes, in a line each; and all of them, as a table."""
+"""The facts of platforms that a run relies on, in a line each; and all of them, as a table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oracles.ops import OPS
 
 
 def taken_lines(targets: Iterable[Target]) -> list[str]:
-    """Such as 'held to what triton@cuda documents: exp within 2.5 + 0.62 |x| ulp, sums in any order'."""
+    """Return lines like 'held to what triton@cuda documents: exp within 2.5 + 0.62 |x| ulp, sums in any order'."""
     found = dict[str, dict[Fact, None]]()
     for target in targets:
         kernel = target.kernel
@@ -30,7 +30,7 @@ def _words(fact: Fact) -> str:
 
 
 def platforms_table() -> PlainTable:
-    """A line for each fact, with its source; then the platforms of which others' facts hold."""
+    """Return a line for each fact, with its source; then the platforms that take over the facts of others."""
     rows = [(each.platform, each.about, str(each.value), each.source) for each in FACTS]
     for name, platform in PLATFORMS.items():
         own = dict.fromkeys(each.platform for each in platform.facts if each.platform != name)

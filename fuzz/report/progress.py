@@ -24,14 +24,14 @@ _LIVE_INTERVAL = 0.25
 PLAIN_INTERVAL = 10.0
 """Seconds between two lines of a log: six a minute can be read."""
 _FIRST = 8
-"""The most kernels whose first failure is shown at once; the table has all."""
+"""How many kernels have their first failure shown at once; the table has all."""
 _NOTICED_S, LOGGED_S = 2.0, 5.0
-"""A case that has been running for so many seconds is named on a live line; in a log, once. Chosen, not measured."""
+"""A case is named on a live line once it has run for this long, and once in a log. Chosen."""
 
 
 class LiveLine:
-    """A line on a terminal that each next one takes the place of; nothing elsewhere. What is printed meanwhile is left
-    alone: a kernel may run in this process."""
+    """A line on a terminal that the next one replaces; without a terminal, nothing. Other output is not captured
+    meanwhile: a kernel may run in this process."""
 
     def __init__(self, console: Console) -> None:
         self._live: Live | None = None
@@ -52,7 +52,7 @@ class LiveLine:
             self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
 
     def stop(self) -> None:
-        """Take it away; nothing is drawn after that."""
+        """Take the line away, and draw nothing after that."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -80,7 +80,7 @@ class Progress(Observer):
         self.stop()
 
     def stop(self) -> None:
-        """Take the live line away; nothing is drawn after that."""
+        """Take the live line away, and draw nothing after that."""
         self._live.stop()
         self._last = math.inf
 
@@ -93,7 +93,7 @@ class Progress(Observer):
         self._show(elapsed, "")
 
     def failed(self, kernel: str, case: Case, judgement: Judgement, elapsed: float) -> None:
-        """Say it at once, of the first run of a kernel that fails."""
+        """Print the first failing run of a kernel at once."""
         if kernel not in self._failing and len(self._failing) < _FIRST:
             self._failing.add(kernel)
             self._console.print(first_failure(kernel, case, judgement, elapsed), style="red")
@@ -122,8 +122,8 @@ class Progress(Observer):
 
 
 def progress_line(tally: Tally, elapsed: float, max_time: float | None, max_cases: int | None) -> str:
-    """One line, e.g. '0:12 of 1:00 · no failure · 12 cases · 312 judged runs · 26/s': the most important first, for a
-    narrow terminal shows no more."""
+    """Return one line, e.g. '0:12 of 1:00 · no failure · 12 cases · 312 judged runs · 26/s'; the most important part is
+    first, since a narrow terminal shows no more."""
     rate = tally.judged / elapsed if elapsed > 0 else 0.0
     failing = list(dict.fromkeys(target.kernel for target in tally.targets.values() if target.findings))
     return " · ".join((
@@ -143,7 +143,7 @@ def _counted(tally: Tally, max_cases: int | None) -> list[str]:
 
 
 def first_failure(kernel: str, case: Case, judgement: Judgement, elapsed: float) -> str:
-    """One line, e.g. '0:03 softmax fails: FAIL_NUMERIC on torch-softmax@cpu, x f32 [1, 5]'."""
+    """Return one line, e.g. '0:03 softmax fails: FAIL_NUMERIC on torch-softmax@cpu, x f32 [1, 5]'."""
     name, tensor = next(iter(case.inputs.items()))
     law = f" {judgement.broken_law_name}" if judgement.broken_law_name else ""
     where = f"{judgement.verdict.value}{law} on {judgement.target}"
@@ -151,7 +151,7 @@ def first_failure(kernel: str, case: Case, judgement: Judgement, elapsed: float)
 
 
 def minutes(seconds: float) -> str:
-    """'1:05' for 65 seconds, '1:00:05' from an hour on."""
+    """Return '1:05' for 65 seconds, '1:00:05' from an hour on."""
     whole = int(seconds)
     if whole >= 3600:
         return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
@@ -159,7 +159,7 @@ def minutes(seconds: float) -> str:
 
 
 class _Teller:
-    """Prints a line of what takes long, every few seconds."""
+    """Prints a line about what takes long, every few seconds."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -174,7 +174,7 @@ class _Teller:
 
 @contextmanager
 def judging_told(console: Console) -> Iterator[None]:
-    """Inside, an output that takes the oracle long is told of."""
+    """Print a line about an output that takes the oracle long, inside the block."""
     before, escalation.watch = escalation.watch, _Teller(console).tell
     try:
         yield

@@ -1,4 +1,4 @@
-"""Machine-readable records: one JSON object per line, written as things happen, and the environment that they tell."""
+"""Machine-readable records: one JSON object per line, written as things happen, and the environment that they state."""
 
 from __future__ import annotations
 
@@ -29,14 +29,12 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Observer, Tally
 
 _DISTRIBUTIONS = ("numpy", "hypothesis", "mpmath", "gmpy2", "ml_dtypes", "torch", "triton")
-"""The distributions on which cases, values or kernels rest."""
+"""The packages whose versions cases, values or kernels depend on."""
 
 
 class RecordLog(Observer):
     """Appends records to a file: 'environment', 'run' for each judged run, 'finding' for each bucket, 'summary'.
-
-    Without a path nothing is written. Raises UsageError where the file cannot be.
-    """
+    Without a path nothing is written. Raises UsageError where the file cannot be opened."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -45,7 +43,7 @@ class RecordLog(Observer):
         except OSError as error:
             raise UsageError(f"--json {path}: cannot be written: {error.strerror}") from error
         self.trouble = ""
-        """Why the file is incomplete; '' where it is whole. The run goes on without it."""
+        """Why the file is incomplete; '' where it is complete. The run goes on without it."""
 
     def __enter__(self) -> RecordLog:
         return self
@@ -58,7 +56,7 @@ class RecordLog(Observer):
             self._stop(error)
 
     def header(self, run_seed: int, statuses: Mapping[str, Attestation | NotRun]) -> None:
-        """What runs, and where."""
+        """Write what runs, and where."""
         targets = [{"target": name, **status_record(status)} for name, status in statuses.items()]
         self._write({"kind": "environment", "seed": run_seed, "environment": environment(), "targets": targets})
 
@@ -68,18 +66,18 @@ class RecordLog(Observer):
         return self._file is not None
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
-        """One record per judged run."""
+        """Write one record for each judged run."""
         if self.wanted:
             for line in run_lines(case, judgements):
                 self._write_line(line)
 
     def lines(self, records: Iterable[str]) -> None:
-        """Records of judged runs that were made elsewhere."""
+        """Write records of judged runs that were made elsewhere."""
         for record in records:
             self._write_line(record)
 
     def note(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """A record of another kind."""
+        """Write a record of another kind."""
         self._write({"kind": kind, **facts})
 
     def progress(self, elapsed: float) -> None:
@@ -91,7 +89,7 @@ class RecordLog(Observer):
                 self._stop(error)
 
     def findings(self, book: FindingBook) -> None:
-        """One record per bucket, with its smallest case."""
+        """Write one record for each bucket, with its smallest case."""
         if not book.seen:
             return
         from fuzz.findings.casefile import to_json
@@ -118,8 +116,8 @@ class RecordLog(Observer):
         elapsed: float,
         pairs: Mapping[str, PairCoverage] = MappingProxyType({}),
     ) -> None:
-        """The totals, last; `undeclared` is what kernels do not declare, by op and kernel, and `pairs` which pairs of
-        conditions held together, by op, where that was asked for."""
+        """Write the totals, as the last record. `undeclared` is what kernels do not declare, by op and kernel; `pairs`
+        is which pairs of conditions held together, by op, where that was asked for."""
         self._write(
             {
                 "kind": "summary",
@@ -132,9 +130,9 @@ class RecordLog(Observer):
                 "coverage": {op: _coverage(op, ledger) for op, ledger in tally.coverage.items()},
                 "pairs": {op: each.record for op, each in pairs.items()},
                 "unreachable": {
-                    op: {kind.label(): answer_words(kind, values) for kind, values in reach.beyond.items()}
-                    for op, reach in tally.reach.items()
-                    if reach.beyond
+                    op: {kind.label(): answer_words(kind, values) for kind, values in of_op.beyond.items()}
+                    for op, of_op in tally.corners.items()
+                    if of_op.beyond
                 },
                 "undeclared": undeclared,
                 "targets": [
@@ -165,8 +163,9 @@ class RecordLog(Observer):
 
 
 def run_lines(case: Case, judgements: Sequence[Judgement], name: str = "", *, twin: bool = False) -> Iterator[str]:
-    """One record per judged run, as text; `name` is that of a case of a search, as `repro` takes it, or of the case
-    whose twin this is. What is said of the case is written once: a run is judged in less time than the whole takes."""
+    """Yield one record for each judged run, as text. `name` is that of a case of a search, as `repro` takes it, or of
+    the case whose twin this is. The facts of the case are formatted once for all of its runs: that takes longer than
+    judging a run."""
     facts = _text(
         {
             **({"twin_of" if twin else "name": name} if name else {}),
@@ -197,14 +196,14 @@ def _opened(path: Path) -> TextIO:
 
 
 def write_record(path: Path | None, facts: Mapping[str, Any]) -> None:
-    """One JSON object, where a file for it is named. Raises OSError."""
+    """Write one JSON object, where a file for it is named. Raises OSError."""
     if path is not None:
         record = {"environment": environment(), **facts}
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def status_record(status: Attestation | NotRun) -> dict[str, Any]:
-    """What a worker attested, or why there is none."""
+    """Return what a worker attested, or why there is no attestation."""
     if isinstance(status, NotRun):
         return {"runs": False, **{name: fact for name, fact in asdict(status).items() if fact}}
     facts = {name: sorted(fact) if isinstance(fact, frozenset) else fact for name, fact in asdict(status).items()}
@@ -212,7 +211,7 @@ def status_record(status: Attestation | NotRun) -> dict[str, Any]:
 
 
 def _coverage(op: str, ledger: Ledger) -> dict[str, Any]:
-    """Counts and gaps by kind."""
+    """Return counts and gaps by kind."""
     gaps = ledger.gaps()
     found = dict[str, Any]()
     for kind, counts in ledger.counts.items():
@@ -222,13 +221,13 @@ def _coverage(op: str, ledger: Ledger) -> dict[str, Any]:
 
 
 def _finite(value: float) -> float | str:
-    """JSON has no infinity: it is written as a string."""
+    """Return the value, an infinite one as a string: JSON has no infinity."""
     return value if math.isfinite(value) else repr(value)
 
 
 def environment(kernels: Iterable[Kernel] = (), folder: Path | None = None) -> dict[str, Any]:
-    """Versions, also of the packages that these kernels name, and machine facts; what is checked out around the folder
-    of their pack, or else around the first one's source. No host name, no user, no paths."""
+    """Return versions, including packages that these kernels name, and machine facts; also what is checked out around
+    the folder of their pack, or else around the first one's source. It has no host name, no user and no paths."""
     known = list(kernels)
     folder = folder or next((each.source.parent for each in known), None)
     named = {package: installed_version(package) for kernel in known for package in kernel.packages}

@@ -1,7 +1,8 @@
-"""SARIF 2.1.0: one result per bucket, with a fingerprint that stays the same from run to run.
+"""SARIF 2.1.0: one result for each bucket, with a fingerprint that stays the same from run to run.
 
-It is written as plain dictionaries: of the models, sarif-kit makes fingerprints of its own, sarif-pydantic takes a
-misspelt field in silence, and sarif-om is of 2019 and cannot write JSON by itself. A test holds it to the schema.
+It is written as plain dictionaries. Of the model packages, sarif-kit makes fingerprints of its own, sarif-pydantic
+accepts a misspelt field silently, and sarif-om is from 2019 and cannot write JSON by itself. A test checks the file
+against the schema.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from fuzz.report.totals import not_judged, remarks
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 MOST_RESULTS = 5000
-"""Results of one run that GitHub shows, by its documentation. It takes 25,000 and drops the rest of them."""
+"""The number of results of one run that GitHub shows, by its documentation. It takes 25,000 and drops the rest of
+them."""
 FINGERPRINT = "kernelfuzzBucket/v1"
 
 _RULES = {
@@ -37,12 +39,12 @@ _RULES = {
     Verdict.REJECTED: "the kernel refused an input that it is declared to accept",
     Verdict.FAIL_PROCESS: "the kernel left its process changed",
 }
-"""What each verdict that is a finding says, in an order that never changes: rules are numbered by it."""
+"""What each verdict that is a finding means, in an order that never changes: rules are numbered by it."""
 _NUMBER = {verdict: number for number, verdict in enumerate(_RULES)}
 
 
 def sarif(outline: Outline) -> str:
-    """The whole file."""
+    """Return the whole file."""
     shown = outline.failures[:MOST_RESULTS]
     outcome = outline.outcome
     told = [*(("error", line) for line in remarks(outcome)), *(("warning", line) for line in not_judged(outcome))]
@@ -75,7 +77,8 @@ def _driver(outline: Outline) -> dict[str, Any]:
 
 
 def _numbered(failures: Sequence[Failure]) -> Iterator[int]:
-    """Which of the buckets with one fingerprint each is: one kernel may fail in one way for several causes."""
+    """Yield for each failure its number among those with one fingerprint: one kernel may fail in one way for several
+    causes."""
     seen: Counter[str] = Counter()
     for failure in failures:
         seen[failure.fingerprint] += 1

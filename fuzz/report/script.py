@@ -34,7 +34,7 @@ _LEFT = ((0.0, 0.0), (math.inf, math.inf), (-math.inf, -math.inf))
 def script_of(
     target: Target, case: Case, judgement: Judgement | None, law: LawCheck | None, history: tuple[Case, ...]
 ) -> Script:
-    """What shows a finding. Raises UsageError where a program cannot."""
+    """Return the program's contents for a finding. Raises UsageError where a program cannot show it."""
     cases = (*history, case)
     if any(each.reaches_far for each in cases):
         raise UsageError("--script: a tensor larger than memory needs the worker's sparse mapping: use repro itself")
@@ -67,7 +67,8 @@ def _by_law(cases: tuple[Case, ...], law: LawCheck) -> Script:
 
 
 def _origins(case: Case, name: str, law: LawCheck) -> list[int]:
-    """Found by giving the law numbered elements for outputs, low and high halves of the numbers by themselves."""
+    """Return which element of the case each element of the twin comes from, found by giving the law numbered elements
+    as outputs, once with the low and once with the high halves of the numbers."""
     size = case.outputs[name].layout.size
     word = f"<u{ITEMSIZE[case.outputs[name].dtype]}"
     halves = []
@@ -81,12 +82,13 @@ def _origins(case: Case, name: str, law: LawCheck) -> list[int]:
 
 
 def _nothing(case: Case) -> Mapping[str, bytes]:
-    """Zeros for all outputs."""
+    """Return zeros for all outputs."""
     return {name: bytes(output.layout.size * ITEMSIZE[output.dtype]) for name, output in case.outputs.items()}
 
 
 def _expectations(case: Case, contract: Contract, judgement: Judgement | None) -> dict[str, list[Allowed]]:
-    """By output, for as many elements as are worth the time; an element on which the oracle gives up is left out."""
+    """Return the allowed values by output, for as many elements as are worth the time; an element on which the oracle
+    gives up is left out."""
     truth = Truth(problem_of(case))
     return {name: list(_allowed(truth, case, name, contract, judgement)) for name in case.outputs}
 
@@ -102,7 +104,7 @@ def _allowed(truth: Truth, case: Case, name: str, contract: Contract, judgement:
 
 
 def _chosen(case: Case, name: str, judgement: Judgement | None) -> list[int]:
-    """Flat indices: failing elements, then the first ones."""
+    """Return flat indices: failing elements, then the first ones."""
     size = case.outputs[name].layout.size
     check = judgement.worst if judgement is not None else None
     mask = check.mask if check is not None and check.output == name else None

@@ -14,7 +14,7 @@ from fuzz.core.base.text import printable
 _HUNK = re.compile(r"@@ -\S+ \+(\d+)(?:,\d+)? @@")
 _PLAIN = ("--unified=0", *DIFF)
 _MOST_LINES = 12
-"""The changed lines that a report shows: about half a screen."""
+"""How many changed lines a report shows: about half a screen."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class SourceChange:
 
 def change_of(kernel: Kernel, since: str = "") -> SourceChange | None:
     """Return what was changed in the kernel's source since a commit; without one, in the working tree, or else by the
-    last commit that touched it. None where git knows of no change, or of nothing there."""
+    last commit that touched it. None where git knows no change, or does not know the file."""
     source = kernel.source.resolve()
     folder, name = source.parent, source.name
     if since:

@@ -14,9 +14,9 @@ from fuzz.findings.tally import Tally, TargetTally, WorstPass, widest_first
 from fuzz.report.console import bare_table
 
 _CELLS = 10
-"""Cells of a bar: a tenth each can be told apart, and four columns of numbers stand beside it in 80 columns."""
+"""The cells of a bar: steps of a tenth can be told apart, and four columns of numbers fit beside it in 80 columns."""
 _LEAST_NAME = 8
-"""A kernel's name gets at least so many columns; a terminal of 60 has them beside the numbers."""
+"""The least columns of a kernel's name; a terminal of 60 has them beside the numbers."""
 _HEAD = ("targets", "runs", "failing", "largest error")
 _NOTE = "largest error: of all passing runs, in % of what is allowed; 100% is still right"
 
@@ -33,8 +33,8 @@ class KernelLine:
     failing: int
     """The number of its runs that failed."""
     largest: tuple[str, float] | None
-    """The largest error of a passing run over what is allowed there, in the widest dtype of which one passed: in 16
-    bits the rounding of a result alone is most of what is allowed, whatever the kernel does."""
+    """The largest error of a passing run over what is allowed there, in the widest dtype with a passing run: in 16 bits
+    the rounding of a result alone is most of what is allowed, whatever the kernel does."""
     op: str = ""
 
 
@@ -53,7 +53,7 @@ def kernel_lines(tally: Tally) -> list[KernelLine]:
 
 
 def largest(found: Iterable[dict[str, WorstPass]]) -> tuple[str, float] | None:
-    """Return the widest dtype of which a run passed, with the largest err/budget in it."""
+    """Return the widest dtype with a passing run, and the largest err/budget in it."""
     everywhere = list(found)
     dtypes = widest_first({dtype for each in everywhere for dtype in each})
     if not dtypes:
@@ -69,12 +69,12 @@ def bar(ratio: float, *, ascii_only: bool = False) -> str:
 
 
 def print_kernels(out: Console, lines: Sequence[KernelLine], tally: Tally | None = None) -> None:
-    """Print a row for each kernel of which something was judged, those that fail first; with a tally also one for each
-    of its targets, and where its largest errors were."""
+    """Print a row for each kernel that was judged, those that fail first; with a tally also one for each of its
+    targets, and where its largest errors were."""
     lines = sorted((line for line in lines if line.ran), key=lambda line: line.failing == 0)
     narrow = _only_ascii(out)
     rows = [(line, _cells(line, narrow=narrow)) for line in lines]
-    # The bar is never cut off, the name is where there is no room for both.
+    # Where there is no room for both, the name is cut and the bar is not.
     widths = (max(map(len, column)) + 2 for column in zip(*(cells for _, cells in rows), _HEAD, strict=True))
     table = bare_table()
     room = max(out.width - sum(widths), _LEAST_NAME)
@@ -100,7 +100,7 @@ def _cells(line: KernelLine, *, narrow: bool) -> tuple[str, ...]:
 
 
 def _add_target(table: Table, target: TargetTally, *, narrow: bool) -> None:
-    """A row for a target, and one more for each further dtype."""
+    """Add a row for a target, and one more for each further dtype."""
     rows = [
         (f"{bar(target.worst[dtype].ratio, ascii_only=narrow)} {dtype}", target.worst[dtype].where)
         for dtype in widest_first(target.worst)

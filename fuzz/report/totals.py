@@ -25,16 +25,15 @@ if TYPE_CHECKING:
     from fuzz.report.outline import Outline
 
 _GROUPS = 3
-"""The most groups of kernels that declare less than others of their op which are named: the end of a run stays
-short."""
+"""How many groups of kernels that declare less than others of their op are named: the end of a run stays short."""
 _NAMED = 6
-"""The most kernels that the last line names."""
+"""How many kernels the last line names."""
 _FEW_LINES = 4
-"""At the end of a run stand at most this many lines of what was not exercised, unless more are asked for."""
+"""How many lines about what was not exercised the end of a run has, unless more are asked for."""
 
 
 def law_line(tally: Tally) -> str:
-    """How often each law was compared. One that no case fitted shows as 0: it proves nothing."""
+    """Return how often each law was compared. A law that no case fitted shows as 0: it proves nothing."""
     return "laws compared: " + ", ".join(f"{law} {count:,}" for law, count in tally.laws.items())
 
 
@@ -51,11 +50,11 @@ def never_text(ways: Sequence[str], *, larger: bool = True) -> str:
 
 
 def run_notes(tally: Tally, *, verbose: bool = False, usual: str = NO_CASE) -> list[str]:
-    """What the table has no room for: targets that did not run, or not always, and what the oracle could not decide;
-    `usual` is why a target judged nothing that does not say."""
+    """Return what the table has no room for: targets that did not run, or not always, and what the oracle could not
+    decide. `usual` is the reason of a target that judged nothing and has none."""
     targets = tally.targets.values()
     gave_up = [_gave_up_line(each) for each in targets if each.gave_up]
-    told = [each for each in targets if not each.broken]  # what is broken is told as a failure
+    told = [each for each in targets if not each.broken]  # a broken kernel is reported as a failure
     late = [each for each in told if each.not_run_reason.startswith(UNFINISHED) and not verbose]
     told = [each for each in told if each not in late]
     idle = {each.target: each.not_run_reason or usual for each in told if each.judged == 0}
@@ -64,7 +63,7 @@ def run_notes(tally: Tally, *, verbose: bool = False, usual: str = NO_CASE) -> l
 
 
 def partly_run_lines(told: Iterable[TargetTally]) -> list[str]:
-    """Such as 'NOT_RUN triton-k@interpret: 38 of 87 runs: ...', of targets of which some runs have a verdict."""
+    """Return lines like 'NOT_RUN triton-k@interpret: 38 of 87 runs: ...', for targets with only some verdicts."""
     some = {each.target: each for each in told if each.judged and each.not_run}
     partly = {name: each.not_run_reason for name, each in some.items()}
     for reason, names in by_reason(partly).items():
@@ -75,7 +74,7 @@ def partly_run_lines(told: Iterable[TargetTally]) -> list[str]:
 
 
 def _unfinished_line(late: Sequence[TargetTally]) -> str:
-    """What the end of a run cut off, of all targets in one line."""
+    """Return a line about what the end of a run cut off, for all targets."""
     missed = sum(each.not_run for each in late)
     runs = counted(missed + sum(each.judged for each in late), "run")
     return f"NOT_RUN {and_more([each.target for each in late])}: {missed:,} of {runs}: {late[0].not_run_reason}"
@@ -87,12 +86,13 @@ def _gave_up_line(line: TargetTally) -> str:
 
 
 def not_run_lines(reasons: Mapping[str, str]) -> list[str]:
-    """Such as 'NOT_RUN c-neon@qemu:gcc-O0 and 13 more: gcc is not installed', from the reason of each target."""
+    """Return lines like 'NOT_RUN c-neon@qemu:gcc-O0 and 13 more: gcc is not installed', from the reason of each
+    target."""
     return [f"NOT_RUN {and_more(targets)}: {reason}" for reason, targets in by_reason(reasons).items()]
 
 
 def by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
-    """The targets of each reason: a missing QEMU would otherwise be said two dozen times."""
+    """Return the targets of each reason: a missing QEMU would otherwise be reported two dozen times."""
     groups: dict[str, list[str]] = {}
     for target, reason in reasons.items():
         groups.setdefault(reason, []).append(target)
@@ -100,7 +100,7 @@ def by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def and_more(names: Sequence[str]) -> str:
-    """The first of them, and how many there are besides."""
+    """Return the first names, and how many more there are."""
     return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
 
 
@@ -109,7 +109,7 @@ UndeclaredByOp = Mapping[str, Mapping[str, Undeclared]]
 
 
 def undeclared_by_op(kernels: Iterable[Kernel]) -> UndeclaredByOp:
-    """What each of these kernels does not declare."""
+    """Return what each of these kernels does not declare."""
     found: dict[str, dict[str, Undeclared]] = {}
     for kernel in kernels:
         found.setdefault(kernel.op, {})[kernel.name] = undeclared(kernel.capability)
@@ -117,12 +117,13 @@ def undeclared_by_op(kernels: Iterable[Kernel]) -> UndeclaredByOp:
 
 
 def kernels_judged(targets: Iterable[Target], tally: Tally) -> list[Kernel]:
-    """The kernels of which something was judged, in order."""
+    """Return the kernels that were judged, in order."""
     return list(dict.fromkeys(target.kernel for target in targets if tally.targets[target.id].judged))
 
 
 def not_exercised(by_op: UndeclaredByOp) -> list[str]:
-    """For each op what none of its kernels declares, and so no case had; then what only some of them declare."""
+    """Return for each op what none of its kernels declares, so that no case had it; then what only some of them
+    declare."""
     lines, groups = list[str](), dict[str, list[str]]()
     for op, kernels in by_op.items():
         first, *others = kernels.values()
@@ -135,7 +136,7 @@ def not_exercised(by_op: UndeclaredByOp) -> list[str]:
             more = {field: tuple(v for v in values if v not in common.get(field, ())) for field, values in own.items()}
             if words := _undeclared_words(more):
                 groups.setdefault(words, []).append(name)
-    # A forgotten tensor is missed the most.
+    # A forgotten tensor matters most.
     ordered = sorted(groups.items(), key=lambda group: "(takes)" not in group[0])
     lines += [f"not exercised of {and_more(names)}: {words}" for words, names in ordered[:_GROUPS]]
     rest = sum(len(names) for _, names in ordered[_GROUPS:])
@@ -150,7 +151,7 @@ def print_run(
     out: Console, outline: Outline, tally: Tally, book: FindingBook, undeclared: UndeclaredByOp, elapsed: float,
     processes: str, *, verbose: bool = False, stopped: bool = False,
 ) -> None:  # fmt: skip
-    """The table with its notes, each failure, what was not exercised, and the totals."""
+    """Print the table with its notes, each failure, what was not exercised, and the totals."""
     _print_table(out, tally, outline.notes, verbose=verbose, usual=outline.usual)
     for failure in outline.failures:
         out.print()
@@ -174,7 +175,7 @@ def print_run(
 
 
 def _print_table(out: Console, tally: Tally, notes: Iterable[str], *, verbose: bool, usual: str) -> None:
-    """The table and its notes, which a terminal shows without breaking a word."""
+    """Print the table and its notes, which a terminal shows without breaking a word."""
     print_kernels(out, kernel_lines(tally), tally if verbose else None)
     print_lines(out, (*run_notes(tally, verbose=verbose, usual=usual), *notes), "yellow")
 
@@ -187,8 +188,8 @@ def _print_unexercised(out: Console, undeclared: UndeclaredByOp, *, verbose: boo
 
 
 def bugs_words(found: Sequence[tuple[str, bool]]) -> str:
-    """How many bugs were found, from the kernel of each and whether it is explained: failures of one cause are one bug,
-    and where the cause is not known, those of one kind."""
+    """Return how many bugs were found, from the kernel of each and whether it is explained. Failures of one cause are
+    one bug; where the cause is not known, those of one kind are."""
     unexplained = sum(not explained for _, explained in found)
     kernels = counted(len({kernel for kernel, _ in found}), "kernel")
     if unexplained == 0:
@@ -213,14 +214,14 @@ def found_words(outcome: UseOutcome, bugs: str, broken: Iterable[str] = ()) -> s
 
 
 def _some(kernels: Sequence[str]) -> str:
-    """The first of them, and how many there are besides."""
+    """Return the first kernels, and how many more there are."""
     more = len(kernels) - _NAMED
     return ", ".join(kernels[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def mostly_unjudged(outcome: UseOutcome) -> str:
-    """Return how many kernels had no turn, where these are most; or how many runs have no verdict, and why those of the
-    target that has the most."""
+    """Return how many kernels had no turn, where these are most; or how many runs have no verdict, with the reason of
+    the target that has the most."""
     judged = sum(outcome.judged.values())
     if outcome.not_run <= judged:
         return f"no turn for {counted(len(outcome.late), 'kernel')} ({_some(outcome.late)})"
@@ -229,7 +230,7 @@ def mostly_unjudged(outcome: UseOutcome) -> str:
 
 
 def remarks(outcome: UseOutcome) -> list[str]:
-    """Return a line for each thing besides the findings that keeps a use from passing."""
+    """Return a line for each thing, other than the findings, that keeps a use from passing."""
     lines = [*outcome.complaints, *outcome.errors, *outcome.unsaved, *outcome.missing]
     lines += ["interrupted before everything was judged"] if outcome.interrupted else []
     lines += [f"the oracle could not decide {counted(outcome.undecided, 'run')}"] if outcome.undecided else []
@@ -266,8 +267,8 @@ def print_gate(
     *,
     verbose: bool = False,
 ) -> None:
-    """The table with its notes, each finding, what else fails the gate, what was changed and what was not exercised,
-    and how it ended."""
+    """Print the table with its notes, each finding, what else fails the gate, what was changed and what was not
+    exercised, and how it ended."""
     _print_table(out, tally, outline.notes, verbose=verbose, usual=outline.usual)
     for failure in outline.failures:
         known = [f"known failure, {failure.known}:"] if failure.known else []

@@ -1,7 +1,5 @@
-"""The outcome of a use: what a check, run, gate, night or judgement was asked, what it judged, what not and why.
-
-Every report prints this record, and the process ends with its code.
-"""
+"""The outcome of a use: what a check, run, gate, night or judgement was asked, what it judged, what it did not judge
+and why. Every report prints this record, and the process ends with its code."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ NO_CASE = "no case that was drawn fits it"
 
 @dataclass(frozen=True)
 class UseOutcome:
-    """What a use has to show for itself, apart from the findings."""
+    """What a use has to report, apart from the findings."""
 
     judged: Mapping[str, int]
     """The number of runs with a verdict, by kernel that has any."""
@@ -35,28 +33,28 @@ class UseOutcome:
     not_run: int = 0
     """The number of runs that have no verdict."""
     why_not_run: str = ""
-    """Why, of the target that has most of them."""
+    """The reason of the target that has most of them."""
     undecided: int = 0
     """The number of runs that the oracle gave up on."""
     never_decided: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The outputs of which no wrong value could have been seen, or none in a dtype, by kernel that has any."""
+    """By kernel, the outputs of which no wrong value could have been seen, or not in some dtype."""
     missing: tuple[str, ...] = ()
     """A line for each target or kernel that had to run and did not."""
     errors: tuple[str, ...] = ()
-    """A line for each error of ours, which shakes everything else."""
+    """A line for each internal error; one makes all other results doubtful."""
     unsaved: tuple[str, ...] = ()
     """A line for each thing that could not be written."""
     interrupted: bool = False
     largest: Mapping[str, Largest] = field(default_factory=dict)
-    """The largest that judged cases had, by the dtype of their first input."""
+    """The largest numbers among judged cases, by the dtype of their first input."""
     never: tuple[str, ...] = ()
-    """In which ways else nothing ran."""
+    """Other ways of calling in which nothing ran."""
     idle: bool = False
     """Whether there was nothing to judge, which passes: no kernel depends on what a change touches."""
 
     @property
     def code(self) -> Exit:
-        """The exit code. What shakes everything else comes first, then findings, then what was not judged."""
+        """The exit code. Internal errors come first, then findings, then what was not judged."""
         if self.errors or self.unsaved:
             return Exit.INTERNAL
         if self.failing or self.broken or self.complaints:

@@ -1,4 +1,4 @@
-"""Wrapping: lines of a report as wide as who reads them sees them, broken between words."""
+"""Wrapping: lines of a report broken between words, as wide as their reader's terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TOGETHER = re.compile(
 )
 """A comparison, and a command to type: its verb, its options with a word after each, and names of files and kernels."""
 _USUAL = 80
-"""The columns of a terminal that nobody has widened, and of what is none."""
+"""The columns of a terminal that nobody has widened, and of output to no terminal."""
 
 
 def is_known(*, is_terminal: bool) -> bool:
@@ -29,8 +29,8 @@ def columns() -> int:
 
 
 def wrapped(line: str, width: int, hang: int = 4, before: int = 0) -> list[str]:
-    """Return a line as lines of at most so many columns, the further ones indented by `hang`. Some columns of the first
-    one are taken by what stands `before` it. A word that is longer is left whole, as a path and a command are."""
+    """Return a line as lines of at most `width` columns, the further ones indented by `hang`; `before` columns of the
+    first one are taken. A longer word, such as a path or a command, is left whole."""
     if len(line) + before <= width:
         return [line]
     together = _TOGETHER.sub(lambda found: found[0].replace(" ", _HARD), "." * before + line)

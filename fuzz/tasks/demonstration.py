@@ -1,4 +1,4 @@
-"""What the demonstration shows: the kernel, an ordinary test that it passes, and what a search finds."""
+"""The demonstration: the kernel, an ordinary test that it passes, and what a search finds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fuzz.tasks.check.plan import GIVEN
 BLOCK = 4
 
 
-# As somebody who knows NumPy writes it: with a mistake. Its source is shown, so this stands outside.
+# As somebody who knows NumPy writes it: with a mistake. Its source is shown, so this comment is outside.
 def softmax(x: Any) -> Any:
     n = x.shape[-1]
     below = x - x.max(-1, keepdims=True)
@@ -35,7 +35,7 @@ def softmax(x: Any) -> Any:
 
 
 SHAPE = (64, 1024)
-"""The usual shape: with nothing left over for any block."""
+"""The usual shape: with no remainder for any block."""
 _SEED = 1
 _CASES = 20
 _ABLE = Capabilities(empty=False, max={"n": 64})
@@ -44,7 +44,7 @@ _ABLE = Capabilities(empty=False, max={"n": 64})
 
 @dataclass(frozen=True)
 class OrdinaryTest:
-    """What a test on normal values at the usual shape says."""
+    """The result of a test with normal values at the usual shape."""
 
     close: bool
     largest: float
@@ -52,7 +52,7 @@ class OrdinaryTest:
 
 
 def ordinary_test() -> OrdinaryTest:
-    """The kernel beside a right softmax, as most tests compare them."""
+    """Compare the kernel with a right softmax, as most tests do, and return the result."""
     x = np.random.default_rng(_SEED).standard_normal(SHAPE, dtype=np.float32)
     got = softmax(x)
     e = np.exp(x.astype(np.float64))
@@ -61,7 +61,7 @@ def ordinary_test() -> OrdinaryTest:
 
 
 def found(explain_s: float) -> Explanation:
-    """What the search finds. Raises InternalError where it finds nothing: the bug is there."""
+    """Return what the search finds. Raises InternalError if it finds nothing: the bug is there."""
     told = found_by_check(softmax, "softmax", _ABLE, explain_s, _SEED, "numpy", _CASES)
     if not told:
         raise InternalError("the planted bug was not found")
@@ -83,7 +83,7 @@ def planted_lines() -> Iterator[str]:
 
 
 def told_text(told: Explanation, width: int) -> str:
-    """The first lines of every report of a failure, without commands: nothing is kept that these could name."""
+    """Return the first lines of every report of a failure, without commands: no file is kept that they could name."""
     return brief(told, Commands(), width)
 
 
@@ -111,7 +111,8 @@ def found_by_check(
     arrays: Arrays = "torch",
     max_cases: int | None = None,
 ) -> list[Explanation]:
-    """What `fuzz.check` finds wrong with a plain function, explained for that many seconds; nothing if it passes."""
+    """Return what `fuzz.check` finds wrong with a plain function, explained for that many seconds; nothing if it
+    passes."""
     with _aside(op, kernel.__name__, explain_s) as folder:
         with suppress(CheckFailed):
             check(kernel, op=op, capabilities=able, seed=seed, arrays=arrays, max_cases=max_cases)
@@ -121,14 +122,14 @@ def found_by_check(
 
 @contextmanager
 def _aside(op: str, name: str, explain_s: float) -> Iterator[Path]:
-    """The folder of its findings, which is gone afterwards."""
+    """Yield a folder for its findings, which is removed afterwards."""
     options, undeclared, profile = GIVEN.options, GIVEN.undeclared, settings.get_current_profile_name()
     # What failed the last time would be run first, and the search left out.
     settings.register_profile(_PROFILE, database=None)
     with tempfile.TemporaryDirectory() as folder:
         settings.load_profile(_PROFILE)
         GIVEN.options = replace(options, output=Path(folder), explain_s=explain_s)
-        GIVEN.undeclared = {op: {name: {}}}  # said already: the kernel is not its reader's
+        GIVEN.undeclared = {op: {name: {}}}  # reported already: the kernel is not its reader's
         try:
             yield Path(folder)
         finally:

@@ -4,12 +4,13 @@ Below and in `functions`, u = 2^-53 is the relative error of one operation in fl
 operation of `oracles.doubledouble` is off by at most 3 V (sum of two), 2 V (sum with a float64 number), 5 V (product),
 10 V (quotient) and 4 V (square root), relative to its result.
 
-Arguments are reduced by tables in steps so small that a short Taylor polynomial is left, whose remainder is known; what
-cancels or is added last is kept with the rounding error of the step before it, so that nearly all of a bound is the
-rounding of the last operations. In double-double polynomials are long enough for 2^-105, and only those terms are in
-double-double that weigh more than 2^-53 of the result. Special values are those of IEEE 754: signed zeros, infinities,
-overflow and gradual underflow, where the absolute bound says what that costs. NaN comes out as the one quiet positive
-NaN, and the low part of what is infinite or NaN is 0.
+Arguments are reduced by tables in steps so small that a short Taylor polynomial is left, whose remainder is known;
+terms that cancel or are added last are kept with the rounding error of the step before, so that nearly all of a bound
+is the rounding of the last operations. In double-double polynomials are long enough for 2^-105, and only those terms
+are in double-double that weigh more than 2^-53 of the result.
+
+Special values are those of IEEE 754: signed zeros, infinities, overflow and gradual underflow, whose cost the absolute
+bound states. NaN comes out as the one quiet positive NaN, and the low part of an infinity or a NaN is 0.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from oracles.doubledouble import F64, DoubleDouble
 I64 = NDArray[np.int64]
 
 MAGIC = 1.5 * 2.0**52
-"""Numbers next to it are integers: what is added to it is rounded to the nearest one."""
+"""A number whose neighbours are integers: adding it rounds to the nearest integer."""
 
 MAGIC_BITS = int(np.float64(MAGIC).view(np.int64))
 
@@ -39,22 +40,20 @@ TINY = 2.0**-1022
 
 
 def nearest(x: F64) -> tuple[F64, I64]:
-    """The integers nearest to `x`, ties to even, as float64 and as int64; |x| < 2^51."""
+    """Return the integers nearest to `x`, ties to even, as float64 and as int64; |x| < 2^51."""
     moved = x + MAGIC
     return moved - MAGIC, moved.view(np.int64) - MAGIC_BITS
 
 
 def power(exponent: I64) -> F64:
-    """2^exponent, for normal numbers."""
+    """Return 2^exponent, for normal numbers."""
     biased: F64 = ((exponent + 1023) << 52).view(np.float64)
     return biased
 
 
 def scaled(x: F64, exponent: I64) -> F64:
-    """`x` times 2^exponent, |exponent| <= 1100; rounded once, but for an |x| below 1/2 and an exponent below -1000
-    twice.
-
-    What is in the rest of the array only decides whether a factor of 1 is left out."""
+    """Return `x` times 2^exponent, |exponent| <= 1100, rounded once; twice for an |x| below 1/2 with an exponent below
+    -1000. The rest of the array decides only whether a factor of 1 is left out."""
     if exponent.size and exponent.min() >= -1000 and exponent.max() <= 1000:
         return x * power(exponent)
     near = np.clip(exponent, -1000, 1000)
@@ -62,7 +61,7 @@ def scaled(x: F64, exponent: I64) -> F64:
 
 
 def mantissa(x: F64) -> tuple[F64, I64]:
-    """m in [`LEAST`, 2 `LEAST`) and e such that x = m 2^e; x positive and finite, subnormal numbers too."""
+    """Return m in [`LEAST`, 2 `LEAST`) and e such that x = m 2^e; x positive and finite, subnormal numbers too."""
     small = x < TINY
     bits = np.where(small, x * 2.0**54, x).view(np.int64)
     exponent = (bits - LEAST_BITS) >> 52
@@ -70,13 +69,14 @@ def mantissa(x: F64) -> tuple[F64, I64]:
 
 
 def halves(x: F64) -> tuple[F64, F64]:
-    """`x` as the sum of its upper 26 bits and the other 27; finite."""
+    """Return `x`, which is finite, as the sum of its upper 26 bits and the other 27."""
     high: F64 = (x.view(np.int64) & -(1 << 27)).view(np.float64)
     return high, x - high
 
 
 def polynomial(x: F64, coefficients: Sequence[float | F64]) -> F64:
-    """The polynomial with these coefficients, that of x^0 first and two at least, by Horner's rule."""
+    """Return the polynomial with these coefficients by Horner's rule; that of x^0 comes first, and there are two at
+    least."""
     value = x * coefficients[-1]
     for coefficient in coefficients[-2:0:-1]:
         value += coefficient
@@ -89,16 +89,17 @@ U = 2.0**-53
 V = 2.0**-106
 
 FLOAT64_BLOCK = 4096
-"""Elements that are worked on together. Measured, exp of 32,768 elements: 26 ns each in blocks of 2,048, 18 of 4,096
-and 54 of 8,192, for which glibc returns the end of its heap and takes it again; 14 where its trim threshold is
-higher."""
+"""Elements that are processed together. Measured, exp of 32,768 elements: 26 ns each in blocks of 2,048, 18 in blocks
+of 4,096 and 54 in blocks of 8,192, for which glibc gives back the end of its heap and takes it again; 14 with a higher
+trim threshold."""
 DOUBLE_BLOCK = 8192
-"""Elements that are worked on together in double-double. Measured, exp of 32,768 elements: 232 ns each in blocks of
-2,048, 189 of 4,096 and 162 of 8,192; 213, 149 and 127 where glibc's trim threshold is higher."""
+"""Elements that are processed together in double-double. Measured, exp of 32,768 elements: 232 ns each in blocks of
+2,048, 189 in blocks of 4,096 and 162 in blocks of 8,192; 213, 149 and 127 with a higher trim threshold of glibc."""
 
 
 def of_float64(function: Callable[[F64], F64]) -> Callable[[F64], F64]:
-    """Let a function of (n,) contiguous elements have arrays of any shape, in blocks, with no warnings of NumPy's."""
+    """Return a function for arrays of any shape, in blocks and without NumPy's warnings, from one for (n,) contiguous
+    elements."""
 
     @wraps(function)
     def applied(x: F64) -> F64:
@@ -114,8 +115,8 @@ def of_float64(function: Callable[[F64], F64]) -> Callable[[F64], F64]:
 
 
 def of_double(function: Callable[[DoubleDouble], DoubleDouble]) -> Callable[[DoubleDouble], DoubleDouble]:
-    """Let a function of (n,) contiguous elements have double-double arrays of any shape, in blocks, with no warnings of
-    NumPy's. The function is given finite low parts."""
+    """Return a function for double-double arrays of any shape, in blocks and without NumPy's warnings, from one for
+    (n,) contiguous elements. That one is given finite low parts."""
 
     @wraps(function)
     def applied(x: DoubleDouble) -> DoubleDouble:
@@ -148,8 +149,8 @@ def signed(x: DoubleDouble, like: DoubleDouble) -> DoubleDouble:
 
 
 def tangent_of(power: float) -> Callable[[F64, F64, F64], tuple[F64, F64]]:
-    """Return the tangent (see `Elementary.tangent`) of x^power. The second derivative over 2 is power (power - 1) / 2
-    x^(power - 2), which is largest where x is: for a power below 2 at the end next to zero."""
+    """Return the tangent (see `Elementary.tangent`) of x^power. Half of the second derivative is power (power - 1) / 2
+    x^(power - 2), which is largest at the largest x; for a power below 2, at the end next to zero."""
     half = abs(power * (power - 1.0)) / 2.0
 
     def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:

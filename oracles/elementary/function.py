@@ -1,4 +1,4 @@
-"""An elementary function as one record: all that values, budgets, signs, laws and emitted C know of it."""
+"""An elementary function as one record: everything that values, budgets, signs, laws and emitted C know of it."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ Parity = Literal["odd", "even", "neither"]
 Limits = tuple[tuple[float, float | None], ...]
 
 EXACT = 0.0
-"""The accuracy in ulp of a function whose results need no rounding: from numbers of a format it makes numbers of that
+"""The accuracy in ulp of a function whose results need no rounding: numbers of a format become numbers of that
 format."""
 LEAST_BINADE = -149
-"""No float32 number but zero is smaller than 2 to this."""
+"""Every float32 number but zero is at least 2^this."""
 SINGLE_BINADES = 128
-"""Each float32 number is smaller than 2 to this."""
+"""Every float32 number is smaller than 2^this."""
 CANCELLED = 25
-"""A difference of two float32 numbers is zero, or at most this many binades smaller than the larger one."""
+"""A difference of two float32 numbers is zero, or smaller than the larger one by at most this many binades."""
 
 _ARGUMENTS = (-math.inf, -0.0, 0.0, math.inf, math.nan)
 
 
 class Certified(NamedTuple, Generic[Values]):
-    """A function of arrays of any shape, and what its results may be off by."""
+    """A function of arrays of any shape, with the bound of its error."""
 
     value: Callable[[Values], Values]
     bound: Bound
@@ -48,7 +48,7 @@ def of_growth(value: F64, radius: F64) -> F64:
 
 
 class Tangent(NamedTuple):
-    """f(x + e) = f(x) + slope e + what is at most `remainder` for |e| <= r."""
+    """The tangent at x: f(x + e) = f(x) + slope e, off by at most `remainder` for |e| <= r."""
 
     slope: F64
     remainder: F64
@@ -67,13 +67,13 @@ class Named:
     loose: float
     """The accuracy in ulp of the least accurate kernels in use, for calibration; or `EXACT`."""
     c: str
-    """The value of `x` as an expression of C, of f32 and of f64, with the generic functions of <tgmath.h>; the constant
-    of a family is `c`."""
+    """The function of `x` as an expression of C, for f32 and f64, with the generic functions of <tgmath.h>; the
+    constant of a family is `c`."""
     examples: tuple[float, ...] = (0.0,)
-    """The constants that tests try; one without a constant has 0."""
+    """The constants that tests try; a function without a constant has 0."""
     reciprocal_of: str = ""
-    """The function that it is 1 over. Where a contract promises no more than the usual accuracy, kernels are both
-    rounded correctly, one after the other."""
+    """The function of which it is the reciprocal. If a contract promises only the usual accuracy, kernels may calculate
+    both, each correctly rounded."""
 
     @property
     def is_exact(self) -> bool:
@@ -114,62 +114,62 @@ class Elementary(Named):
 
     precise: Callable[[mpf], mpf]
     """The exact value at mpmath's working precision, for arguments within the domain, and for those in `limits` whose
-    value is finite and no whole number. Must work in little memory, however large the argument is."""
+    value is finite and no whole number. It must work in little memory, however large the argument is."""
     double: Certified[DoubleDouble]
     """The value in double-double, special values included."""
     float64: Certified[F64]
     """The value in float64, special values included."""
     extended: Callable[[ExtendedDouble], ExtendedDouble]
-    """The value at any magnitude, within 2^-101 of itself or as far off as the argument may be by 2^-108 of itself."""
+    """The value at any magnitude, within 2^-101 of itself, or within the change that 2^-108 of the argument makes."""
     limits: Limits
-    """Arguments and values: -inf, -0, +0, inf and NaN in this order, then the ends of the domain. None: kernels differ,
-    and nothing is judged there."""
+    """Arguments with their values: -inf, -0, +0, inf and NaN in this order, then the ends of the domain. None as a
+    value: kernels differ, and nothing is judged there."""
     domain: float
-    """The lower end of the domain; -inf if all numbers are in it. The value below is NaN."""
+    """The lower end of the domain; -inf if it has all numbers. Below it the value is NaN."""
     singular: float | None
-    """The point where the slope or the curvature is unbounded: the end of the domain or a pole. Near it, errors of
+    """The point at which the slope or the curvature is unbounded: the end of the domain or a pole. Near it, errors of
     arguments are given in proportion to the distance from it."""
 
     tangent: Callable[[F64, F64, F64], tuple[F64, F64]] | None
     """Slope and remainder (see `Tangent`) for arrays of arguments x, values there and radii r that broadcast: Taylor's
-    remainder with Lagrange's bound of the second derivative over [x - r, x + r], infinite where the singular place lies
-    within. None: the function is constant but for jumps, as `floor` is, and does not fall."""
+    remainder with Lagrange's bound of the second derivative over [x - r, x + r], infinite if the singular point lies
+    within. None: the function is constant except at jumps, as `floor` is, and does not fall."""
     farthest: Callable[[F64, F64, F64], F64] | None
-    """How far at most it lies from a value between two arguments: (low, high, value). None: it has no extremum, so that
-    one of the two lies farthest."""
+    """The largest distance of the function, between two arguments, from a value: (low, high, value). None: it has no
+    extremum, so that one end lies farthest."""
 
     sign: Sign
     """The sign of results: 'positive' if none is negative; 'argument' if each has the sign of its argument; or
     'any'."""
     parity: Parity
-    """What becomes of the value where the argument is negated: negated too, the same, or another number."""
+    """What becomes of the value if the argument is negated: it is negated too, stays the same, or is another number."""
     reach: Callable[[int, int], tuple[int, int]]
     """Exponents that bound finite nonzero results, given those of finite nonzero float32 arguments: 2^least <= |x| <
-    2^high. May be too wide, never too narrow."""
+    2^high. They may be too wide, never too narrow."""
 
     hard: tuple[float, ...]
-    """Arguments that tests try besides: where a method changes, results leave the normal numbers, or errors are known
+    """Further arguments that tests try: where a method changes, results leave the normal numbers, or errors are known
     to be largest."""
 
     power: float | None = None
-    """p of x^p, so that errors are in proportion to values. None: no screen decides about formulas that have it."""
+    """p for x^p, so that errors are in proportion to values. None: the fast screen does not decide about formulas with
+    the function."""
     degree: float | None = None
-    """f(2^k x) is 2^(k degree) f(x) in every kernel, bit for bit, wherever k times the degree is a whole number. None:
-    no formula with it keeps the law `scaling`, but where the scale cancels before."""
+    """The d for which f(2^k x) is 2^(k d) f(x) in every kernel, bit for bit, wherever k d is a whole number. None: no
+    formula with the function keeps the law `scaling`, unless the scale cancels first."""
     elasticity: Callable[[F64], F64 | float] | None = None
     """The slope times x, from the value: needed if the slope leaves the range of float64 near a singular zero long
-    before the value does. None for all others."""
+    before the value does; None for other functions."""
     settles: Callable[[float], float] | None = None
-    """The magnitude of arguments from which on every kernel has the value at infinity, in a dtype of that unit
-    roundoff: no number of the dtype lies between the two, nor does a rounding see their difference. None: it has no
-    such values, or kernels have others there.
-    """
+    """For a unit roundoff, the magnitude of arguments from which on every kernel returns the value at infinity: no
+    number of the dtype lies between the two, and no rounding sees their difference. None: there is no such magnitude,
+    or kernels differ."""
     constant: float = 0.0
     low: float = 0.0
-    """The constant of its family, and what it is more than that."""
+    """The low part of its family's constant, beyond float64."""
     strays: Callable[[F64, F64, float], F64] | None = None
-    """How far values between two arguments move, as a share of themselves, with a constant that is off by so much:
-    kernels round it to the dtype that they calculate in, or do not. None: it has no constant."""
+    """How far values between two arguments move, relative to themselves, if the constant is off by this much: kernels
+    may round it to the dtype that they calculate in. None: it has no constant."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for fields that contradict each other."""
@@ -193,7 +193,7 @@ class Elementary(Named):
         return below is None or above is None or repr(below) == repr(factor * above) or math.isnan(above)
 
     def of(self, constant: float, low: float) -> Elementary:
-        """Return the function itself. Raises FormulaError for a constant, which it has not."""
+        """Return the function itself. Raises FormulaError if a constant is given, since it has none."""
         if constant or low:
             raise FormulaError(f"{self.name} has no constant: write f.{self.name}(value)")
         return self
@@ -231,11 +231,11 @@ class Elementary(Named):
 
     @lazy
     def _ends(self) -> tuple[float, ...]:
-        """The arguments of `limits` but NaN, which equals nothing."""
+        """Return the arguments of `limits` without NaN, which equals nothing."""
         return tuple(argument for argument, _ in self.limits if not math.isnan(argument))
 
     def undecided(self, x: F64) -> NDArray[np.bool_] | None:
-        """Return where kernels differ, see `limits`; None: nowhere."""
+        """Return where kernels differ, see `limits`; None for nowhere."""
         found: NDArray[np.bool_] | None = None
         for argument, value in self.limits:
             if value is None:
@@ -254,7 +254,8 @@ class Elementary(Named):
         return Tangent(np.where(none & ~np.isfinite(slope), 0.0, slope), np.where(none, 0.0, remainder))
 
     def hull(self, low: F64, high: F64, value: F64) -> F64:
-        """Return how far the function lies from a value between two arguments at most, infinite where it has none."""
+        """Return the largest distance of the function, between two arguments, from a value; infinite where it has
+        none."""
         if self.farthest is not None:
             return self.farthest(low, high, value)
         ends = [np.abs(self.float64.value(end) - value) for end in (low, high)]
@@ -265,7 +266,7 @@ class Elementary(Named):
         return radius if self.singular is None else radius / np.abs(x - self.singular)
 
     def meets(self, low: F64, high: F64) -> NDArray[np.bool_]:
-        """Return where the singular place lies between two arguments, or an end of the domain does."""
+        """Return where the singular point, or an end of the domain, lies between two arguments."""
         if self.singular is None:
             return np.zeros(np.shape(low), bool)
         below = np.asarray(low <= self.singular) & ~self.misses(low, high)

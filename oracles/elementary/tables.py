@@ -1,8 +1,6 @@
-"""Constants and tables of the elementary functions: mpmath computes them when they are first asked for.
-
-In here a real number is an integer, that number times 2^`PLACES`: Python rounds integers to float64 correctly, whatever
-the version of mpmath, so that the same tables come out everywhere.
-"""
+"""Constants and tables of the elementary functions: mpmath computes them when they are first asked for. Here a real
+number is an integer, that number times 2^`PLACES`: Python rounds integers to float64 correctly, whatever the version of
+mpmath, so that the same tables come out everywhere."""
 
 from __future__ import annotations
 
@@ -19,17 +17,17 @@ from mpmath import mpf
 from oracles.doubledouble import F64, DoubleDouble
 
 PLACES = 400
-"""Binary places of a number in here."""
+"""Binary places of a number in this module."""
 
 STEP_BITS = 10
 STEPS = 1 << STEP_BITS
 """Steps of a table of powers of two between 1 and 2, and of reciprocals between 1 and 2."""
 
 CELLS = 64
-"""Table entries for an interval of length 1, of the error function."""
+"""Table entries of the error function for an interval of length 1."""
 
 ANGLES = 128
-"""Likewise of sines and cosines."""
+"""Table entries of sine and cosine for an interval of length 1."""
 
 FARTHEST = 9
 """From here on 1 - erf(x) is below 2^-120."""
@@ -42,13 +40,14 @@ LONGEST = 1024
 
 
 def fixed(function: Callable[..., mpf], *arguments: int) -> int:
-    """What `function` of mpmath says, |x| < 2^600; it is evaluated with bits to spare."""
+    """Return the result of mpmath's `function`, |x| < 2^600, evaluated with bits to spare."""
     with mpmath.workprec(PLACES + 100):
         return int(mpmath.nint(mpmath.ldexp(function(*arguments), PLACES)))
 
 
 def pieces(number: int, first: int, width: int, count: int) -> tuple[float, ...]:
-    """Float64 numbers of `width` bits that add up to `number`: multiples of 2^-first, of 2^-(first + width), ..."""
+    """Return float64 numbers of `width` bits that add up to `number`: multiples of 2^-first, of 2^-(first + width),
+    ..."""
     found = []
     for index in range(count):
         unit = PLACES - first - index * width
@@ -59,7 +58,7 @@ def pieces(number: int, first: int, width: int, count: int) -> tuple[float, ...]
 
 
 def doubled(numbers: Iterable[int]) -> DoubleDouble:
-    """(len(numbers),) each rounded to double-double."""
+    """Return the numbers, each rounded to double-double, shape (len(numbers),)."""
     pairs = [(float(number), float(number - int(float(number)))) for number in numbers]
     high, low = np.ldexp(np.array(pairs).T, -PLACES)
     return DoubleDouble(np.ascontiguousarray(high), np.ascontiguousarray(low))
@@ -67,7 +66,7 @@ def doubled(numbers: Iterable[int]) -> DoubleDouble:
 
 @cache
 def ratio(numerator: int, denominator: int) -> DoubleDouble:
-    """A fraction rounded to double-double."""
+    """Return a fraction rounded to double-double."""
     exact = Fraction(numerator, denominator)
     high = float(exact)
     return DoubleDouble(high, float(exact - Fraction(high)))
@@ -75,9 +74,8 @@ def ratio(numerator: int, denominator: int) -> DoubleDouble:
 
 @dataclass(frozen=True)
 class Powers:
-    """2^(j/STEPS) for -STEPS/2 <= j < STEPS/2, and the logarithm of one step in three pieces.
-
-    A step is `step[0] + step[1] + step[2]`: products of the first two with integers below 2^21 are exact."""
+    """2^(j/STEPS) for -STEPS/2 <= j < STEPS/2, and the logarithm of one step in three pieces. A step is `step[0] +
+    step[1] + step[2]`: products of the first two with integers below 2^21 are exact."""
 
     value: DoubleDouble
     less_one: DoubleDouble
@@ -87,7 +85,7 @@ class Powers:
 
 @cache
 def powers() -> Powers:
-    """The table of `exp`."""
+    """Return the table of `exp`."""
     step = fixed(lambda: mpmath.log(2) / STEPS)
     first, second = pieces(step, 42, 32, 2)
     third = math.ldexp(float(step - int(math.ldexp(first, PLACES)) - int(math.ldexp(second, PLACES))), -PLACES)
@@ -98,9 +96,8 @@ def powers() -> Powers:
 
 @dataclass(frozen=True)
 class Logarithms:
-    """For j = `start`, `start` + 1, ...: a number of 16 bits next to STEPS/j, and minus its logarithm.
-
-    `coarse` + `rest` is that as well: sums of `coarse` and products of `two[0]` with integers below 2^11 are exact."""
+    """For j = `start`, `start` + 1, ...: a number of 16 bits next to STEPS/j, and minus its logarithm, which is also
+    `coarse` + `rest`: sums of `coarse` and products of `two[0]` with integers below 2^11 are exact."""
 
     start: int
     reciprocal: F64
@@ -113,7 +110,7 @@ class Logarithms:
 
 @cache
 def logarithms() -> Logarithms:
-    """The table of `log`, for mantissas from 0.707 to 1.415."""
+    """Return the table of `log`, for mantissas from 0.707 to 1.415."""
     start, end = 724, 1449
     ratios = [round(Fraction(STEPS * 2**15, j)) for j in range(start, end)]
     values = [fixed(lambda r: -mpmath.log(mpf(r) / 2**15), r) for r in ratios]
@@ -131,7 +128,8 @@ def _coarse(number: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class QuarterTurn:
-    """A quarter turn in pieces of 30 bits, and how many a radian is; sine and cosine of j/ANGLES, from j = -`most`."""
+    """Tables of `sin` and `cos`: pi/2 in pieces of 30 bits, 2/pi, and sine and cosine of j/ANGLES for j from -`most`
+    on."""
 
     quarter: tuple[float, ...]
     quarters_per_unit: float
@@ -142,7 +140,7 @@ class QuarterTurn:
 
 @cache
 def turns() -> QuarterTurn:
-    """The tables of `sin` and `cos`."""
+    """Return the tables of `sin` and `cos`."""
     quarter = fixed(lambda: mpmath.pi / 2)
     most = 101
     grid = range(-most, most + 1)
@@ -153,7 +151,8 @@ def turns() -> QuarterTurn:
 
 @cache
 def residues(least: int) -> F64:
-    """(LONGEST - least, 7) for each exponent e from `least` on, 2^e without its whole turns, in pieces of 35 bits."""
+    """Return, shape (LONGEST - least, 7), 2^e without its whole turns for each exponent e from `least` on, in pieces of
+    35 bits."""
     more = LONGEST + PLACES
     with mpmath.workprec(more + PLACES):
         turn = int(mpmath.nint(mpmath.ldexp(2 * mpmath.pi, more + PLACES)))
@@ -167,9 +166,9 @@ def residues(least: int) -> F64:
 
 @cache
 def erf_cells() -> tuple[DoubleDouble, ...]:
-    """For each power k up to `ERF_DEGREE`, (CELLS * FARTHEST + 1,) the coefficients of h^k in erf(j/CELLS + h).
-
-    The derivative y of erf has y' = -2 x y, which gives (k + 1) y_(k+1) = -2 (j/CELLS y_k + y_(k-1)) for its own."""
+    """Return, for each power k up to `ERF_DEGREE`, the coefficients of h^k in erf(j/CELLS + h), shape (CELLS * FARTHEST
+    + 1,). The derivative y of erf has y' = -2 x y, which gives (k + 1) y_(k+1) = -2 (j/CELLS y_k + y_(k-1)) for its own
+    coefficients."""
     columns: list[list[int]] = [[] for _ in range(ERF_DEGREE + 1)]
     for j in range(CELLS * FARTHEST + 1):
         previous, last = 0, fixed(lambda j: 2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-((mpf(j) / CELLS) ** 2)), j)

@@ -1,9 +1,9 @@
-"""Chains: terms that a formula adds one by one, `a + b - c + d`, of which a kernel may add any two first.
+"""Chains: terms that a formula adds one by one, `a + b - c + d`, so that a kernel may add any two of them first.
 
-A chain ends at an addition and goes back through those that make its operands. It stops at one that something else is
-made of too, where another term is made of that: who has `h + f(h)` had h before. Where a term would come in with both
-signs, as in `(a + b) - a`, the order is the algorithm, and there is no chain: what a compensated sum keeps is what an
-order rounds off.
+A chain ends at an addition and goes back through the additions that make its operands. It stops at one whose result is
+also used elsewhere, if another term is made from that: a kernel for `h + f(h)` had h before. If a term would come in
+with both signs, as in `(a + b) - a`, the order is the algorithm, and there is no chain: a compensated sum keeps just
+what an order rounds off.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from oracles.formula.node import Node
 
 ADDING = "add", "subtract"
 _OFTEN = 8
-"""A term added more often than this is written as a product."""
+"""A term that is added more often than this is written as a product."""
 
 
 @dataclass(frozen=True, eq=False)
 class Addend:
-    """What one addition of a chain takes from outside of it."""
+    """A term that one addition of a chain adds from outside of it."""
 
     taker: Node
     place: int
     sign: float
-    """What it is multiplied by in the sum."""
+    """The factor of the term in the sum."""
 
     @property
     def node(self) -> Node:
@@ -39,7 +39,7 @@ class Chain:
 
     terms: Sequence[Addend]
     inner: frozenset[Node]
-    """The additions, and changes of sign, that it goes through before the last one."""
+    """The additions, and changes of sign, before the last addition."""
 
 
 def chains_of(
@@ -72,14 +72,14 @@ def _is_nothing(node: Node) -> bool:
 
 
 class _Nodes:
-    """What chains need to know of a formula's nodes. Sets of nodes are bits of an int."""
+    """What chains need to know of a formula's nodes. Sets of nodes are the bits of an int."""
 
     def __init__(self, nodes: Sequence[Node], uses: Mapping[Node, Sequence[Node]], outputs: frozenset[Node]) -> None:
         self._uses, self._outputs = uses, outputs
         self._bits = {node: 1 << at for at, node in enumerate(nodes)}
         self._made_of: dict[Node, int] = {}
         self._signs: dict[Node, tuple[int, int]] = {}
-        """The terms added to make each node, and those subtracted."""
+        """The terms that are added to make each node, and those that are subtracted."""
         for node in nodes:
             own = self._bits[node]
             for arg in node.args:
@@ -136,6 +136,6 @@ class _Nodes:
         return Chain(terms, frozenset(inner))
 
     def _is_open(self, node: Node, last: Node) -> bool:
-        """Return whether a kernel may fold this sum into a larger one. If it is used elsewhere too, it must have the
+        """Return whether a kernel may merge this sum into a larger one. If it is used elsewhere too, it must have the
         dimensions of the larger sum: a smaller one would be calculated once."""
         return self.is_alone(node) or node.dims == last.dims

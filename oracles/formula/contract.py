@@ -25,13 +25,13 @@ class Within:
     """The error bound of a function, or of "divide", in ulp of a normal result; one ulp is 2 u times the result.
 
     The exponential of a GPU is 2^(x log2 e): a kernel rounds the constant, which is off by 0.224 u of itself, and then
-    the product, by u. The exponent is off by up to 1.224 u |x| log2 e, so that e^x is off by a factor of
-    e^(1.224 u |x|): 0.612 ulp for each unit of |x|, beside what the instruction for 2^t errs by.
+    the product, by u. The exponent is off by up to 1.224 u |x| log2 e, so that e^x is off by a factor of e^(1.224 u
+    |x|): 0.612 ulp for each unit of |x|, in addition to the error of the instruction for 2^t.
     """
 
     ulp: float
     growth: float = 0.0
-    """How many ulp more for each unit of the argument's magnitude: e^x may be off by the factor e^(2 u growth |x|)."""
+    """Further ulp for each unit of the argument's magnitude: e^x may be off by the factor e^(2 u growth |x|)."""
     flushes: bool = False
     """Whether arguments and results of this function may be flushed: subnormal numbers become zero, whatever other
     operations do."""
@@ -45,7 +45,7 @@ class Within:
         return f"{self.ulp:g}{grows} ulp{', subnormals flushed' if self.flushes else ''}"
 
     def wider(self, other: Within) -> Within:
-        """The wider one in each respect."""
+        """Return the wider bound in each respect."""
         growth, flushes = max(self.growth, other.growth), self.flushes or other.flushes
         return Within(max(self.ulp, other.ulp), growth, flushes)
 
@@ -59,23 +59,22 @@ if TYPE_CHECKING:  # a contract is declared without NumPy
     from oracles.elementary.function import Elementary
 
 DIVIDE = "divide"
-"""The operator with a stated accuracy, like functions; other operators are rounded correctly."""
+"""The operator that has a stated accuracy, like functions; other operators are rounded correctly."""
 INPUT = "input"
-"""Stands for the dtype of the first input."""
+"""The word for the dtype of the first input."""
 WIDE = "at least f32"
-"""Stands for f64 if an input has that dtype, else for f32. Outputs do not count: results of f32 may be stored in
-f64."""
+"""The word for f64 if an input has that dtype, else for f32. Outputs do not count: f32 results may be stored in f64."""
 _CORRECTLY = Within(CORRECT)
 Denormals = Literal["preserve", "flush", "flush operands", "flush results", "flush bf16"]
-"""What may become of subnormal numbers."""
+"""What may happen to subnormal numbers."""
 FLUSHES_BF16: Final = "flush bf16"
-"""Subnormal numbers are flushed where an operand is of bf16, and nowhere else."""
+"""Subnormal numbers are flushed if an operand is bf16, and nowhere else."""
 MAYBE = "maybe "
-"""Before the dtype of a point: some kernels round there, and some do not."""
+"""A prefix of a point's dtype: some kernels round there, and some do not."""
 ALL, EXPANDED = "*", "expanded"
 """The name of the algorithm that multiplies out all products of sums."""
 COLLECTED = "first factor", "last factor"
-"""The algorithms that multiply out, and then take the first or the last common factor out of several terms."""
+"""The algorithms that multiply out and then factor the first or the last common factor out of several terms."""
 STEPS = "from one end", "from the other end"
 """The algorithms that blend two values with other shares: see `oracles.formula.expansion`."""
 LERP = tuple(f"{way}, by a rounded number" for way in STEPS)
@@ -87,7 +86,7 @@ _ARRANGED: Mapping[bool | str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class RoundingPoint:
-    """What happens to a value where a formula says that it may be rounded."""
+    """What is rounded at a point where a formula allows a rounding."""
 
     dtype: Format
     always: bool
@@ -96,42 +95,42 @@ class RoundingPoint:
 
 @dataclass(frozen=True)
 class Contract:
-    """The numeric contract of one kernel. Defaults are those of a plain kernel on a processor, but for what is taken
-    from its platform.
+    """The numeric contract of one kernel.
 
-    Names are those of the formula's locals. Any dtype may be "input", that of the first input, "at least f32", f64
-    where an input is of it and else f32, or the name of an operand, whose dtype it is.
+    Defaults are those of a plain kernel on a processor, completed by what its platform documents. Names are those of
+    the formula's locals. Any dtype may be "input", the first input's dtype; "at least f32", f64 if an input has that
+    dtype and else f32; or the name of an operand, for that operand's dtype.
     """
 
     compute: str = WIDE
     """The dtype of all operations."""
     dtypes: Mapping[str, str] = field(default_factory=dict)
-    """The dtype of the last operation of each of these locals, where it is another one: of a mean, the division's, and
-    not that of the sum or of what is summed, which is `compute`."""
+    """The dtype of the last operation of each of these locals, if it is not `compute`. For a mean it is the division's
+    dtype, not that of the sum or its terms."""
     algorithm: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
-    """The algorithms that make these locals, where it is not the formula's own. Several: any of them, and the formula's
-    own is called "formula" among them."""
+    """The algorithms that make these locals, if it is not the formula's own. Several: any of them; "formula" is the
+    formula's own among them."""
     sums: Mapping[str, Summation] = field(default_factory=dict)
     """The order of a sum, by its local or else by its dimension, or its dimensions, such as "c s", in whose order its
-    terms are counted; where none is named, one after the other."""
+    terms are counted; a sum that is not named is added one term after the other."""
     accuracy: Mapping[str, float | Within] = field(default_factory=dict)
-    """The error bounds of elementary functions in ulp, where they are not the usual ones of `Elementary`; also of
+    """The error bounds of elementary functions in ulp, if they are not the usual ones of `Elementary`; also of
     "divide", which is usually rounded correctly. `Within` states one that grows with the argument."""
     absolute: Mapping[str, float] = field(default_factory=dict)
-    """How far the results of bounded functions may be off besides, in ulp of 1: a polynomial in the place of an error
-    function errs by as much where the result is close to zero."""
+    """Additional absolute errors of bounded functions, in ulp of 1: a polynomial in place of an error function errs by
+    that much even where the result is close to zero."""
     points: Mapping[str, str] = field(default_factory=dict)
-    """The dtypes that locals are rounded to where the formula says `point`; elsewhere nothing is rounded there. Such as
-    "maybe bf16" or "maybe input": it may be rounded to that, or not. Here alone there are those of `CUTS`, such as
-    "tf32" of factors, too."""
+    """The dtypes that locals are rounded to where the formula says `point`; without an entry nothing is rounded there.
+    "maybe bf16" or "maybe input" allows the rounding and its absence. Only here, the dtypes of `CUTS` are allowed too,
+    such as "tf32" for factors."""
     mean: Literal["divide", "reciprocal"] = "divide"
     """A mean is sum / n, or sum * (1/n) with 1/n rounded first."""
     addend: Literal["last", "either", "any"] = "last"
-    """What is added to a sum is added last; or with 'either' its accumulator may also start as that, as BLAS does with
-    beta = 1: then it is rounded as often as any other term. With 'any' the terms of `a + b - c + d` are added in any
-    order besides, those of sums among them too."""
+    """When something that is added to a sum is added: last; with 'either' the accumulator may also start with it, as
+    BLAS does with beta = 1, so that it is rounded as often as any other term. With 'any' the terms of `a + b - c + d`
+    are also added in any order, including the terms of sums among them."""
     wider: bool = False
-    """Whether any operation may be in a wider dtype than is said, and take what has more bits as it is."""
+    """Whether any operation may be in a wider dtype than stated, and use operands with more bits unrounded."""
     fused: bool = True
     """Whether a product may go into a sum without being rounded."""
     expanded: Literal[False, True, "lerp"] = False
@@ -140,27 +139,28 @@ class Contract:
     `b - (b - a) * (1 - t)`. With 'lerp' the shares or a step alone, which may also be one of a number that is rounded
     first: 1 - 0.999 is off by 1.3e-5 of itself in f32."""
     denormals: Denormals = "preserve"
-    """Which subnormal numbers may be replaced by zero anywhere: none, all, those that an operation takes (DAZ), or
-    those that it returns (FTZ); or all where an operand is of bf16, for which processors have instructions that always
-    flush, and none elsewhere."""
+    """Which subnormal numbers may be replaced by zero anywhere: none; all; an operation's operands (DAZ) or results
+    (FTZ); or all if an operand is bf16, for which processors have instructions that always flush."""
     nonfinite: Literal["ieee", "overflow", "unspecified"] = "ieee"
-    """With 'ieee' NaN, inf and overflow do as IEEE arithmetic says. Where numbers overflow on the way to one, that one
-    is right, and so is what the overflow leaves of the formula as it is spelled: a dtype says how exactly a kernel
-    calculates, and its range is no promise. What is rounded at a point is a number of that dtype, and overflows there.
-    With 'overflow' NaN and inf that are given do so, but where numbers overflow, or have no number as result, nothing
-    is judged: some kernels have NaN there. With 'unspecified' (fast math) nothing is judged that is made of any.
-    Infinities that the formula itself has count as numbers."""
+    """How NaN, infinities and overflow are judged. With 'ieee' they follow IEEE arithmetic. If numbers overflow on the
+    way to a number, that number is right, and so is what the overflow makes of the formula as it is written: a dtype
+    says how exactly a kernel calculates, its range is no promise. A value that is rounded at a point is a number of
+    that dtype, and overflows there. With 'overflow' given NaN and infinities are judged so, but nothing is judged where
+    numbers overflow, or where an operation on numbers has no number as result: some kernels have NaN there. With
+    'unspecified' (fast math) nothing is judged that is made from any of them. Infinities in the formula itself count as
+    numbers."""
     ties: Literal["formula", "either"] = "formula"
-    """Which of several equal elements is chosen: the one that the formula says, as `argmax` of torch is the first, or
+    """Which of several equal elements is chosen: the one that the formula says, like the first in torch's `argmax`, or
     any."""
     saturate: bool = False
-    """True: the last cast turns what overflows into the largest finite number."""
+    """Whether the last cast turns overflow into the largest finite number."""
     zeros: Literal["ieee", "any"] = "ieee"
     """Whether zeros have the sign of IEEE arithmetic, or any."""
     platform: Literal["fills", "widens", "none"] = "fills"
-    """What the platform that a kernel runs on documents of functions, of orders of sums and of subnormal numbers stands
-    for what is not said here, or is allowed beside what is said. With 'none' nothing is taken from there: what is not
-    said is as above. The truth itself knows no platforms, so that to it all three are the same."""
+    """Whether the platform's documentation of functions, orders of sums and subnormal numbers completes the contract:
+    with 'fills' it stands where the contract is silent; with 'widens' it is allowed in addition to what the contract
+    says; with 'none' it is ignored, and the defaults above hold. The oracle itself knows no platforms: to it all three
+    are the same."""
 
     def __post_init__(self) -> None:
         for name, options in _CHOICES.items():
@@ -203,16 +203,14 @@ class Contract:
 
     @lazy
     def words(self) -> frozenset[str]:
-        """What stands in the place of dtypes."""
+        """Return the words that stand for dtypes."""
         points = (dtype.removeprefix(MAYBE) for dtype in self.points.values())
         return frozenset((self.compute, *self.dtypes.values(), *points)) - {*FORMATS, *CUTS}
 
     def settled(self, inputs: Mapping[str, str], others: Mapping[str, str] = MappingProxyType({})) -> Contract:
-        """The same contract for operands of these dtypes, by name: inputs that are there, the first of which is the
-        first input; and outputs, and what is absent.
-
-        Raises `NumericsError` where one cannot calculate in such a dtype, and for a word that is neither.
-        """
+        """Return the contract for operands with these dtypes, by name: `inputs` that are present, the first input
+        first; `others` are outputs and absent operands. Raises `NumericsError` for a dtype that one cannot calculate
+        in, and for an unknown word."""
         if self.is_settled:
             return self
         dtypes = {**others, **inputs}
@@ -224,7 +222,7 @@ class Contract:
 
     @lazy
     def is_settled(self) -> bool:
-        """Whether it says the same of operands of any dtypes."""
+        """Return whether the contract is the same for operands of any dtypes."""
         return not self.words and self.denormals != FLUSHES_BF16
 
     @lazy
@@ -236,8 +234,9 @@ class Contract:
         return [*named, *({**each, ALL: way} for each in named for way in _ARRANGED[self.expanded])]
 
     def unrounded(self, inputs: Mapping[str, str]) -> Contract | None:
-        """The contract of kernels that calculate the formula as it is written in many bits, and round at the end and at
-        points, of a settled contract for inputs of these dtypes; None where it says of a value that it has fewer."""
+        """Return the contract of kernels that calculate the formula as it is written in many bits, and round at the end
+        and at points, for a settled contract and inputs of these dtypes; None if the contract gives some value fewer
+        bits."""
         if self.dtypes or self.compute not in (widest(inputs.values()), DOUBLE.name):
             return None
         points = {name: dtype for name, dtype in self.points.items() if not dtype.startswith(MAYBE)}
@@ -264,14 +263,14 @@ class Contract:
         return self.denormals in ("flush", "flush results")
 
     def point(self, name: str) -> RoundingPoint | None:
-        """What happens to a local at a point; None: nothing."""
+        """Return what is rounded when a local reaches a point; None for nothing."""
         dtype = self.points.get(name)
         return (
             None if dtype is None else RoundingPoint(point_form(dtype.removeprefix(MAYBE)), not dtype.startswith(MAYBE))
         )
 
     def decided(self, rounds: Callable[[], bool]) -> Contract:
-        """The contract of one of its kernels, which rounds at each point that is left open, or does not."""
+        """Return the contract of one of its kernels, which rounds or does not round at each point that is left open."""
         points = {
             name: dtype.removeprefix(MAYBE)
             for name, dtype in self.points.items()
@@ -280,7 +279,7 @@ class Contract:
         return self if points == self.points else replace(self, points=points)
 
     def order(self, name: str, dim: str) -> Summation:
-        """The order of the sum that makes a local, over a dimension or several."""
+        """Return the order of the sum that makes a local, over one or several dimensions."""
         return self.sums.get(name) or self._orders.get(frozenset(dim.split())) or Sequential()
 
     @lazy
@@ -288,8 +287,8 @@ class Contract:
         return {frozenset(name.split()): order for name, order in self.sums.items()}
 
     def chains(self, trace: Trace, whole: Collection[Node]) -> Mapping[Node, Chain]:
-        """The sums of a formula whose terms are added in any order: not those that go through another dtype, which is a
-        rounding of its own, or through `whole` numbers, which are counted."""
+        """Return the sums of a formula whose terms are added in any order: without those that go through another dtype,
+        which is a rounding of its own, or through `whole` numbers, which are counted."""
         if self.addend != "any":
             return {}
 
@@ -301,7 +300,7 @@ class Contract:
 
     def settles(self, of: Elementary, u: float) -> float:
         """Return the magnitude of arguments from which on kernels have a function's value at infinity, in a dtype of
-        that unit roundoff; infinite where they need not. In f64 the tiers would have to agree on where that begins."""
+        that unit roundoff; infinite if they need not. In f64 the tiers would have to agree on where that begins."""
         if of.settles is None or of.name in self.absolute or (u <= DOUBLE.u and not self.wider):
             return math.inf
         bound = self.bound(of.name)
@@ -309,7 +308,7 @@ class Contract:
         return math.inf if keeps else of.settles(DOUBLE.u if self.wider else u)
 
     def bound(self, name: str) -> Within:
-        """The error bound of an elementary function or of "divide"."""
+        """Return the error bound of an elementary function or of "divide"."""
         if name in self.accuracy:
             return within(self.accuracy[name])
         return Within(CORRECT if name == DIVIDE else records()[name].usual)
@@ -319,12 +318,12 @@ class Contract:
         return self.bound(name).ulp
 
     def keeping(self, name: str) -> Contract:
-        """The contract as far as one operation keeps subnormal numbers."""
+        """Return the contract with `denormals` as they are for one operation."""
         return self._flushing if name in self.flushing else self
 
     @lazy
     def flushing(self) -> frozenset[str]:
-        """The operations that may flush subnormal numbers, whatever others do."""
+        """Return the operations that may flush subnormal numbers whatever others do."""
         return frozenset(name for name, bound in self.accuracy.items() if within(bound).flushes)
 
     @lazy
@@ -332,7 +331,7 @@ class Contract:
         return replace(self, denormals="flush")
 
     def relative(self, name: str, u: float) -> float:
-        """What does not grow of a bound, as a share of the result, in a format of that unit roundoff."""
+        """Return the part of a bound that does not grow, as a share of the result, at that unit roundoff."""
         ulp = self.ulp(name)
         if name != DIVIDE and records()[name].reciprocal_of and ulp == records()[name].usual:
             return 2 * u / (1 - u)  # two correct roundings, one after the other
@@ -349,7 +348,7 @@ class Contract:
 
 
 def widest(dtypes: Collection[str]) -> str:
-    """Return what "at least f32" is where inputs have these dtypes."""
+    """Return the dtype that "at least f32" means for inputs with these dtypes."""
     return DOUBLE.name if DOUBLE.name in dtypes else SINGLE.name
 
 
@@ -390,4 +389,4 @@ def _settled(contract: Contract, words: tuple[tuple[str, str], ...], is_of_bf16:
 
 _CHOICES = {name: get_args(hint) or (False, True) for name, hint in get_type_hints(Contract).items()
             if hint is bool or get_origin(hint) is Literal}  # fmt: skip
-"""The allowed values of the fields that have a closed list of them."""
+"""The allowed values of fields that have a closed list of them."""

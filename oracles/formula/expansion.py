@@ -1,10 +1,8 @@
-"""Expansion: a formula with products of sums multiplied out, `x * r - m * r` of `(x - m) * r`, or with another factor
-taken out of the terms, `(1 - t) * a + t * b` of `a + t * (b - a)`; or with a step between two values made from the
-other end, `b - (b - a) * (1 - t)`, as torch.lerp does it from 1/2 on, where t may be 1 - s of a share s. If t is a
-number, that rounds it before it takes it from one, which is an arrangement by itself: 1 - t may be far off.
-
-The exact value is the same, and other terms are rounded: where they cancel, one way errs by more than another.
-"""
+"""Expansion: other arrangements of a formula with the same exact value. Products of sums are multiplied out, `x * r - m
+* r` for `(x - m) * r`; or another factor is taken out of the terms, `(1 - t) * a + t * b` for `a + t * (b - a)`; or a
+step between two values is made from the other end, `b - (b - a) * (1 - t)`, as torch.lerp does from 1/2 on, where t may
+be 1 - s for a share s. If t is a number, rounding it before it is subtracted from one is an arrangement of its own: 1 -
+t may be far off. Other terms are rounded: where they cancel, one arrangement errs by more than another."""
 
 from __future__ import annotations
 
@@ -24,10 +22,10 @@ from oracles.formula.trace import Trace
 _MULTIPLYING: Sequence[Kind] = "multiply", "divide"
 _COUNTED: Sequence[Kind] = "constant", "extent", "position"
 _MOST = 16
-"""The most terms that one value is multiplied out into: a product of several sums has a term for each choice of theirs.
+"""The most terms that one value is multiplied out into: a product of several sums has a term for each combination.
 Chosen, not measured."""
 _ONE = 2.0**-50
-"""What two shares of one may sum to besides: each is rounded to float64."""
+"""How far the sum of two shares may be from one: each is rounded to float64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +37,7 @@ class _Term:
 
     @property
     def factors(self) -> Sequence[Node]:
-        """What it is the product of."""
+        """The factors of the term."""
         found, waiting = list[Node](), [self.node]
         while waiting:
             node = waiting.pop()
@@ -57,9 +55,9 @@ class _Term:
 
 
 def expanded(graph: Trace, way: str = EXPANDED) -> Trace:
-    """Return the graph with products of sums, and quotients of them, multiplied out, or then with a factor that several
-    terms have taken out of them, or with steps between two values from the other end and nothing else; itself where
-    there is nothing to do."""
+    """Return the graph with products and quotients of sums multiplied out; or then with a factor that several terms
+    have taken out of them; or with steps between two values from the other end and nothing else. The graph itself is
+    returned if there is nothing to do."""
     if way not in (EXPANDED, *COLLECTED, *STEPS, *LERP):
         raise ValueError(f"{way!r} is no way to multiply out")
     terms = dict[Node, Sequence[_Term]]()
@@ -96,7 +94,7 @@ def arrangements(graph: Trace) -> Sequence[Literal[False, True, "lerp"]]:
 def _terms(
     node: Node, terms: Mapping[Node, Sequence[_Term]], taken: Mapping[Node, Node]
 ) -> tuple[Sequence[_Term], bool]:
-    """The terms of a value, and whether they are others than the formula adds."""
+    """Return the terms of a value, and whether they differ from those that the formula adds."""
     alone = [_Term(False, node.made_of(taken))]
     if node.kind not in (*ADDING, *_MULTIPLYING, "negate") or _is_counted(node):
         return alone, False
@@ -119,7 +117,7 @@ def _is_counted(node: Node) -> bool:
 
 
 def _product(node: Node, a: Node, b: Node) -> Node:
-    """The product of two terms, or their quotient, as the node is."""
+    """Return the product, or the quotient, of two terms, as the node is one."""
     if node.args == (a, b):
         return node
     if node.kind == "multiply":
@@ -144,8 +142,8 @@ def _collected(terms: Sequence[_Term], which: int) -> Sequence[_Term]:
 
 
 def _shares(terms: Sequence[_Term]) -> Sequence[_Term]:
-    """Two parts of one, 0.9 m + 0.1 g, as a step from the larger one to the other, m + 0.1 (g - m); others as they are.
-    A step from the other end is off by as much as 1 - 0.1 is that is rounded, see `_numbered`."""
+    """Return two parts that add up to one, 0.9 m + 0.1 g, as a step from the larger one to the other, m + 0.1 (g - m);
+    other terms unchanged. A step from the other end errs by as much as rounding 1 - 0.1 does, see `_numbered`."""
     shares = _shares_of(terms)
     if shares is None:
         return terms
@@ -156,8 +154,8 @@ def _shares(terms: Sequence[_Term]) -> Sequence[_Term]:
 
 
 def _stepped(node: Node, terms: Sequence[_Term], way: str) -> Node | None:
-    """A sum of two values of which each has a share of one, as a step to it from the other end; None of others. Of a
-    share s of b the other one is 1 - s, as a kernel rounds it, or s is 1 - (1 - s) of that."""
+    """Return a sum of two values with shares that add up to one, as a step to it from the other end; None for other
+    sums. The other share is 1 - s, as a kernel rounds it, or s is 1 - (1 - s)."""
     if node.kind not in ADDING:
         return None
     which = (STEPS if way in STEPS else LERP).index(way)
@@ -169,12 +167,13 @@ def _stepped(node: Node, terms: Sequence[_Term], way: str) -> Node | None:
 
 
 _Between = tuple[Node, Node, Node, Node]
-"""The end of a step where it starts, the other one, and the share of that as a kernel calculates it; and what both
-shares sum to, which of two numbers is one but for their rounding."""
+"""The end where a step starts, the other end, and the other end's share as a kernel calculates it; and the sum of both
+shares, which for two numbers is one except for their rounding."""
 
 
 def _numbered(terms: Sequence[_Term], which: int) -> _Between | None:
-    """The step of two parts of one: of 0.9 m + 0.1 g that from m to g by 1 - 0.9, or from g to m by 1 - 0.1."""
+    """Return the step between two parts with constant shares: 0.9 m + 0.1 g goes from m to g by 1 - 0.9, or back by 1 -
+    0.1."""
     shares = _shares_of(terms)
     if shares is None:
         return None
@@ -184,7 +183,7 @@ def _numbered(terms: Sequence[_Term], which: int) -> _Between | None:
 
 
 def _shared(terms: Sequence[_Term], which: int) -> _Between | None:
-    """The step of a - s a + s b: from b to a by 1 - s, or from a to b by 1 - (1 - s)."""
+    """Return the step in a - s a + s b: from b to a by 1 - s, or from a to b by 1 - (1 - s)."""
     if len(terms) != 3:
         return None
     for start, less, more in permutations(terms):

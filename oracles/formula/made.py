@@ -1,6 +1,9 @@
-"""Dimensions whose extents follow from others. A formula says so by a position with a count, a number or an expression
-of extents, such as `position("o", floor((extent("n") - 3.0) / 2.0) + 1.0)`. Inputs may have such a dimension, but
-not the first one: of `position("half", extent("n") / 2.0)` n is even, and a tensor that has "half" is as long."""
+"""Dimensions whose extents follow from others.
+
+A formula says so by a position with a count, a number or an expression of extents, such as `position("o",
+floor((extent("n") - 3.0) / 2.0) + 1.0)`. Inputs may have such a dimension, except the first one: with `position("half",
+extent("n") / 2.0)` n is even, and a tensor that has "half" is half as long.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from oracles.elementary import FormulaError
 from oracles.formula.node import Kind, Node, ordered
 
 Counts = Mapping[str, Node]
-"""How many places a dimension has, by its name."""
+"""The count of each dimension that follows from others, as an expression."""
 
 _OPERATIONS: Mapping[Kind, Callable[[Fraction, Fraction], Fraction]] = {
     "add": Fraction.__add__, "subtract": Fraction.__sub__, "multiply": Fraction.__mul__,
@@ -21,8 +24,7 @@ _OPERATIONS: Mapping[Kind, Callable[[Fraction, Fraction], Fraction]] = {
 
 
 def counts_of(nodes: Iterable[Node]) -> Counts:
-    """Return what the dimensions are made of that are made of something. Raises FormulaError where one is made in two
-    ways."""
+    """Return the counts of the dimensions that follow from others. Raises FormulaError if one follows in two ways."""
     found = dict[str, Node]()
     for node in nodes:
         if node.count is None:
@@ -36,11 +38,11 @@ def counts_of(nodes: Iterable[Node]) -> Counts:
 
 
 Multiples = Mapping[str, int | tuple[int, int]]
-"""The number of elements that a dimension has a multiple of; or that number, and how many it has beside."""
+"""By dimension, the number whose multiple its extent is; or that number, and a remainder."""
 
 
 def pair_of(multiple: int | tuple[int, int]) -> tuple[int, int]:
-    """Return of how many elements a dimension has a multiple, and how many it has beside."""
+    """Return the number whose multiple an extent is, and the remainder."""
     return multiple if isinstance(multiple, tuple) else (multiple, 0)
 
 
@@ -49,7 +51,7 @@ def parts_of(multiples: Multiples) -> Counts:
     found = dict[str, Node]()
     for dim, (size, beside) in ((dim, pair_of(each)) for dim, each in multiples.items()):
         own, before = Node("extent", label=dim), beside - size if beside > 0 else beside
-        found[f"{dim}_by_{size}"] = plus(own, -float(before)) / float(size)  # 1 of nothing but what is beside
+        found[f"{dim}_by_{size}"] = plus(own, -float(before)) / float(size)  # 1 if there is nothing but the remainder
     return found
 
 
@@ -75,7 +77,7 @@ def extents_of(count: Node) -> frozenset[str]:
 
 
 def follows(counts: Counts, dims: Iterable[str]) -> frozenset[str]:
-    """Return dimensions of tensors; a dimension that no tensor has is replaced by those its extent follows from."""
+    """Return dimensions of tensors; one that no tensor has is replaced by those from which its extent follows."""
     found, waiting = set[str](), {*dims}
     while waiting:
         dim = waiting.pop()
@@ -85,8 +87,8 @@ def follows(counts: Counts, dims: Iterable[str]) -> frozenset[str]:
 
 
 def short(counts: Counts, known: Mapping[str, int]) -> frozenset[str]:
-    """Return the dimensions of tensors that are too short for others that follow from them: these have no element, or
-    no whole number of them, and more where that is longer."""
+    """Return the dimensions of tensors that are too short for others that follow from them, which would have no element
+    or no whole number of them."""
     found = set[str]()
     for dim in counts:
         own, size = follows(counts, [dim]), _size(counts, known, dim)
@@ -109,8 +111,8 @@ def long(counts: Counts, known: Mapping[str, int]) -> frozenset[str]:
 
 
 def few(least: Mapping[str, int], counts: Counts, known: Mapping[str, int]) -> frozenset[str]:
-    """Return the dimensions of tensors that are too short where some have a least number of elements: of several
-    together the shortest one, and those that a dimension follows from that no tensor has."""
+    """Return the dimensions of tensors that are too short for a least number of elements: among several together the
+    shortest, and, in place of a dimension that no tensor has, those from which it follows."""
     sizes = completed(counts, known, least=0)
     some = (dims.split() for dims, size in least.items() if math.prod(sizes[dim] for dim in dims.split()) < size)
     return follows(counts, (min(dims, key=sizes.__getitem__) for dims in some))
@@ -119,8 +121,8 @@ def few(least: Mapping[str, int], counts: Counts, known: Mapping[str, int]) -> f
 def grown(
     counts: Counts, known: Mapping[str, int], fixed: Collection[str] = (), least: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """Return known extents, of which those that are too short and not fixed are so much longer that none is: too short
-    for others that follow from them, or for the `least` that there are of some."""
+    """Return the known extents, with those that are too short and not fixed made long enough: for others that follow
+    from them, and for the `least` extents."""
     found, least = dict(known), least or {}
     while longer := (short(counts, found) | few(least, counts, found)).difference(fixed):
         found |= {dim: found[dim] + 1 for dim in longer}
@@ -131,13 +133,13 @@ _LONGER = 64
 
 
 def _size(counts: Counts, known: Mapping[str, int], dim: str) -> Fraction:
-    """What an extent would be."""
+    """Return what an extent would be."""
     return value_of(counts[dim], completed(counts, known, least=0))
 
 
 def completed(counts: Counts, known: Mapping[str, int], least: int | None = None) -> dict[str, int]:
-    """Return known extents and those that follow from them, the least ones where they would be fewer. Without a least
-    one raises FormulaError where one is no whole number, or less than 0."""
+    """Return known extents with those that follow from them, at least `least` each. Without a least one, raises
+    FormulaError if one is no whole number, or negative."""
     found = {**known}
     waiting = {dim: count for dim, count in counts.items() if dim not in found}
     while ready := [dim for dim, count in waiting.items() if extents_of(count) <= found.keys()]:
@@ -154,7 +156,7 @@ def completed(counts: Counts, known: Mapping[str, int], least: int | None = None
 
 
 def value_of(count: Node, extents: Mapping[str, int]) -> Fraction:
-    """Return what a count is. Raises FormulaError for one that is made of something else than extents."""
+    """Return the value of a count. Raises FormulaError if it depends on anything but extents."""
     return _value_of(count, tuple(sorted((dim, extents[dim]) for dim in extents_of(count))))
 
 
@@ -177,7 +179,7 @@ def _value_of(count: Node, known: tuple[tuple[str, int], ...]) -> Fraction:
 
 
 def _said(count: Node) -> str:
-    """A count as it is written."""
+    """Return the source text of a count."""
     if count.kind == "constant":
         return f"{count.value:g}"
     args = [_said(arg) for arg in count.args]

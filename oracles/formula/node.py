@@ -1,4 +1,4 @@
-"""Nodes: the values of a formula, symbolic tensors that Python's operators make others of."""
+"""Nodes: the values of a formula. They are symbolic tensors, from which Python's operators make others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ READS: ContextVar[bool] = ContextVar("READS", default=False)
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One value of a formula. Nodes are told apart by identity; in a formula that is read `==` makes a condition."""
+    """One value of a formula. Nodes are compared by identity; while a formula is read, `==` makes a condition."""
 
     kind: Kind
     args: tuple[Node, ...] = ()
@@ -50,18 +50,18 @@ class Node:
     """The value of a constant; the constant of an elementary function; how a place among equal elements is chosen, see
     `oracles.formula.trace`."""
     low: float = 0.0
-    """What such a constant is more than that, where float64 does not hold it."""
+    """The low part of such a constant, if float64 does not hold it."""
     count: Node | None = None
-    """How many places there are along the dimension of a position that no tensor has; see `oracles.formula.made`."""
+    """The extent of a position's dimension if no tensor has that; see `oracles.formula.made`."""
 
     @lazy
     def function(self) -> Elementary:
-        """The record of the elementary function that a node of this kind is a value of."""
+        """Return the record of the elementary function whose value the node is."""
         return function(self.label, self.value, self.low)
 
     @lazy
     def over(self) -> tuple[str, ...]:
-        """The dimensions that it is reduced along, counts or takes from: mostly one."""
+        """Return the dimensions that it is reduced along, counts or takes from: mostly one."""
         return tuple(self.label.split())
 
     @property
@@ -75,13 +75,13 @@ class Node:
         return self.kind in _EXACT or (self.kind == "function" and self.function.is_exact)
 
     def made_of(self, others: Mapping[Node, Node]) -> Node:
-        """Return the node with others in the place of its arguments; itself where these are the same."""
+        """Return the node with others in place of its arguments; itself if these are the same."""
         args = tuple(others[arg] for arg in self.args)
         same = all(new is old for new, old in zip(args, self.args, strict=True))
         return self if same else replace(self, args=args)
 
     def apply(self, function: str, constant: float = 0.0, low: float = 0.0) -> Node:
-        """Return the elementary function of that name of this value, with its constant where it has one."""
+        """Return the elementary function of that name of this value, with its constant if it has one."""
         return Node("function", (self,), self.dims, function, constant, low)
 
     def __add__(self, other: Operand) -> Node:
@@ -127,7 +127,7 @@ class Node:
         return of_two("less", other, self)
 
     def __eq__(self, other: Operand | None) -> Node:  # type: ignore[override]
-        if other is None or not READS.get():  # an optional input that is there is not None
+        if other is None or not READS.get():  # an optional input that is present is not None
             return NotImplemented
         return of_two("at_most", self, other) & of_two("at_most", other, self)
 
@@ -170,7 +170,7 @@ Operand = Node | float | int
 
 
 def lifted(value: Operand) -> Node:
-    """A number as a node; a node as it is."""
+    """Return a number as a node, and a node unchanged."""
     return value if isinstance(value, Node) else Node("constant", value=float(value))
 
 
@@ -187,7 +187,7 @@ def chosen(mask: Operand, value: Operand, other: Operand) -> Node:
 
 
 def as_number(node: Node) -> Node:
-    """Return a condition as 1 where it is met, else 0, which no underflow comes to; anything else as it is."""
+    """Return a condition as 1 where it is met, else as 0, which no underflow makes; anything else unchanged."""
     return chosen(node, 1.0, 0.0) if node.kind in COMPARED else node
 
 
@@ -196,7 +196,7 @@ _OPERATORS: Mapping[str, Callable[..., Any]] = {
     "less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
     "equal": operator.eq, "not_equal": operator.ne, "negative": operator.neg,
 }  # fmt: skip
-"""What NumPy calls the operators of its own numbers, such as that of `np.float32(2) * x`."""
+"""Python's operators, as NumPy calls them for its own numbers on the left: `np.float32(2) * x`."""
 _HERE: Mapping[str, str] = {
     "absolute": "abs", "fabs": "abs", "sum": "total", "mean": "avg", "max": "greatest", "amax": "greatest",
     "matmul": "dot", "mm": "dot", "bmm": "dot", "einsum": "dot", "inner": "dot", "power": "pow", "rint": "round",
@@ -213,7 +213,7 @@ def _refuse_foreign(library: str, name: str) -> NoReturn:
 
 
 def ordered(roots: Iterable[Node]) -> Iterator[Node]:
-    """All that the roots are made of, each once, after what it is made of itself."""
+    """Yield everything that the roots are made from, each once, after its own operands."""
     seen: set[Node] = set()
     for root in roots:
         stack = [(root, False)]

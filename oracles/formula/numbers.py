@@ -1,4 +1,4 @@
-"""Formulas whose tensors hold finite numbers: ways that differ only for infinities are the same here."""
+"""Formulas whose tensors hold finite numbers: arrangements that differ only for infinities are the same here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from oracles.formula.node import COMPARED, Kind, Node, ordered
 from oracles.formula.trace import Trace
 
 _KEEPING: Collection[Kind] = "tensor", "max", "negate"
-"""What these make of numbers is one of them, or its negative."""
+"""Operations whose result is one of their operands' numbers, or its negative."""
 
 
 def of_numbers(graph: Trace) -> Hashable:
@@ -19,7 +19,7 @@ def of_numbers(graph: Trace) -> Hashable:
     taken, known, numbers = dict[Node, Node](), dict[Hashable, Node](), set[Node]()
     for node in ordered([*graph.outputs.values(), *graph.locals.values()]):
         made = _decided(node.made_of(taken), numbers)
-        # Twice the same is the same, unless it is rounded.
+        # Two equal terms are the same, unless they are rounded.
         if made.kind != "point" and (made.is_exact or not made.args):
             same = made.kind, made.label, made.value.hex(), made.low.hex(), made.count, made.dims, made.args
             made = known.setdefault(same, made)

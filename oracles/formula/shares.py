@@ -1,8 +1,6 @@
-"""Shares: exponentials of how far values lie below the maximum of a row, their sum, and means that they weight.
-
-However far off the values are, no exponential is more than 1, the largest is 1, and so their sum is at least that; a
-mean that they weight lies between the least and the largest value that it is of.
-"""
+"""Shares: exponentials of how far values lie below the maximum of a row, their sum, and means that they weight. However
+far off the values are, no exponential is more than 1, the largest is 1, and so their sum is at least 1; a mean that
+they weight lies between the least and the largest of its values."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ _EXPONENTIALS = "exp", "exp2"
 
 @dataclass(frozen=True, eq=False)
 class Mean:
-    """A mean of values that shares of one weight, or one of the shares."""
+    """A mean of values that shares weight, or one of the shares."""
 
     exponential: Node
     mass: Node
@@ -30,17 +28,17 @@ class Mean:
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """All of them in a formula."""
+    """All shares in a formula."""
 
     below: Mapping[Node, Node] = field(default_factory=dict)
-    """By the differences of values and their maximum, that maximum."""
+    """The maximum, by each difference of values and their maximum."""
     masses: Mapping[Node, Node] = field(default_factory=dict)
     """The maximum, by each sum of exponentials of differences from it."""
     means: Mapping[Node, Mean] = field(default_factory=dict)
 
 
 def shares_of(nodes: Sequence[Node]) -> Shares:
-    """Return the shares among the nodes of a formula, which come after what they are made of."""
+    """Return the shares among the nodes of a formula, which come after their operands."""
     below, masses, means = dict[Node, Node](), dict[Node, Node](), dict[Node, Mean]()
     for node in nodes:
         if node.kind == "subtract" and (most := _or_number(node.args[1])).kind == "max":
@@ -54,15 +52,14 @@ def shares_of(nodes: Sequence[Node]) -> Shares:
 
 
 def may_be_product(node: Node) -> bool:
-    """Return whether a value may be an unrounded product, also if it was chosen or moved: a difference may take it
-    so."""
+    """Return whether a value may be an unrounded product, even one chosen or moved: a difference may take it so."""
     if node.kind == "where":
         return any(map(may_be_product, node.args[1:]))
     return node.kind == "multiply" or (node.kind in ("point", "negate", "take") and may_be_product(node.args[0]))
 
 
 def _or_number(node: Node) -> Node:
-    """A value, but for a number that stands where a maximum is minus infinity; or itself."""
+    """Return a value without the number that replaces a maximum of minus infinity; or the value itself."""
     return node.args[2] if _is_guarded(node) else node
 
 
@@ -133,7 +130,7 @@ def _weighted(value: Node, divisor: Node, below: Mapping[Node, Node], masses: Ma
 
 
 def _products(node: Node) -> Iterator[tuple[Node, Node]]:
-    """What a sum of products is the sum of, either factor first."""
+    """Yield the products that a sum adds up, each with either factor first."""
     if node.kind in CONTRACTIONS:
         yield node.args[0], node.args[1]
         yield node.args[1], node.args[0]

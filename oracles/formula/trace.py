@@ -70,7 +70,7 @@ def __getattr__(name: str) -> Callable[..., Node]:
 
 @cache
 def elementary(name: str) -> Callable[..., Node]:
-    """Return what an elementary function makes of a value, and of a number where it has a constant."""
+    """Return a function that applies an elementary function to a value, and a constant if it has one."""
 
     def of(value: Operand, constant: float = 0.0) -> Node:
         return lifted(value).apply(name, float(constant))
@@ -81,41 +81,41 @@ def elementary(name: str) -> Callable[..., Node]:
 
 
 def total(value: Operand, dim: Along) -> Node:
-    """Sum along a dimension, or along several in any order of all their terms."""
+    """Return the sum along a dimension, or along several in any order of all their terms."""
     return _reduced("sum", dim, lifted(value))
 
 
 def greatest(value: Operand, dim: Along) -> Node:
-    """Maximum along a dimension or several."""
+    """Return the maximum along a dimension or several."""
     return _reduced("max", dim, lifted(value))
 
 
 def avg(value: Operand, dim: Along) -> Node:
-    """Mean along a dimension or several: the sum, divided by the number of terms."""
+    """Return the mean along a dimension or several: the sum, divided by the number of terms."""
     return total(value, dim) / extent(dim)
 
 
 def welford_mean(value: Operand, dim: Along) -> Node:
-    """Mean along a dimension that is kept up to date, term by term or joined from parts."""
+    """Return the mean along a dimension, kept up to date term by term or joined from parts."""
     return _reduced("welford_mean", dim, lifted(value))
 
 
 def welford_squares(value: Operand, dim: Along) -> Node:
-    """Sum of the squared deviations from that mean, kept up to date beside it."""
+    """Return the sum of the squared deviations from that mean, kept up to date with it."""
     return _reduced("welford_squares", dim, lifted(value))
 
 
 def online_total(value: Operand, dim: Along) -> Node:
-    """Sum of e^(value - maximum) along a dimension, updated together with the maximum: when that grows, the sum so far
-    is multiplied by e^(old - new)."""
+    """Return the sum of e^(value - maximum) along a dimension, updated together with the maximum: when that grows, the
+    sum so far is multiplied by e^(old - new)."""
     return _reduced("online", dim, lifted(value))
 
 
 def online_dot(share: Node, value: Operand, dim: Along) -> Node:
-    """Sum of shares e^(score - maximum) times values, kept up to date with the maximum of the scores: whenever that
-    grows, what is summed so far is multiplied by e^(old - new). Sums of one kernel scale the same shares again by the
-    same factors, so that errors of these cancel in a quotient of two. The share may be a `point`: then each is rounded
-    before it is multiplied, as it is then, and not as it is at the end."""
+    """Return the sum of shares e^(score - maximum) times values, kept up to date with the maximum of the scores:
+    whenever that grows, the sum so far is multiplied by e^(old - new). Sums of one kernel scale the same shares again
+    by the same factors, so that errors of these cancel in a quotient of two. The share may be a `point`: then each is
+    rounded before it is multiplied, with its value at that time, not its value at the end."""
     exponential = exponential_of(share)
     shifted = exponential.args[0] if exponential.operation == "exp" else exponential
     if shifted.kind != "subtract":
@@ -124,36 +124,37 @@ def online_dot(share: Node, value: Operand, dim: Along) -> Node:
 
 
 def exponential_of(share: Node) -> Node:
-    """What a share is before it is rounded at a point."""
+    """Return the exponential that a share is before it is rounded at a point."""
     return share.args[0] if share.kind == "point" else share
 
 
 def dot(a: Operand, b: Operand, dim: Along) -> Node:
-    """Sum of products along a dimension or several."""
+    """Return the sum of products along a dimension or several."""
     return _reduced("dot", dim, lifted(a), lifted(b))
 
 
 def extent(dim: Along) -> Node:
-    """The number of elements along a dimension, or along several together."""
+    """Return the number of elements along a dimension, or along several together."""
     return Node("extent", label=_together("extent", dim))
 
 
 def position(dim: str, count: Operand | None = None) -> Node:
-    """0, 1, 2, ... along a dimension: `position("j") <= position("i")` is a causal mask. With a `count` it has that
-    many places: a number, or an expression of extents with + - * / and `floor`. No tensor needs to have it."""
+    """Return 0, 1, 2, ... along a dimension: `position("j") <= position("i")` is a causal mask. With a `count` it has
+    that many places: a number, or an expression of extents with + - * / and `floor`. Tensors may lack it."""
     return Node("position", dims=frozenset([dim]), label=dim, count=None if count is None else lifted(count))
 
 
 def where(mask: Operand, value: Operand, other: Operand) -> Node:
-    """`value` where the mask is set, else `other`. The mask is a condition, made with `<`, `==`, `&`, `~` and so on, or
-    a tensor of flags."""
+    """Return `value` where the mask is set, else `other`. The mask is a condition, made with `<`, `==`, `&`, `~` and so
+    on, or a tensor of flags."""
     return chosen(mask, value, other)
 
 
 def take(table: Node, index: Operand, dim: str, outside: float | None = None) -> Node:
-    """The elements of the table at these places along a dimension, counted from 0: an integer tensor says which, a
-    number, or what is calculated from positions and extents, `2.0 * position("o") + position("k") - 1.0`. Where that is
-    no place, less than 0, beyond the last one or between two, it is `outside`; without that it must be one."""
+    """Return the elements of the table at these places along a dimension, counted from 0. The index is an integer
+    tensor, a number, or calculated from positions and extents, `2.0 * position("o") + position("k") - 1.0`. Where it is
+    no place, less than 0, beyond the last one or between two, the result is `outside`; without `outside` it must be a
+    place."""
     index = lifted(index)
     if dim not in table.dims:
         raise FormulaError(f"take along {dim!r}: the table has only the dimensions {sorted(table.dims)}")
@@ -162,7 +163,7 @@ def take(table: Node, index: Operand, dim: str, outside: float | None = None) ->
 
 
 def scan(factor: Operand, value: Operand, dim: str, start: Operand = 0.0) -> Node:
-    """A linear recurrence along a dimension: h(t) = factor(t) h(t - 1) + value(t), where h(-1) is the start."""
+    """Return a linear recurrence along a dimension: h(t) = factor(t) h(t - 1) + value(t), where h(-1) is the start."""
     args = lifted(factor), lifted(value), lifted(start)
     if dim not in args[0].dims | args[1].dims or dim in args[2].dims:
         raise FormulaError(f"scan over {dim!r}: the factor or what is added has it, and the start has not")
@@ -170,17 +171,17 @@ def scan(factor: Operand, value: Operand, dim: str, start: Operand = 0.0) -> Nod
 
 
 def cumprod(value: Operand, dim: str) -> Node:
-    """The products of all elements up to each along a dimension."""
+    """Return the products of all elements up to each along a dimension."""
     return scan(value, 0.0, dim, 1.0)
 
 
 def prod(value: Operand, dim: str) -> Node:
-    """The product of all elements along a dimension."""
+    """Return the product of all elements along a dimension."""
     return take(cumprod(value, dim), extent(dim) - 1.0, dim, 1.0)
 
 
 def point(value: Node) -> Node:
-    """The value, where it may be rounded for this use of it alone: to what the contract says, or not at all."""
+    """Return the value, which may be rounded for this one use: to what the contract says, or not at all."""
     return Node("point", (value,), value.dims)
 
 
@@ -192,7 +193,7 @@ def _reduced(kind: Kind, dim: Along, *args: Node) -> Node:
 
 
 def _together(kind: Kind, dim: Along) -> str:
-    """The label of a node over these dimensions."""
+    """Return the label of a node over these dimensions."""
     names = dim.split() if isinstance(dim, str) else [*dim]
     if not names or len({*names}) < len(names):
         raise FormulaError(f"{kind} over {dim!r}: it takes the name of a dimension, or several such as ('c', 's')")
@@ -211,11 +212,11 @@ class Trace:
     locals: Mapping[str, Node] = field(default_factory=dict)
     """Nodes by name: tensors and parameters, then locals of the formula, then outputs."""
     counts: Counts = field(default_factory=dict)
-    """How many places the dimensions have whose extents follow from others."""
+    """The counts of the dimensions whose extents follow from others."""
 
     @lazy
     def names(self) -> Mapping[Node, str]:
-        """The first name of each node, by which contracts and explanations refer to it."""
+        """Return the first name of each node, by which contracts and explanations refer to it."""
         found: dict[Node, str] = {}
         for name, node in self.locals.items():
             found.setdefault(node, name)
@@ -223,7 +224,7 @@ class Trace:
 
     @lazy
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that are others where another value is calculated, or the same in another way."""
+        """Return sixteen hexadecimal digits that differ if another value is calculated, or the same in another way."""
         nodes = [*ordered([*self.outputs.values(), *self.counts.values()])]
         place = {node: at for at, node in enumerate(nodes)}
         words = [(node.kind, node.label, node.value, node.low, [place[arg] for arg in node.args]) for node in nodes]
@@ -232,19 +233,19 @@ class Trace:
 
     @lazy
     def nodes(self) -> tuple[Node, ...]:
-        """All nodes, each once, after its arguments."""
+        """Return all nodes, each once, after its arguments."""
         return tuple(ordered(self.outputs.values()))
 
     @lazy
     def meeting(self) -> frozenset[str]:
-        """The dimensions along which values meet: they are reduced or picked from, or their places or number count.
-        Along any other, slices of the outputs depend on the same slices of tensors alone."""
+        """Return the dimensions along which values are combined: they are reduced or picked from, or their places or
+        number count. Along any other, slices of the outputs depend only on the same slices of tensors."""
         found = {dim for node in self.nodes if node.kind in _MEETING for dim in node.over}
         return frozenset(found.union(*map(extents_of, self.counts.values())))
 
     @lazy
     def orders(self) -> Mapping[str, Sequence[int]]:
-        """The axes of each tensor, in the order of the dimensions."""
+        """Return the axes of each tensor, in the order of the dimensions."""
         return {
             name: sorted(range(len(dims)), key=lambda place: self.dims.index(dims[place]))
             for name, dims in self.tensors.items()
@@ -252,7 +253,7 @@ class Trace:
 
     @lazy
     def uses(self) -> Mapping[Node, Sequence[Node]]:
-        """The nodes that use each node, once for each use."""
+        """Return the nodes that use each node, once for each use."""
         found: dict[Node, list[Node]] = {node: [] for node in self.nodes}
         for node in self.nodes:
             for arg in node.args:
@@ -261,13 +262,13 @@ class Trace:
 
     @lazy
     def added(self) -> frozenset[Node]:
-        """The arguments of additions: a kernel may leave out the rounding of such a product."""
+        """Return the arguments of additions: a kernel may leave out the rounding of such a product."""
         found = (node for node in self.nodes if node.kind in ("add", "subtract", "sum"))
         return frozenset(arg for node in found for arg in node.args)
 
     @lazy
     def started(self) -> frozenset[Node]:
-        """The sums to which something is added and nothing else done, so that they may start as that."""
+        """Return the sums that are only added to something, so that they may start with it."""
         found = (node for node in self.nodes if node.kind in ("sum", "dot") and node not in self.outputs.values())
 
         def is_start(use: Node, node: Node) -> bool:
@@ -277,19 +278,19 @@ class Trace:
 
     @lazy
     def chains(self) -> Mapping[Node, Chain]:
-        """The sums whose terms are added one by one, by their last additions."""
+        """Return the sums whose terms are added one by one, by their last additions."""
         return chains_of(self.nodes, self.uses, self.outputs.values(), self.started)
 
     @lazy
     def shares(self) -> Shares:
-        """Shares of one, and means that they weight."""
+        """Return the nodes that are shares of their sum, as in a softmax, and the means that they weight."""
         return shares_of(self.nodes)
 
     @lazy
     def joined(self) -> frozenset[Node]:
-        """The nodes that go into a sum over one of their dimensions, alone or in a product, and are used elsewhere too:
-        their errors are in both, see `oracles.formula.affine.errors`. Squares count little beside that and are left
-        out."""
+        """Return the nodes that go into a sum over one of their dimensions, alone or in a product, and are used
+        elsewhere too: their errors are in both, see `oracles.formula.affine.errors`. Squares count little beside that
+        and are left out."""
         found = set[Node]()
         for node in self.nodes:
             if node.kind in ("sum", *CONTRACTIONS):
@@ -348,14 +349,14 @@ def run(function: Callable[..., Any], given: Mapping[str, Node]) -> tuple[Any, M
         READS.reset(reads)
         if callable(before) or before is None:
             sys.setprofile(before)
-        else:  # that of cProfile is set by an object that can only be enabled again
+        else:  # cProfile's is set by an object that can only be enabled again
             before.enable()
     return returned, {**own, **{name: each for name, each in called.items() if name not in own}}
 
 
 Ties = Literal["either", "first", "last"]
-"""The order of equal elements: any, or the one at the lowest place first, or the highest. Where values are calculated
-on the way, the place of any element that may be as large is right."""
+"""The order of equal elements: any, or the one at the lowest place first, or the highest. If the values are calculated,
+the place of any element that may be equally large is right."""
 TIES: Mapping[Ties, float] = {"either": EITHER, "first": FIRST, "last": LAST}
 
 

@@ -25,11 +25,11 @@ _BUILT_IN = (
     "quantize_nvfp4", "dequantize_matmul", "int4_matmul", "grouped_matmul", "grouped_rows_matmul", "cumsum",
     "linear_recurrence", "conv1d", "topk_softmax", "softmax_of_topk",
 )  # fmt: skip
-"""The names of the built-in ops in the order of listings; the file of each has its name, and its record, `OP`."""
+"""The names of the built-in ops in the order of listings; each has a file of that name, with its record `OP`."""
 _MEANT: dict[str, Op] = {}
-"""What each name meant last, also of ops that are no longer known."""
+"""What each name meant last, also for ops that are no longer known."""
 _FORGET: list[Callable[[], None]] = []
-"""Called when a name comes to mean another op, to clear caches."""
+"""Functions that clear caches, called when a name comes to mean another op."""
 
 
 class _Known(ReadWhenAsked[Op]):
@@ -54,8 +54,8 @@ OPS = _Known(_BUILT_IN, _built_in)
 
 
 def remembered(size: int) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """`lru_cache` for what follows from the name of an op: forgotten once a name comes to mean another op, which
-    happens where a pack is edited and read again in one process."""
+    """Return an `lru_cache` for what follows from the name of an op: it is cleared once a name comes to mean another
+    op, which happens if a pack is edited and read again in one process."""
 
     def of(function: Callable[_P, _T]) -> Callable[_P, _T]:
         cached = lru_cache(size)(function)
@@ -66,8 +66,8 @@ def remembered(size: int) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
 
 
 def register(op: Op) -> Op:
-    """Make an op known. One of that name whose formula stands in the same file gives way to it: that file was read
-    again; and so does a built-in one. Raises OpError where any other has its name."""
+    """Make an op known and return it. It replaces a built-in op of the same name, and one from the same file, which was
+    read again. Raises OpError if any other op has its name."""
     known = OPS.get(op.name, op)
     is_built_in = op.name in _BUILT_IN and known is _built_in(op.name)
     if known != op and _file(known) != _file(op) and not is_built_in:

@@ -72,7 +72,7 @@ def visible(
     is_capped = cap > 0.0
     capped = where(is_capped, cap * tanh(s / where(is_capped, cap, 1.0)), s)
     biased = capped if bias is None else capped + bias
-    # Of places alone, so that every kernel finds the same: a product with a parameter may be rounded.
+    # From places alone, so that every kernel finds the same: a product with a parameter may be rounded.
     ahead = position("j") - position("i")
     at_end = ahead - (extent("j") - extent("i"))
     place = where(causal >= 1.5, at_end, ahead)
@@ -87,7 +87,7 @@ ALGORITHMS: Mapping[str, Mapping[str, Callable[..., Node]]] = {
           "query first": lambda q, k, softmax_scale: dot(q * softmax_scale, k, "d")},
     "capped": {"quotient": lambda s, cap, is_capped: where(
         is_capped, cap * (1.0 - 2.0 / (exp(2.0 * (s / where(is_capped, cap, 1.0))) + 1.0)), s)},
-    # A query that sees no key may have a sum of zeros too; beside a NaN it is not zero.
+    # A query that sees no key may also have a sum of zeros; beside a NaN it is not zero.
     "o": {
         "shares": lambda v, most, p, mass, nothing: dot(point(where(most <= -INF, nothing, p / mass)), v, "j"),
         "sum": lambda most, acc, mass, nothing: (
@@ -97,7 +97,7 @@ ALGORITHMS: Mapping[str, Mapping[str, Callable[..., Node]]] = {
     # The maximum is that of the keys so far; whenever it grows, both sums are scaled again.
     "mass": {"online": lambda p: online_dot(p, 1.0, "j")},
     "acc": {"online": lambda p, v: online_dot(point(p), v, "j")},
-    # What is hidden is not left out: minus infinity is added to it, which is NaN beside NaN.
+    # Hidden keys are not left out: minus infinity is added to their scores, which is NaN beside NaN.
     "near": {"added": lambda biased, away: biased + away},
     "seen": {"added": lambda near, mask=None: near if mask is None else near + where(mask, 0.0, -INF)},
 }  # fmt: skip

@@ -6,8 +6,8 @@ from oracles.operand import Operand, Parameter
 
 
 def conv1d(x: Node, weight: Node, bias: Node | None = None, *, silu: Node | float = 0.0) -> Outputs:
-    """z(i) = bias + sum over k of weight(k) x(i + k - (taps - 1)), with zeros before the first; y = z sigmoid(z) with
-    silu = 1."""
+    """z(i) = bias + sum over k of weight(k) x(i + k - (taps - 1)), zeros before the first; y = z sigmoid(z) with silu =
+    1."""
     taps = take(x, position("n") + position("k") - (extent("k") - 1.0), "n", 0.0)
     mixed = dot(taps, weight, "k")
     z = mixed if bias is None else mixed + bias

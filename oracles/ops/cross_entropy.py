@@ -11,11 +11,11 @@ from oracles.ops.softmax import LOGITS, ONLINE
 IGNORED = -100
 LABEL = Operand("label", "...", dtype="int64", index="n", missing=IGNORED)
 SMOOTHING = Parameter("smoothing", (0.0, 0.1, 0.5, 1.0), neutral=0.0, least=0.0)
-"""The share of a row's probability that is spread over all classes evenly."""
+"""The share of a row's probability that is spread evenly over all classes."""
 Z = Parameter("z", (0.0, 1e-4, 0.125, 1.0), neutral=0.0, least=0.0)
-"""What the square of lse is times, which is added."""
+"""The factor of the square of lse, which is added."""
 FEWEST = Parameter("fewest", (0.0, 1.0), neutral=0.0, least=0.0, only_with="mean")
-"""The least number of rows that the mean is over. With 0 it is NaN if all rows are ignored, with 1 it is 0."""
+"""The least number that the mean is divided by. With 0 it is NaN if all rows are ignored, with 1 it is 0."""
 
 
 def cross_entropy(
@@ -42,7 +42,7 @@ def apart(
     nll: Node, shifted: Node, mass: Node, lse: Node, label: Node, rows: Node, *, smoothing: Node | float = 0.0,
     z: Node | float = 0.0, fewest: Node | float = 0.0,
 ) -> Node:  # fmt: skip
-    """The parts of the mean, each by itself: of the even one all classes of all rows are added before it is divided."""
+    """Return the mean, with each of its parts: for the even part all classes of all rows are added, then divided."""
 
     def averaged(losses: Node) -> Node:
         return total(where(label == IGNORED, 0.0, losses), "...") / where(rows < fewest, fewest, rows)

@@ -1,4 +1,4 @@
-"""Op `dequantize_matmul`: products with a matrix of int8, groups of which have scales of their own."""
+"""Op `dequantize_matmul`: products with a matrix of int8, whose groups have scales of their own."""
 
 from oracles.formula.trace import Node, Outputs, dot, point, total
 from oracles.op import Op

@@ -1,4 +1,4 @@
-"""Op `gelu_tanh`: what stands for `gelu` where the error function is dear, elementwise."""
+"""Op `gelu_tanh`: an approximation of `gelu` without the error function, elementwise."""
 
 from oracles.formula.trace import Node, Outputs, exp, tanh
 from oracles.op import Op
@@ -21,7 +21,7 @@ OP = Op(
     algorithms={
         "u": {"square": lambda x: ROOT * x * (1.0 + CUBIC * (x * x)),
               "apart": lambda x: ROOT * x + ROOT * (CUBIC * (x * x * x))},
-        # A sigmoid of 2 u, of which the exponential may overflow.
+        # A sigmoid of 2 u, whose exponential may overflow.
         "y": {"quotient": lambda x, u: x / (1.0 + exp(-2.0 * u)), "half last": lambda x, twice: x * twice * 0.5,
               "half first": lambda x, twice: x * (0.5 * twice)},
     },

@@ -9,7 +9,7 @@ def grouped_rows_matmul(a: Node, b: Node, offs: Node, bias: Node | None = None) 
     """c[m, n] = the sum of a[m, k] b[g, k, n] over k, plus bias[g, n], of the group g that row m is in: the first one
     whose end is behind it. A group whose end is not beyond that of the one ahead of it has no rows. Rows behind the
     last end are in no group, and 0."""
-    # As many groups as end ahead of a row. A maximum is exact, where a sum of flags would be off by roundings.
+    # The number of groups that end ahead of a row. A maximum is exact, while a sum of flags would be off by roundings.
     group = greatest(where(offs <= position("m"), position("g") + 1.0, 0.0), "g")
     left = where(position("m") < greatest(offs, "g"), a, 0.0)
     product = dot(point(left), take(b, group, "g", 0.0), "k")

@@ -1,4 +1,4 @@
-"""Op `int4_matmul`: products with a matrix of 4-bit codes, two in a byte, groups of which have scales of their own."""
+"""Op `int4_matmul`: products with a matrix of 4-bit codes, two in a byte, whose groups have scales of their own."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from oracles.operand import CODES, Operand
 PAIRS = ("g", "h", "j")
 """The elements of a row are g groups of h pairs: a byte has the first one of a pair in its low 4 bits."""
 MIDDLE = 8.0
-"""What a code of 0 to 15 is counted from where no zero point is given: then codes are -8 to 7."""
+"""The zero of codes from 0 to 15 if no zero point is given: then they mean -8 to 7."""
 
 
 def int4_matmul(x: Node, q: Node, scale: Node, zero_point: Node | None = None) -> Outputs:

@@ -30,7 +30,7 @@ class ElementFormat:
     left: float
     """Half of the largest power of two."""
     carry: float
-    """Magnitudes from this share of a power of two on are rounded to the next one."""
+    """From this share of a power of two on, magnitudes are rounded to the next one."""
 
     @property
     def least(self) -> float:
@@ -39,15 +39,15 @@ class ElementFormat:
 
     @property
     def endless(self) -> float:
-        """The exponent that is stored where the largest magnitude is taken for 2^128."""
+        """The exponent that is stored if the largest magnitude is taken for 2^128."""
         return 254.0 - exponent_of(self.left)
 
     def of_infinity(self) -> Parameter:
-        """The exponent that is stored where there is an infinity: the largest, that of 2^128, or that of NaN."""
+        """Return the parameter for an infinity's stored exponent: the largest, 2^128's, or NaN's."""
         return Parameter("of_infinity", (254.0, self.endless, 255.0), neutral=254.0, least=0.0)
 
     def algorithms(self) -> Mapping[str, Mapping[str, Callable[..., Node]]]:
-        """Another way to the share of the largest number: times its reciprocal."""
+        """Return another way to the share of the largest number: times its reciprocal."""
         return {"share": {"reciprocal": lambda most: most * (1.0 / self.most)}}
 
 
@@ -68,7 +68,7 @@ def quantized(x: Node, scale_rule: Node | float, of_infinity: Node | float, elem
     most = largest_of(x)
     unit = unit_of(most, scale_rule, element)
     own = floor(position("n") / BLOCK)
-    # What the unit lacks to the scale comes last: so no step leaves the normal numbers where a code depends on it.
+    # What the unit lacks to the scale comes last, so that no step on which a code depends leaves the normal numbers.
     quotient = x / take(unit, own, "b")
     largest = where(of_infinity >= 253.5, 2.0**127, 2.0 ** (element.endless - 127.0))
     infinite = where(of_infinity >= 254.5, float("nan"), largest)
@@ -93,8 +93,8 @@ def quantize_mxfp8_codes(x: Node, scale: Node) -> Outputs:
 
 
 def coded(x: Node, scale: Node, element: ElementFormat) -> Node:
-    """As all scales of blocks without infinities are: a power of two over so much that no step leaves the normal
-    numbers. Of a block with one it may be the largest; 255 is NaN."""
+    """Return the codes. The scale, a power of two, divides in two steps so that none leaves the normal numbers; a
+    block with an infinity may have the largest scale, and 255 is NaN."""
     least = 127.0 - exponent_of(element.left)
     own = floor(position("n") / BLOCK)
     ends = where(largest_of(x) < INF, 0.0, scale > element.endless)

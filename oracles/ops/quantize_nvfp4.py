@@ -15,9 +15,9 @@ MOST = 6.0
 MOST_SCALE = 448.0
 """The largest number of e4m3fn."""
 LEAST_NORMAL = 2.0**-6
-"""The smallest normal one, from which down they are as far apart as just above it."""
+"""The smallest normal number of e4m3fn; below it, neighbours are as far apart as just above it."""
 SPACING = 2.0**-3
-"""How far a number's next one is from it, as a share of the power of two that it begins with."""
+"""The distance to the next number, as a share of the power of two at or below a number."""
 UNKNOWN = 512.0
 """A code that no byte holds: any may be stored for NaN."""
 X = Operand("x", "... n", values="blocked")
@@ -55,7 +55,7 @@ def quantize_nvfp4_codes(x: Node, tensor_scale: Node, scale: Node) -> Outputs:
 
 
 def rounded(value: Node, least_scale: Node | float) -> Node:
-    """The nearest float of 8 bits, the even one of two, from the least to the largest."""
+    """Return the nearest float of 8 bits, the even one of two, from the least to the largest."""
     low = where(value < least_scale, least_scale, value)
     bounded = where(low > MOST_SCALE, MOST_SCALE, low)
     power = elementary("binade")(bounded)
@@ -66,14 +66,14 @@ def rounded(value: Node, least_scale: Node | float) -> Node:
 
 
 def code_of(size: Node) -> Node:
-    """0 to 7 for 0, 0.5, 1, 1.5, 2, 3, 4 and 6: the nearest one, the even code of two."""
+    """Return the code, 0 to 7, for the nearest of 0, 0.5, 1, 1.5, 2, 3, 4 and 6; the even code of two."""
     found = where(size > 0.25, 1.0, 0.0) + where(size >= 0.75, 1.0, 0.0) + where(size > 1.25, 1.0, 0.0)
     found = found + where(size >= 1.75, 1.0, 0.0) + where(size > 2.5, 1.0, 0.0) + where(size >= 3.5, 1.0, 0.0)
     return where(size >= 0.0, found + where(size > 5.0, 1.0, 0.0), UNKNOWN)
 
 
 def is_negative(x: Node) -> Node:
-    """Whether the sign is set, that of a zero too."""
+    """Return whether the sign is set, also of a zero."""
     return where(x == 0.0, 1.0 / x, x) < 0.0
 
 

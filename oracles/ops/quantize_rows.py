@@ -1,4 +1,4 @@
-"""Op `quantize_rows`: rows as whole numbers of 8 bits, and how much one is of each row."""
+"""Op `quantize_rows`: rows as whole numbers of 8 bits, with the scale of each row."""
 
 from collections.abc import Callable, Mapping
 
@@ -22,8 +22,8 @@ def quantize_rows(x: Node, *, of_zeros: Node | float = 0.0) -> Outputs:
 
 
 def scaled(x: Node, top: float, of_zeros: Node | float) -> tuple[Node, Node, Node]:
-    """The largest magnitude of each row, its scale, and its elements over that. What divides once has numbers of its
-    dtype there, with a point at each: whatever is rounded to few bits after that is the same in every such kernel."""
+    """Return the largest magnitude of each row, its scale, and its elements divided by that. A kernel that divides once
+    has numbers of its dtype there, a point at each: rounding to few bits afterwards gives the same in all of them."""
     most = greatest(abs(x), "n")
     step = most / top
     scale = where(most == 0.0, of_zeros, point(step))
@@ -32,7 +32,7 @@ def scaled(x: Node, top: float, of_zeros: Node | float) -> tuple[Node, Node, Nod
 
 
 def algorithms(top: float) -> Mapping[str, Mapping[str, Callable[..., Node]]]:
-    """Other ways to the elements over their scale: times its reciprocal, or the largest code over the magnitude."""
+    """Return other ways to divide elements by their scale: times its reciprocal, or times top / magnitude."""
     return {"ratio": {"reciprocal": lambda x, scale: x * (1.0 / scale), "inverse": lambda x, most: x * (top / most)}}
 
 

@@ -1,4 +1,4 @@
-"""Op `quantize_rows_e4m3`: rows as floats of 8 bits, and how much 1 is of each row."""
+"""Op `quantize_rows_e4m3`: rows as floats of 8 bits, with the scale of each row."""
 
 from oracles.formula.trace import Node, Outputs, where
 from oracles.op import Op
@@ -6,11 +6,11 @@ from oracles.operand import Operand
 from oracles.ops.quantize_rows import OF_ZEROS, SCALE, X, algorithms, scaled
 
 MOST = 448.0
-"""The largest number of e4m3fn, which has no infinity: what is more is NaN unless it is cut off before."""
+"""The largest number of e4m3fn, which has no infinity: a larger number becomes NaN unless it is limited first."""
 
 
 def quantize_rows_e4m3(x: Node, *, of_zeros: Node | float = 0.0) -> Outputs:
-    """scale = max(abs(x)) / 448, or of_zeros in a row of zeros; q = x / scale, from -448 to 448, and 0 in a row of
+    """scale = max(abs(x)) / 448, or of_zeros in a row of zeros; q = x / scale, from -448 to 448, 0 in a row of
     zeros."""
     most, scale, over = scaled(x, MOST, of_zeros)
     high = where(over > MOST, MOST, over)

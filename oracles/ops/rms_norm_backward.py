@@ -38,7 +38,7 @@ def rms_norm_backward(
 
 
 def gradients(x: Node, dy: Node, weight: Node | None, rstd: Node, weight_offset: Node | float) -> tuple[Node, Node]:
-    """Those by x and by the weight."""
+    """Return the gradients by x and by the weight."""
     h, g = x * rstd, dy
     if weight is not None:
         w = weight_offset + weight
@@ -52,7 +52,7 @@ def gradients(x: Node, dy: Node, weight: Node | None, rstd: Node, weight_offset:
 
 ALGORITHMS: Mapping[str, Mapping[str, Callable[..., Node]]] = {
     "dx": {
-        # The cube of rstd is formed, which may over- or underflow: before the mean, over n, or by and by.
+        # The cube of rstd is formed, which may over- or underflow: before the mean, over n, or factor by factor.
         "rstd3": lambda x, rstd, g: rstd * g - rstd * rstd * rstd * avg(g * x, "n") * x,
         "rstd3 over n": lambda x, rstd, g: rstd * g - 1.0 / extent("n") * rstd * rstd * rstd * total(g * x, "n") * x,
         "sum times rstd3": lambda x, rstd, g: rstd * g - total(g * x, "n") * rstd * rstd * rstd / extent("n") * x,
@@ -67,8 +67,8 @@ ALGORITHMS: Mapping[str, Mapping[str, Callable[..., Node]]] = {
 
 
 def along(rows: Any, scene: Any, stream: Any) -> Any:
-    """Gradients that are, times the weight, proportional to the rows times rstd: all of dx cancels but rounding errors
-    and eps."""
+    """Gradients that times the weight are proportional to the rows times rstd: dx cancels up to rounding errors and
+    eps."""
     import numpy as np
 
     size = np.ldexp(1.0, stream.child("size").integers(scene.rows, -4, 4))[:, None]

@@ -11,9 +11,9 @@ from oracles.operand import Operand
 COS, SIN = (
     Operand(name, "t r", values=values) for name, values in (("cos", "factor cosines"), ("sin", "factor sines"))
 )
-"""A row for each position, in all heads and batches."""
+"""A row for each position, for all heads and batches."""
 X, Y = (Operand(name, "... t w r") for name in ("x", "y"))
-"""The elements of a head are w pieces of r each: the first two are rotated, any others are left as they are."""
+"""The elements of a head are w pieces of r each: the first two are rotated, any others stay."""
 BASE = 10_000.0
 
 
@@ -23,7 +23,7 @@ def rope(x: Node, cos: Node, sin: Node) -> Outputs:
 
 
 def rotated(x: Node, cos: Node, sin: Node) -> Node:
-    """Both halves, and what follows them."""
+    """Return both halves, and the elements after them."""
     piece = position("w")
     other = take(x, 1.0 - piece, "w", 0.0)
     turned = x * cos + where(piece < 1.0, -other, other) * sin

@@ -6,7 +6,7 @@ from oracles.operand import Operand
 from oracles.ops.rope import COS, RECIPES, SIN
 
 X, Y = (Operand(name, "... t w r two") for name in ("x", "y"))
-"""The elements of a head are w pieces of r pairs each: the first piece is rotated, any others are left as they are."""
+"""The elements of a head are w pieces of r pairs each: the first piece is rotated, any others stay."""
 
 
 def rope_interleaved(x: Node, cos: Node, sin: Node) -> Outputs:
@@ -15,7 +15,7 @@ def rope_interleaved(x: Node, cos: Node, sin: Node) -> Outputs:
 
 
 def rotated(x: Node, cos: Node, sin: Node) -> Node:
-    """All pairs, and what follows them."""
+    """Return all pairs, and the elements after them."""
     side = position("two")
     other = take(x, 1.0 - side, "two")
     turned = x * cos + where(side < 1.0, -other, other) * sin

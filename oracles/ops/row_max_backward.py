@@ -1,4 +1,4 @@
-"""Op `row_max_backward`: the gradient of `row_max`, of which there are several where elements are equal."""
+"""Op `row_max_backward`: the gradient of `row_max`; there are several where elements are equal."""
 
 from oracles.formula.trace import Node, Outputs, greatest, position, total, where
 from oracles.op import Op

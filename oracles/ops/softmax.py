@@ -10,8 +10,8 @@ ONLINE = {"online": lambda x: online_total(x, "n")}
 
 
 def base_2(x: Node) -> Node:
-    """The exponentials as powers of 2 of numbers in units of log(2), whose maximum is taken off after they were
-    rounded: as far off as these are large, where the difference of elements is not."""
+    """Return the exponentials as powers of 2 of numbers in units of log(2), whose maximum is subtracted after they were
+    rounded: the error grows with these numbers, not with the difference of elements."""
     units = x * (1.0 / log(2.0))
     return exp2(units - greatest(units, "n"))
 

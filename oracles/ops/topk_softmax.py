@@ -13,8 +13,8 @@ MODELS = ({"n": 8}, {"n": 16}, {"n": 60}, {"n": 64}, {"n": 128}, {"n": 256})
 
 
 def chosen() -> Node:
-    """How many are taken of n: all of 1 or 2, 4 of 8, and 8 of 64 or more, as models do. Kernels see it by the shape of
-    what they return."""
+    """Return how many are taken of n: all of 1 or 2, 4 of 8, and 8 of 64 or more, as models do. Kernels see it by the
+    shape of what they return."""
     return floor((9.0 * extent("n") + 2.0) / (extent("n") + 8.0))
 
 

@@ -1,4 +1,4 @@
-"""Sums formed in NumPy, term by term, in the order that a contract declares: what simulated kernels do."""
+"""Sums in NumPy, term by term, in the order that a contract declares, for simulated kernels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = NDArray[Anything]
 
 
 def total(terms: Array, order: Summation) -> Array:
-    """Sum of `terms` (..., n) over the last axis in their own dtype, in the order declared."""
+    """Return the sum of `terms` (..., n) over the last axis in their own dtype, in the declared order."""
     n = terms.shape[-1]
     if n == 0:
         return np.zeros(terms.shape[:-1], terms.dtype)
@@ -46,7 +46,7 @@ def _tree(parts: Array) -> Array:
 
 
 def _columns(terms: Array, width: int) -> Array:
-    """Partial sums (..., width) over every width-th term, zero-padded."""
+    """Return partial sums (..., width) over every width-th term, zero-padded."""
     padding = -terms.shape[-1] % width
     padded = np.concatenate([terms, np.zeros((*terms.shape[:-1], padding), terms.dtype)], axis=-1)
     columns = padded.reshape(*terms.shape[:-1], padded.shape[-1] // width, width)
@@ -68,7 +68,7 @@ def _lanes(terms: Array, order: Lanes) -> Array:
 
 
 Block = tuple[F64, F64]
-"""By what some places multiply the state before them, and what they add to it."""
+"""The factor by which some places multiply the state before them, and what they add to it."""
 Advanced = Callable[[F64, F64, F64], F64]
 """The state after one place: a h + b, from h, a and b."""
 _LONGEST_BLOCK = 8

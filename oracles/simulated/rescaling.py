@@ -19,7 +19,7 @@ Function = Callable[[F64], F64]
 
 @dataclass(frozen=True)
 class Join:
-    """Two parts of a sum that become one, in the place of the first, and what each is multiplied by before."""
+    """Two parts of a sum that become one, which replaces the first, with the factor of each."""
 
     first: int
     second: int
@@ -28,16 +28,16 @@ class Join:
 
 @dataclass(frozen=True)
 class Rescaling:
-    """The course of a kernel through the scores of each row, which are the last axis."""
+    """A kernel's way through the scores of each row, which are the last axis."""
 
     places: NDArray[np.intp]
-    """In what order it takes them."""
+    """The order in which it takes them."""
     shares: Sequence[F64]
     """The shares of each block, relative to its maximum."""
     joins: Sequence[Join]
 
     def total(self, values: F64, summed: Callable[[F64, F64], F64], joined: Callable[[F64, F64, Join], F64]) -> F64:
-        """The sum of shares times values, by what sums a block and what joins two sums."""
+        """Return the sum of shares times values, with the functions that sum a block and that join two sums."""
         ends = np.cumsum([shares.shape[-1] for shares in self.shares])[:-1]
         blocks = np.split(values[..., self.places], ends, axis=-1)
         parts = [summed(shares, block) for shares, block in zip(self.shares, blocks, strict=True)]
@@ -49,7 +49,7 @@ class Rescaling:
 def rescaling(
     scores: F64, order: Summation, shuffles: bool, random: np.random.Generator, share: Callable[[F64, F64], F64]
 ) -> Rescaling:
-    """One course that an order allows. `share` is what the kernel has for e^(a - b)."""
+    """Return one way through the scores that an order allows. `share` calculates e^(a - b) as the kernel does."""
     n = scores.shape[-1]
     size = order.block if isinstance(order, Steps | Blocks) else 1
     places = random.permutation(n) if shuffles else np.arange(n)
@@ -71,7 +71,7 @@ def rescaling(
 
 
 def _pairs(count: int, lanes: int) -> Iterator[tuple[int, int]]:
-    """Which of some parts are joined: in each lane one after the other, then the lanes as a tree."""
+    """Yield which of some parts are joined: in each lane one after the other, then the lanes as a tree."""
     for at in range(lanes, count):
         yield at % lanes, at
     step = 1
@@ -82,8 +82,8 @@ def _pairs(count: int, lanes: int) -> Iterator[tuple[int, int]]:
 
 
 Part = tuple[F64, F64, int]
-"""The mean of some terms and their sum of squared deviations, or the maximum and the sum of exponentials, and how many
-they are."""
+"""The mean of some terms with their sum of squared deviations, or the maximum with the sum of exponentials, and the
+number of terms."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Roundings of one simulated kernel: real ones, and where a contract leaves something open, drawn ones."""
+"""The roundings of one simulated kernel: real ones and, where a contract leaves something open, drawn ones."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from oracles.rounding import add_rounded, round_to
 
 @dataclass(frozen=True)
 class Roundings:
-    """What a kernel of a contract makes of exact results, and of operands."""
+    """How a kernel of a contract rounds exact results and operands."""
 
     contract: Contract
     random: np.random.Generator
 
     def result(self, values: F64, dtype: Format) -> F64:
-        """Results of operations."""
+        """Return the results of operations."""
         return self._kept(round_to(values, dtype), dtype)
 
     def sum(self, a: F64, b: F64, dtype: Format) -> F64:
-        """a + b, which float64 alone would round twice: a product that is not rounded has up to 48 bits."""
+        """Return a + b, which float64 alone would round twice: a product that is not rounded has up to 48 bits."""
         return self._kept(add_rounded(a, b, dtype), dtype)
 
     def point(self, values: F64, dtype: Format) -> F64:
-        """Rounded at a point: a format without infinity has NaN for what overflows."""
+        """Return values rounded at a point: a format without infinity has NaN for overflow."""
         found = round_to(values, dtype)
         return self._kept(found if dtype.infinities else np.where(np.isinf(found), np.nan, found), dtype)
 
     def taken(self, values: F64, dtype: Format) -> F64:
-        """Operands of that dtype as an operation takes them."""
+        """Return operands of that dtype as an operation uses them: perhaps flushed."""
         return self.flushed(values, dtype) if self.contract.flushes_operands else values
 
     def greatest(self, values: F64, dtype: Format, axes: Axes) -> F64:
@@ -57,14 +57,14 @@ class Roundings:
         return np.where(low, np.copysign(0.0, values), values)
 
     def function(self, of: Elementary, arg: F64, dtype: Format) -> F64:
-        """A function of a value."""
+        """Return a function of a value."""
         bound = self.contract.bound(of.name)
         if bound.flushes:
             arg = self.flushed(arg, dtype)
         if of.reciprocal_of and self.contract.ulp(of.name) == of.usual:
             return self.result(1.0 / self.result(function(of.reciprocal_of).float64.value(arg), dtype), dtype)
         exact = Float64().apply(of, arg)
-        if dtype is DOUBLE:  # float64's own function errs by as much as it is given to err by
+        if dtype is DOUBLE:  # float64's own function already errs by as much as is allowed
             exact = head(Double().apply(of, DoubleDouble(arg)))
         if of.name in self.contract.absolute:
             off = 2 * dtype.u * self.contract.absolute[of.name]
@@ -80,7 +80,7 @@ class Roundings:
         return np.where(settled, Float64().apply(of, np.copysign(np.inf, arg)), found) if settled.any() else found
 
     def erring(self, exact: F64, name: str, dtype: Format) -> F64:
-        """The value rounded, and off by as many units more as the contract allows."""
+        """Return the value rounded, and off by as many further units as the contract allows."""
         bound, rounded = self.contract.bound(name), self.result(exact, dtype)
         if bound.flushes:
             rounded = self.flushed(rounded, dtype)
@@ -95,7 +95,7 @@ class Roundings:
 
     @lazy
     def _bias(self) -> int:
-        """Errors of functions are random, or all of one sign."""
+        """Return the sign of a function's errors: random, or the same for all."""
         return int(self.random.choice([-1, 0, 1]))
 
     def _kept(self, rounded: F64, dtype: Format) -> F64:

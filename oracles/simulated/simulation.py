@@ -1,7 +1,5 @@
-"""Correct kernels of a formula: real roundings after each operation, everything that a contract leaves open drawn.
-
-For calibration and tests alone: what a budget must never reject.
-"""
+"""Correct kernels of a formula: real roundings after each operation, with everything that a contract leaves open drawn.
+For calibration and tests alone: what a budget must never reject."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ _SCANS: Mapping[Order, Literal["places", "blocks", "tree"]] = {
     "declared": "places", "reversed": "places", "permuted": "places", "lanes": "blocks", "tree": "tree"
 }  # fmt: skip
 _FUSED = 0.7
-"""The share of products that go into a sum without being rounded, where the contract allows it."""
+"""The share of products that go into a sum unrounded, if the contract allows it. Chosen."""
 _LONGEST = 300
 """The longest sum of unrounded products: each addition is a step of its own, which takes time."""
 
@@ -55,7 +53,7 @@ class Simulated:
     contract: Contract
     random: np.random.Generator
     order: Order = "declared"
-    """The order of sums whose contract allows any; others have the order that they declare."""
+    """The order of sums whose contract allows any; others have their declared order."""
     fused: bool = False
     changed: Mapping[Node, Callable[[F64], F64]] = field(default_factory=dict)
     """Planted errors: changes to the values of these nodes."""
@@ -64,7 +62,7 @@ class Simulated:
 
     @lazy
     def values(self) -> Mapping[Node, F64]:
-        """What it has for each node."""
+        """Return its values of each node."""
         with np.errstate(all="ignore"):
             for node in self.inputs.trace.nodes:
                 found = self.changed.get(node, _as_it_is)(self._step(node))
@@ -72,7 +70,7 @@ class Simulated:
         return self._known
 
     def output(self, name: str, dtype: str) -> F64:
-        """An output in its dtype, as float64."""
+        """Return an output in its dtype, as float64."""
         node = self.inputs.trace.outputs[name]
         values = self.values[node]
         if self.contract.flushes_operands and judged(dtype) is not self._held(node):
@@ -105,7 +103,7 @@ class Simulated:
         return found if is_number or dtype.tiny <= self._kept_in(node).tiny else self._rounding.result(found, dtype)
 
     def _kept_in(self, node: Node) -> Format:
-        """The dtype of the smallest numbers that a value is calculated in, or moved in."""
+        """Return the dtype with the smallest numbers among those that a value is calculated or moved in."""
         found = self._held(node)
         return min(found, self._dtype(node), key=lambda each: each.tiny) if node.kind in ("take", "negate") else found
 
@@ -138,9 +136,9 @@ class Simulated:
         return form(self.contract.dtypes.get(self.inputs.trace.names.get(node, ""), self.contract.compute))
 
     def _unspecified(self, node: Node, values: F64) -> F64:
-        """Replace values that became infinite or NaN here: anything may come out."""
+        """Return values with anything in place of those that became infinite or NaN here."""
         wild = np.zeros((1,) * values.ndim, bool)
-        if node.kind in ("where", "take", *SELECTS):  # what it was given is infinite or NaN already
+        if node.kind in ("where", "take", *SELECTS):  # its operand is infinite or NaN already
             wild = ~np.isfinite(values)
         else:
             for arg in node.args:
@@ -191,7 +189,7 @@ class Simulated:
         return self._round(args[0] * args[1], node)
 
     def _taken(self, node: Node) -> list[F64]:
-        """The arguments of an operation in its dtype."""
+        """Return the arguments of an operation in its dtype."""
         dtype = self._dtype(node)
         args = [
             self._known[arg] if self._is_wider() else self._converted(self._known[arg], arg, dtype) for arg in node.args
@@ -239,7 +237,7 @@ class Simulated:
         sign = 1.0 if node.kind == "add" else -1.0
         for place, arg in enumerate(node.args):
             if self.contract.addend != "last" and arg in self.inputs.trace.started and self.random.integers(2):
-                turned = sign if place else 1.0  # what is subtracted from its start is what that is subtracted from
+                turned = sign if place else 1.0  # the sum's start may be what is subtracted from
                 other, given = node.args[1 - place], args[1 - place]
                 if self._dtype(arg) is not self._dtype(node) and self.random.integers(2):  # never in the node's dtype
                     given = self._known[other]
@@ -263,8 +261,8 @@ class Simulated:
         return a * b
 
     def _may_fuse(self, product: Node, node: Node) -> bool:
-        """Whether a sum may take a product as it is: of one that is declared in another dtype it takes what that
-        rounds. In f64 such a product is no number of float64."""
+        """Return whether a sum may use a product unrounded. If the product is declared in another dtype, the sum gets
+        the rounded one; in f64 such a product is no number of float64."""
         dtype = self._dtype(node)
         return self.contract.fused and dtype is self._dtype(product) and dtype is not DOUBLE
 
@@ -276,7 +274,7 @@ class Simulated:
         return self._rounding.erring(args[0] / args[1], node.kind, self._dtype(node))
 
     def _summed(self, node: Node, args: list[F64], first: F64 | None = None) -> F64:
-        """A sum, of one term more where it has a first one."""
+        """Return a sum, with one term more if `first` is given."""
         n, dtype = self.inputs.number(node), self._dtype(node)
         fused = self.fused and n <= _LONGEST
         factors = self._factors(node) if fused else None
@@ -305,7 +303,7 @@ class Simulated:
             return self._placed(self._chained(lined, node), node)
         lined = round_to(lined, dtype).astype(STORAGE[dtype.name])
         found = np.asarray(total(lined, order), dtype=np.float64)
-        if self.order == "reversed":  # begun with a zero, whose sign is not that of the terms
+        if self.order == "reversed":  # started with a zero, whose sign is not that of the terms
             found = found + 0.0
         return self._placed(found, node)
 
@@ -320,7 +318,7 @@ class Simulated:
         return lined.reshape(*lined.shape[: len(kept)], self.inputs.number(node))
 
     def _placed(self, found: F64, node: Node) -> F64:
-        """What a reduction came to, with one element along each dimension that was reduced."""
+        """Return the result of a reduction, with one element along each reduced dimension."""
         return np.expand_dims(found, self.inputs.axes(node))
 
     def _factors(self, node: Node) -> list[F64] | None:
@@ -331,7 +329,7 @@ class Simulated:
         return [round_to(self._known[arg], self._dtype(product)) for arg in product.args]
 
     def _chained(self, terms: F64, node: Node) -> F64:
-        """Add one term after the other; a term may be an unrounded product."""
+        """Return the sum of the terms, one after the other; a term may be an unrounded product."""
         found, dtype = np.zeros(terms.shape[:-1]), self._dtype(node)
         for place in range(terms.shape[-1]):
             found = self._rounding.sum(self._rounding.taken(found, dtype), terms[..., place], dtype)
@@ -350,13 +348,13 @@ class Simulated:
         joining = Joining(self._rounding, own, own if own is other or self._is_whole else other)
         if node.kind == "online":
             first, second, _ = joined(lined, 1.0, lanes, joining.rescaled)
-            second = np.where(np.isneginf(first), np.nan, second)  # of nothing else the formula has no value
+            second = np.where(np.isneginf(first), np.nan, second)  # the formula has a value in no other case
         else:
             first, second, _ = joined(lined, 0.0, lanes, joining.moments)
         return self._placed((first if node.kind == "welford_mean" else second)[..., 0], node)
 
     def _scaled_again(self, node: Node, values: F64) -> F64:
-        """A sum of shares times values, scaled again as the maximum grows."""
+        """Return a sum of shares times values, scaled again as the maximum grows."""
         dtype, taken = self._dtype(node), self._rounding.taken
         is_fused = self.fused and self.contract.fused and dtype is not DOUBLE
 
@@ -394,14 +392,14 @@ class Simulated:
         return self._courses[exponential, order]
 
     def _at_point(self, node: Node, values: F64) -> F64:
-        """The values of a node that may be a point, from those before."""
+        """Return the values of a node that may be a point, from those before."""
         if node.kind != "point":
             return values
         point = self._decided.point(self.inputs.trace.names.get(node.args[0], ""))
         if point is None:
             return values
         if point.dtype.holds(self._held(node.args[0])):
-            return self._converted(values, node.args[0], point.dtype)  # to its own dtype that is no operation
+            return self._converted(values, node.args[0], point.dtype)  # converting to its own dtype is no operation
         return self._rounding.point(values, point.dtype)
 
     def _scanned(self, node: Node, args: list[F64]) -> F64:
@@ -422,8 +420,8 @@ class Simulated:
 
 
 def simulate(of: Problem, contract: Contract, random: np.random.Generator) -> Mapping[str, NDArray[Anything]]:
-    """What one kernel of that contract returns: by any of the algorithms that it allows, in any order that it leaves
-    open, fused or not."""
+    """Return what one kernel of that contract returns: by any of the algorithms that it allows, in any order that it
+    leaves open, fused or not."""
     op = FormulaProblem(of)
     settled = op.settled(contract)
     ways = op.read(settled)
@@ -433,7 +431,7 @@ def simulate(of: Problem, contract: Contract, random: np.random.Generator) -> Ma
 
 
 def returned(of: Problem, simulated: Simulated) -> Mapping[str, NDArray[Anything]]:
-    """The outputs of a simulated kernel, as a kernel returns them."""
+    """Return the outputs of a simulated kernel, as a kernel returns them."""
     op, found = FormulaProblem(of), dict[str, NDArray[Anything]]()
     for name, dtype in of.outputs.items():
         values = op.returned(name, simulated.output(name, dtype))

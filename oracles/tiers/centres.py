@@ -1,7 +1,7 @@
-"""Centres: exact values of one formula for many problems at once, as float64 has them.
+"""Centres: exact values of one formula for many problems at once, in float64.
 
 Rows of all lengths lie one after the other in flat arrays, so that many problems cost as many calls of NumPy as one.
-Each row is calculated by itself, so that its values are the same bits whatever it is joined with.
+Each row is calculated by itself, so that its values have the same bits whatever it is joined with.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 class Centres:
-    """The centres of a formula whose values have one element, one for each row, or one for each element of a row."""
+    """The centres of a formula whose values are numbers, one for each row, or one for each element of a row."""
 
     def __init__(self, units: Sequence[tuple[RowGroup, FormulaPlan]]) -> None:
-        """Take problems and their rounded nodes. All outputs are made of the same nodes."""
+        """Take problems with their rounded nodes. All outputs are made of the same nodes."""
         self.units, self.nodes, self._dims = units, units[0][1].nodes, units[0][1].trace.dims
         self.rows = Ragged.of(problem.rows for problem, _ in units)
         """The rows of each problem."""
@@ -37,9 +37,9 @@ class Centres:
         self.elements = Ragged(self.rows.spread(self.lengths))
         """The elements of each row."""
         self.lost = np.zeros(len(self.elements.lengths), bool)
-        """Rows in which a rounding overflows and may not."""
+        """Rows in which a rounding overflows that may not."""
         self.values: dict[Node, F64] = {}
-        """Flat: of rows, or of elements."""
+        """The values of rows or elements, as flat arrays."""
         self._taken: dict[tuple[Node, int], F64] = {}
         self._spread: dict[Node, F64] = {}
         self._alike: dict[tuple[Node, int, Format], Mask] = {}
@@ -48,7 +48,7 @@ class Centres:
             self.values[node] = self._rounded((node, None), found, self.is_of_rows(node))
 
     def taken(self, node: Node, place: int) -> F64:
-        """An argument as the node takes it."""
+        """Return an argument as the node uses it."""
         arg = node.args[place]
         if (node, place) not in self._dtypes:
             return self.values[arg]
@@ -64,7 +64,7 @@ class Centres:
 
     @lazy
     def _kept(self) -> Mapping[Node, Sequence[int | None]]:
-        """The operand that a sum is equal to, by problem; None if it is equal to neither."""
+        """Return the operand that a sum is equal to, by problem; None if it is equal to neither."""
         nodes = dict.fromkeys(node for _, plan in self.units for node in plan.same)
         return {
             node: [node.args.index(plan.same[node]) if node in plan.same else None for _, plan in self.units]
@@ -84,7 +84,7 @@ class Centres:
         return found
 
     def _of_each(self, keys: Sequence[_Key], values: Callable[[_Key], F64], of_rows: bool) -> F64:
-        """The values of each problem by its key."""
+        """Return the values of each problem by its key."""
         first, *others = dict.fromkeys(keys)
         found = values(first)
         for other in others:
@@ -97,7 +97,7 @@ class Centres:
         return len(node.dims) < len(self._dims)
 
     def alike(self, node: Node, problem: int, dtype: Format) -> Mask:
-        """See `oracles.formula.affine.reductions.are_alike`, of each row of a problem."""
+        """Return `oracles.formula.affine.reductions.are_alike` for each row of a problem."""
         key = node, problem, dtype
         if key not in self._alike:
             n = int(self.lengths[problem])
@@ -107,12 +107,12 @@ class Centres:
 
     @lazy
     def places(self) -> Sequence[slice]:
-        """The elements of each problem."""
+        """Return the elements of each problem."""
         return self._of_problem.slices
 
     @lazy
     def starts(self) -> Places:
-        """The first element of each problem."""
+        """Return the first element of each problem."""
         return self._of_problem.starts
 
     @lazy
@@ -120,8 +120,8 @@ class Centres:
         return Ragged(self.rows.lengths * self.lengths)
 
     def magnitudes(self, problems: Sequence[int], *, of_rows: bool) -> tuple[F64, F64]:
-        """(nodes, rows) or (nodes, problems) bounds of the smallest and the largest magnitudes that are neither zero,
-        infinite nor NaN; inf and 0 where there are none. Of these problems, in that order."""
+        """Return bounds of the smallest and the largest magnitudes that are neither zero, infinite nor NaN, shape
+        (nodes, rows) or (nodes, problems), for these problems in that order; inf and 0 where there are none."""
         chosen = _Chosen(self, problems, of_rows)
         low: dict[Node, F64] = {}
         high: dict[Node, F64] = {}
@@ -133,7 +133,7 @@ class Centres:
 
     @lazy
     def barred(self) -> Mask:
-        """Problems in which a rounding overflows and may not, or a term of a row's sum is negative."""
+        """Return the problems in which a rounding overflows that may not, or a term of a row's sum is negative."""
         found = self.lost.copy()
         for node in self.nodes:
             if node.kind == "add" and self.is_of_rows(node):
@@ -142,7 +142,7 @@ class Centres:
 
     @lazy
     def special(self) -> Mask:
-        """Rows in which a value is infinite or NaN that all of their elements take."""
+        """Return the rows in which a value that all of their elements use is infinite or NaN."""
         of_rows = (self.values[node] for node in self.nodes if node.args and self.is_of_rows(node))
         return ~np.isfinite(sum(np.abs(values) for values in of_rows) + np.zeros(len(self.elements.lengths)))
 
@@ -209,7 +209,7 @@ class Centres:
 
 
 class _Chosen:
-    """A choice of the problems of centres whose magnitudes are measured by row or by problem."""
+    """A choice of the centres' problems whose magnitudes are measured by row or by problem."""
 
     def __init__(self, centres: Centres, problems: Sequence[int], of_rows: bool) -> None:
         self._centres, self._problems, self._of_rows = centres, problems, of_rows
@@ -218,7 +218,7 @@ class _Chosen:
         counts = centres.lengths[problems]
         self._of_problem = Ragged(self._rows.lengths * counts)
         self._elements = Ragged(self._rows.spread(counts)) if of_rows else self._of_problem
-        """Take the chosen rows, or problems."""
+        """The chosen rows, or problems."""
 
     def measured(self, values: F64, of_rows: bool) -> tuple[F64, F64]:
         """Return the smallest and the largest magnitude of a node's values that are neither zero nor infinite, for each
@@ -231,7 +231,7 @@ class _Chosen:
         return least, self._ends(np.maximum, size, of_rows)
 
     def spread(self, values: Sequence[bool]) -> Mask:
-        """One value of each problem of the centres."""
+        """Return one value of each problem of the centres, repeated."""
         of_problem = np.array(values)[self._problems]
         return self._rows.spread(of_problem) if self._of_rows else of_problem
 

@@ -1,7 +1,8 @@
-"""What the outputs of a formula may be: enclosures of all elements in float64, and bounds of single ones in mpmath.
+"""Conformance: what the outputs of a formula may be, as enclosures of all elements in float64, and as bounds of single
+ones in mpmath.
 
 The two tiers differ in the centre. The half-width around it is the same number by definition, that of
-`oracles.formula.affine.budget`; the fast tier takes off, or adds, what its own centre may be wrong by. Where a kernel
+`oracles.formula.affine.budget`; the fast tier subtracts, or adds, the possible error of its own centre. If a kernel
 calculates in float64 that centre is double-double.
 """
 
@@ -36,7 +37,7 @@ class Conformance(OutputValues):
     """What outputs may be under one contract."""
 
     def enclosure(self, output: str) -> Enclosure:
-        """The conformance sets of all elements of an output, in its shape."""
+        """Return the conformance sets of all elements of an output, in its shape."""
         key = self.inputs.trace.outputs[output], self.outputs[output], self.axes(output)
         if key not in self._enclosures:
             with np.errstate(all="ignore"):
@@ -45,13 +46,13 @@ class Conformance(OutputValues):
 
     @lazy
     def _enclosures(self) -> dict[tuple[Node, str, frozenset[str]], Enclosure]:
-        """By what they are of: two outputs may be the same."""
+        """Return the enclosures by node, dtype and other marks: two outputs may be the same."""
         return {}
 
     def _enclosure(self, output: str, dtype: Format) -> Enclosure:
         if self.has_places(output):
             return places.enclosure_of(self, output, self._kept(output), dtype)
-        # A row may have millions of elements: one array at a time is held besides those that are kept.
+        # A row may have millions of elements: one array at a time is held in addition to those that are kept.
         other = edges.ends(self._kept(output))
         centre, width, own = self.centre(output), self.width(output), self.error(output, self.wide)
         ends, beyond = list[F64](), np.zeros(width.shape, bool)
@@ -65,12 +66,12 @@ class Conformance(OutputValues):
             may, zero = (self.shaped(output, each) if each.any() else None for each in (other.nan, other.zero))
         del own, other, end
         nan = self._nan(centre, ends, dtype)
-        if may is not None:  # what is NaN by the formula is so to every kernel, whatever it is made of may be
+        if may is not None:  # what is NaN by the formula is so in every kernel, and values made from it may be
             nan = np.where(may & ~np.isnan(head(centre)), ALLOWED, FORBIDDEN if nan is None else nan).astype(np.int8)
         unsure = self._unsure(output, ends, beyond, dtype)
         if unsure is not None:
             ends[1], ends[2] = (np.where(unsure, np.nan, end) for end in ends[1:3])
-        if self.sharp:  # right for certain is what no error of the centre changes
+        if self.sharp:  # certainly right is what no error of the centre changes
             ends[1], ends[2] = (np.where(ends[0] == ends[3], end, np.nan) for end in ends[1:3])
         may_be_zero = zero is not None or ((ends[0] <= 0) & (ends[3] >= 0)).any()
         zeros = self._zeros(output) if may_be_zero else None
@@ -87,7 +88,7 @@ class Conformance(OutputValues):
             ends[place] = np.where(np.isnan(new), ends[place], new)
 
     def bounds(self, output: str, index: Sequence[int]) -> Bounds:
-        """What one element may be, at mpmath's current working precision."""
+        """Return what one element may be, at mpmath's current working precision."""
         with np.errstate(all="ignore"):
             return self._bounds(output, tuple(index), judged(self.outputs[output]))
 
@@ -100,14 +101,14 @@ class Conformance(OutputValues):
             return unjudged_in(dtype)
         if (closed := self._closed(output)) is not None and closed.where[at]:
             return replace(closed.bounds(dtype, at, quick), integer=self._is_integer(output))
-        if not math.isfinite(quick):  # what overflows, or is no number, follows from the formula in float64
+        if not math.isfinite(quick):  # overflow, and what is no number, follow from the formula in float64
             nan = REQUIRED if math.isnan(quick) else FORBIDDEN
             mirrored = self._mirrored(output)
             either = mirrored is not None and bool(mirrored[at])
             return Bounds(dtype, quick, quick, quick, nan, saturate=self.contract.saturate, mirrored=either)
         exact, node = self.exactly(output)
         centre, width = exact.element(node, self.place(output, at)), mpmath.mpf(width)
-        if mpmath.isnan(centre):  # a number at hand that every kernel has is a pole: what is left of it is zero
+        if mpmath.isnan(centre):  # a number that every kernel has there is a pole: what is left of it is zero
             centre = mpmath.mpf(quick)
         sign = 0 if zeros is None else int(zeros[at])
         found = Bounds(
@@ -129,7 +130,7 @@ class Conformance(OutputValues):
         )  # fmt: skip
 
     def _rounded(self, values: Real, centre: Real, dtype: Format) -> F64:
-        """Rounded to an output's dtype; where the centre is no finite number, what becomes of that."""
+        """Return values rounded to an output's dtype; where the centre is no finite number, what becomes of that."""
         found = round_to(values, dtype)
         if isinstance(values, DoubleDouble):
             found = np.where(np.isfinite(head(centre)), found, head(centre))
@@ -147,8 +148,8 @@ class Conformance(OutputValues):
         return np.where(wrong, REQUIRED, np.where(beyond, ALLOWED, FORBIDDEN)).astype(np.int8)
 
     def _unsure(self, output: str, ends: Sequence[F64], beyond: Mask, dtype: Format) -> Mask | None:
-        """What only the precise tier can tell: whether an overflow leaves NaN, what float64 decides by chance, and what
-        kernels may have of numbers in f64 where double-double leaves its range."""
+        """Return what only the precise tier can tell: whether an overflow leaves NaN, what float64 decides by chance,
+        and what kernels may have of numbers in f64 where double-double leaves its range."""
         found = self._beyond(ends[0], ends[3], dtype) != self._beyond(ends[1], ends[2], dtype)
         if self.wide and beyond.any():
             found = found | beyond & np.isfinite(self.shaped(output, self._kept(output).centre))
@@ -161,13 +162,13 @@ class Conformance(OutputValues):
         return dependent(self.inputs, self.budget.read.doubts)
 
     def _beyond(self, low: F64, high: F64, dtype: Format) -> Mask:
-        """Where an end overflows and may leave NaN: in a format without infinity, or where the contract says so."""
+        """Return where an end overflows and may leave NaN: in a format without infinity, or if the contract says so."""
         if dtype.infinities and self.contract.nonfinite != "overflow":
             return np.zeros(low.shape, bool)
         return np.asarray(np.isinf(low) | np.isinf(high))
 
     def unjudged(self, output: str) -> Mask | None:
-        """Where the contract says nothing; None: nowhere."""
+        """Return where the contract says nothing; None: nowhere."""
         if output not in self._marks:
             self._marks[output] = self._marked(output)
         return self._marks[output]
@@ -181,13 +182,13 @@ class Conformance(OutputValues):
         where errors are unbounded."""
         kept, width = self._kept(output), self._widths[output]
         marked = np.isnan(width) | np.isinf(width)
-        # Infinities that the formula itself has count as numbers.
+        # Infinities in the formula itself count as numbers.
         if self.contract.nonfinite == "unspecified" and not self.contract.saturate:
             size = np.abs(self.shaped(output, kept.centre))
             marked = marked | (np.isfinite(size) & (size + width > judged(self.outputs[output]).max))
-        if isinstance(integer := DTYPES[self.outputs[output]], Integer):  # what it does not hold becomes anything
+        if isinstance(integer := DTYPES[self.outputs[output]], Integer):  # what it does not hold is anything
             centre = self.shaped(output, kept.centre)
-            low, high = np.ceil(centre - width), np.floor(centre + width)  # whole numbers, whatever the sum is off by
+            low, high = np.ceil(centre - width), np.floor(centre + width)  # whole numbers, however far the sum is off
             marked = marked | ~((low >= integer.lowest) & (high <= min(integer.highest, 2**53)))
         if kept.may is not None:
             marked = marked | self.shaped(output, kept.may)
@@ -226,7 +227,7 @@ class Conformance(OutputValues):
             low, high = np.ceil(low), np.floor(high)
             least, most = stored.lowest, stored.highest
             where &= (low >= least) & (high <= most) & (others == 0) & ~((low <= least) & (high >= most))
-        # Beside a comparison that float64 may get wrong both sides are among what is known.
+        # Beside a comparison that float64 may get wrong, both sides are possible.
         by_chance = {
             node: each if (may := self.budget.forms[node].may) is None else each & ~may  # there no form is asked
             for node, each in self.budget.read.doubts.items()
@@ -237,7 +238,7 @@ class Conformance(OutputValues):
         return Closed(where, low, high, others) if where.any() else None
 
     def _mirrored(self, output: str) -> Mask | None:
-        """The infinities that may have the other sign as well."""
+        """Return the infinities that may have the other sign as well."""
         found = self.budget.read.mirrored.get(self.made(output))
         return None if found is None else self.shaped(output, found)
 
@@ -261,7 +262,7 @@ class Closed:
     others: NDArray[np.uint8]
 
     def __post_init__(self) -> None:
-        """Where there is no number, both ends are an infinity that may be, or else NaN."""
+        """Where no number is possible, set both ends to a possible infinity, or else to NaN."""
         infinite = np.select([(self.others & PLUS) != 0, (self.others & MINUS) != 0], [np.inf, -np.inf], np.nan)
         for name in ("low", "high"):
             object.__setattr__(self, name, np.where(self.low <= self.high, getattr(self, name), infinite))
@@ -295,11 +296,11 @@ class Closed:
 
     @property
     def _moved(self) -> Iterable[tuple[F64, F64]]:
-        """The ends, and what float64 may have got wrong of them."""
+        """The ends, moved by float64's possible error."""
         return [(end, np.where(np.isinf(end), 0.0, np.abs(end) * edges.OWN)) for end in (self.low, self.high)]
 
     def bounds(self, dtype: Format, at: tuple[int, ...], centre: float) -> Bounds:
-        """Return the same of one element."""
+        """Return the bounds of one element."""
         low, high = (mpmath.mpf(float(end[at])) for end in (self.low, self.high))
         infinities = int(self.others[at]) & (PLUS | MINUS)
         return Bounds(dtype, mpmath.mpf(centre), low, high, int(self.nan[at]), infinities=infinities)

@@ -28,20 +28,20 @@ class Elements:
     def bounds(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool, *, once: bool = False
     ) -> Bounds:
-        """Precise tier: what one element (canonical index) may be, at mpmath's current working precision; with `once`
-        its exact value, rounded once, is among that."""
+        """Return what one element (canonical index) may be, at mpmath's current working precision; with `once` its
+        exact value, rounded once, is allowed too."""
         conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
         return conformance.bounds(output, index, once=once)
 
     def contradiction(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool, worst: Worst, bounds: Bounds
     ) -> str:
-        """How the fast tier's numbers for an element contradict those of the precise one; "" where they do not."""
+        """Return how the fast tier's numbers for an element contradict those of the precise one; "" if they do not."""
         conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
         return conformance.contradiction(output, index, worst, bounds)
 
     def terms(self, output: str, index: tuple[int, ...], contract: Contract, structured: bool) -> tuple[Term, ...]:
-        """The budget of one element to first order, in units of the output, by the names of the formula."""
+        """Return the budget of one element to first order, in units of the output, by the names of the formula."""
         conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
         widest = conformance.widest(output, index)
         return () if widest.has_places(output) else terms_of(widest, output, index)
@@ -49,7 +49,7 @@ class Elements:
     def facts(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
     ) -> tuple[tuple[str, str], ...]:
-        """How large the problem is, and exact values that the element shares with others: name and text."""
+        """Return the size of the problem, and exact values that the element shares with others: name and text."""
         conformance, at = self._of_element(output, index, self.problem.settled(contract), structured)
         op, sizes = self.problem.of_op, self.problem.sizes
         own = [dim for dim in sizes if dim in op.operand(output).axes]
@@ -61,7 +61,7 @@ class Elements:
     def given(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
     ) -> tuple[tuple[str, str], ...]:
-        """What one element was calculated from: the name of each operand and a text."""
+        """Return what one element was calculated from: the name of each operand and a text."""
         conformance, at = self._of_element(output, index, self.problem.settled(contract), structured)
         return given_of(conformance.members[0], output, at)
 

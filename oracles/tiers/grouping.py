@@ -1,7 +1,5 @@
-"""What screens are asked, in groups: rows that fit into a processor's own cache together cost as many calls as one.
-
-A problem of more rows is looked at in parts.
-"""
+"""Groups of queries for screens: rows that fit into a processor's own cache together cost as many calls as one. A
+problem of more rows is split."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ class RowGroup:
 
     @lazy
     def length(self) -> int:
-        """The length of a row."""
+        """Return the length of a row."""
         return self.problem.length
 
     @property
@@ -38,11 +36,11 @@ class RowGroup:
         return self.rows * self.length
 
     def of(self, array: NDArray[Any]) -> NDArray[Any]:
-        """Its rows of an array of the problem."""
+        """Return its rows of an array of the problem."""
         return array[self.start : self.start + self.rows]
 
     def tensor(self, name: str) -> NDArray[Any]:
-        """Its rows of an input."""
+        """Return its rows of an input."""
         return self.of(self.problem.tensors[name])
 
     @property
@@ -53,13 +51,13 @@ class RowGroup:
 
 @dataclass(eq=False)
 class Ask:
-    """Outputs of a kernel beside what its contract allows."""
+    """Outputs of a kernel with what its contract allows."""
 
     part: int
     plan: FormulaPlan
     pair: int
     answer: tuple[int, int]
-    """Where the answer goes."""
+    """The index at which the answer is stored."""
 
 
 @dataclass(eq=False)
@@ -68,7 +66,7 @@ class Group:
 
     parts: list[tuple[RowGroup, FormulaPlan]] = field(default_factory=list)
     pairs: list[tuple[int, Received]] = field(default_factory=list)
-    """The outputs, and the part that each belongs to."""
+    """The outputs, with the part that each belongs to."""
     asks: list[Ask] = field(default_factory=list)
     elements: int = 0
     _places: dict[Hashable, int] = field(default_factory=dict)
@@ -80,7 +78,7 @@ class Group:
         return self.elements > JOINED_ELEMENTS
 
     def ask(self, part: RowGroup, plan: FormulaPlan, received: Received, answer: tuple[int, int]) -> None:
-        """Add queries. Equal parts and outputs are told apart by identity."""
+        """Add queries. Equal parts and outputs are recognised by identity."""
         place = self._places.setdefault((id(part), plan.key), len(self.parts))
         if place == len(self.parts):
             self.parts.append((part, plan))
@@ -116,10 +114,10 @@ def groups_of(asked: Sequence[Asked]) -> Iterator[Group]:
 
 
 def plan_of(problem: FormulaProblem, contract: Contract, structured: bool) -> FormulaPlan | None:
-    """How a screen judges it; None where it cannot."""
+    """Return how a screen judges a problem under a contract; None if it cannot."""
     try:
         return problem.plan(contract, structured)
-    except NumericsError:  # a contract that the problem contradicts: said where it is judged alone
+    except NumericsError:  # the problem contradicts the contract: reported when it is judged alone
         return None
 
 

@@ -1,8 +1,8 @@
-"""Joined: problems of a batch that their formula reads alike are enclosed together.
+"""Joined: problems of a batch with the same formula are enclosed together, because calls of NumPy, not elements, are
+what small problems cost.
 
-What small problems cost is calls of NumPy, not elements. Rows that do not depend on each other are read by themselves
-(`oracles.tiers.problem`), and lie one after the other; other problems lie beside each other. What is said of
-them is what would be said of each alone.
+Rows that do not depend on each other lie one after the other (`oracles.tiers.problem`); other problems lie beside each
+other. The answers are the same as for each problem alone.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ JOINED_ELEMENTS = 1 << 15
 
 @dataclass(frozen=True, eq=False)
 class Received:
-    """The outputs of one kernel. Made by `Truth.receive`."""
+    """The outputs of one kernel, made by `Truth.receive`."""
 
     values: Mapping[str, F64]
-    """The outputs are float64, in canonical shape."""
+    """The outputs as float64, in canonical shape."""
 
 
 Query = tuple[Contract, Received]
-"""A contract, and all outputs of a kernel that promises it."""
+"""A contract, with all outputs of a kernel that promises it."""
 Answer = Sequence[Worst] | None
-"""The worst element of each output of a kernel, where all elements of all of them certainly conform; None decides
+"""The worst element of each output of a kernel if all elements of all of them certainly conform; None decides
 nothing."""
 Asked = tuple[FormulaProblem, bool, Sequence[Query]]
-"""A problem, whether it is structured, and what is asked about it."""
+"""A problem, whether it is structured, and the queries about it."""
 
 
 _Ask = tuple[FormulaProblem, bool, Query, int, int]
-"""A problem, whether it is structured, and what is asked about it; where the answer goes."""
+"""A problem, whether it is structured, a query about it, and where the answer goes."""
 _FILLED = 1 << 11
 """The most elements by which joined problems may be filled up for another one: a group of its own costs as much, two
 milliseconds of calls of NumPy."""
@@ -57,19 +57,19 @@ milliseconds of calls of NumPy."""
 
 @dataclass(eq=False)
 class _Group(ABC):
-    """Problems that are enclosed together, under contracts that differ in the orders of sums alone."""
+    """Problems that are enclosed together, under contracts that differ only in the orders of sums."""
 
     problems: list[FormulaProblem] = field(default_factory=list)
     parts: list[JoinedProblem] = field(default_factory=list)
     """The part of each problem."""
     asks: list[tuple[int, Query, int, int]] = field(default_factory=list)
-    """A problem's index, its queries, and where the answers go."""
+    """A problem's index, its query, and where the answer goes."""
     widest: tuple[int, ...] = ()
-    """The extents of arrays of all problems, when these are filled up."""
+    """The extents of arrays of all problems when these are filled up."""
     _places: dict[tuple[int, Contract], int] = field(default_factory=dict)
 
     def place(self, problem: FormulaProblem, contract: Contract, structured: bool) -> int:
-        """The place of a problem under a contract, which may be asked about several times."""
+        """Return the index of a problem under a contract, which may be asked about several times."""
         key = id(problem), contract
         if key not in self._places:
             self._places[key] = len(self.problems)
@@ -92,11 +92,11 @@ class _Group(ABC):
 
     @lazy
     def joined(self) -> Joined:
-        """What tells the problems apart."""
+        """Return what distinguishes the problems."""
         columns = dict[str, F64]()
         for name in self.problems[0].parameters:
             values = [problem.parameters[name] for problem in self.problems]
-            if len({value.hex() for value in values}) > 1:  # zeros of both signs are two
+            if len({value.hex() for value in values}) > 1:  # zeros of both signs are two values
                 column = np.repeat(values, [part.places for part in self.parts])
                 columns[name] = column.reshape(-1, *(1 for _ in self.widest[1:]))
         return Joined(self.parts, self.lengths(self.problems), columns, self.outputs, isinstance(self, _BesideGroup))
@@ -107,7 +107,8 @@ class _Group(ABC):
         return {name: self._together(name, [one[name] for one in each], self.problems) for name in each[0]}
 
     def got(self, name: str, asks: Sequence[tuple[int, Query, int, int]]) -> tuple[Places, NDArray[Any], Places]:
-        """The places along the first axis of an output that is asked about, what was got there, and where each ends."""
+        """Return the places along the first axis of an output that is asked about, what kernels returned there, and
+        where each query ends."""
         counts = np.array([part.places for part in self.parts])
         starts = np.cumsum(counts) - counts
         places = np.concatenate([np.arange(starts[at], starts[at] + counts[at]) for at, *_ in asks])
@@ -121,15 +122,15 @@ class _Group(ABC):
 
     @abstractmethod
     def flat(self, name: str, problem: FormulaProblem, flat: int) -> int:
-        """The place among a problem's own elements of one of an output, which is filled up."""
+        """Return an index among a problem's own elements from one in the output, which is filled up."""
 
     @abstractmethod
     def _with(self, problem: FormulaProblem) -> tuple[int, ...]:
-        """`widest` with another problem."""
+        """Return `widest` with another problem."""
 
     @abstractmethod
     def _places_of(self, problem: FormulaProblem) -> int:
-        """How many places a problem has along the first axis."""
+        """Return how many places a problem has along the first axis."""
 
     @abstractmethod
     def _together(self, name: str, arrays: Sequence[NDArray[Any]], problems: Sequence[FormulaProblem]) -> NDArray[Any]:
@@ -137,7 +138,7 @@ class _Group(ABC):
 
 
 class _Rows(_Group):
-    """Rows that do not depend on each other lie one after the other."""
+    """Problems whose rows do not depend on each other: the rows lie one after the other."""
 
     def lengths(self, problems: Sequence[FormulaProblem]) -> Lengths | None:
         if all(problem.length == self.widest[1] for problem in self.problems):
@@ -163,7 +164,7 @@ class _Rows(_Group):
 
 
 class _BesideGroup(_Group):
-    """Problems whose rows depend on each other lie beside each other."""
+    """Problems whose rows depend on each other: the problems lie beside each other."""
 
     def lengths(self, problems: Sequence[FormulaProblem]) -> Extents:
         widest = dict(zip(self.problems[0].sizes, self.widest[1:], strict=True))
@@ -189,12 +190,12 @@ class _BesideGroup(_Group):
 
 
 def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
-    """An answer to each query; None where an element is not certainly right."""
+    """Return an answer to each query; None if some element is not certainly right."""
     found: list[list[Answer]] = [[None] * len(queries) for _, _, queries in asked]
     for group in _groups(asked):
         try:
             _decide(group, found)
-        except NumericsError:  # a contract that the problem contradicts: said where it is judged alone
+        except NumericsError:  # the problem contradicts the contract: reported when it is judged alone
             continue
     return found
 
@@ -206,7 +207,7 @@ def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
         if not queries or not problem.size or problem.plain.selects:
             continue
         for place, query in enumerate(queries):
-            with suppress(NumericsError):  # a contract that the problem contradicts: said where it is judged alone
+            with suppress(NumericsError):  # the problem contradicts the contract: reported when it is judged alone
                 key = _key(problem, structured, query[0])
                 known.setdefault(key, []).append((problem, structured, query, at, place))
     for asks in known.values():
@@ -225,7 +226,7 @@ def _key(problem: FormulaProblem, structured: bool, contract: Contract) -> Hasha
     settled, (alone, filled) = problem.settled(contract), problem.alike
     joins = problem.joins_lengths(contract)
     about = (filled, problem.numbers(contract)) if joins else (alone, structured)
-    # The formula of an algorithm is made anew for each set of outputs; and of numbers there may be fewer.
+    # An algorithm's formula is made anew for each set of outputs; those that are the same for numbers are fewer.
     ways = () if contract.follows else (*problem.problem.outputs, len(problem.read(contract)))
     return about, ways, _apart_from_sums(settled) if problem.joins_orders(contract) else settled
 
@@ -260,7 +261,7 @@ def _of_output(
 
 
 def _worst(enclosure: Enclosure, got: F64, ends: Any) -> Iterator[Worst | None]:
-    """Yield the worst element of each query, or None where not all certainly conform."""
+    """Yield the worst element of each query, or None if not all certainly conform."""
     comparison = compare(enclosure, got)
     wrong = comparison.failing | comparison.unsure
     start = 0
@@ -271,7 +272,7 @@ def _worst(enclosure: Enclosure, got: F64, ends: Any) -> Iterator[Worst | None]:
 
 
 def _of_places(enclosure: Enclosure, places: Places) -> Enclosure:
-    """The enclosure at some places of its first axis, in that order."""
+    """Return the enclosure at some places of its first axis, in that order."""
     fields: Mapping[str, Any] = {
         name: None if getattr(enclosure, name) is None else getattr(enclosure, name)[places]
         for name in ("centre", "below", "nan", "unjudged", "unsure", "zeros", "zero", "mirrored", "infinities")

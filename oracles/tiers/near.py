@@ -1,7 +1,7 @@
-"""Near: float64 with a bound of its own error, in which a formula's exact value is known to nearly all of its bits.
+"""Nearest: float64 with a bound of its own error, which mostly gives a formula's exact value to nearly all of its bits.
 
-A kernel may always return the exact value, rounded once. Where an output is that in every element it conforms, whatever
-its contract allows besides, and its err/budget is 0: so it is with most outputs of 16 bits.
+A kernel may always return the exact value, rounded once. If an output is that in every element it conforms, whatever
+else its contract allows, and its err/budget is 0: so it is with most outputs of 16 bits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from oracles.rounding import round_to
 from oracles.tiers.plan import FormulaPlan, Site
 
 _ROOM = 4.0
-"""Kernels' values lie so near to exact ones that these overflow first, if they have that much less room."""
+"""Near the largest number the shortcut is not used: kernels' values lie so close to exact ones that they overflow
+within this factor of it."""
 
 
 def _largest(values: F64) -> float:
@@ -33,7 +34,7 @@ def _largest(values: F64) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
-    """What the outputs of one problem are, each rounded once from its exact value."""
+    """The outputs of one problem, each element rounded once from its exact value."""
 
     inputs: Inputs
     plan: FormulaPlan
@@ -56,7 +57,7 @@ class Nearest:
         return float(self.values[plan.made(name)].value.flat[0])
 
     def rounded(self, plan: FormulaPlan, name: str) -> F64 | None:
-        """An output; None where an element's exact value may round to several numbers, or overflows."""
+        """Return an output; None if an element's exact value may round to several numbers, or overflows."""
         right = self._right(plan.made(name), judged(plan.outputs[name])) if self.values else None
         return None if right is None else np.broadcast_to(right, self.shapes[name])
 
@@ -83,7 +84,7 @@ class Nearest:
             away = np.broadcast_to(near.error * (1 + 2.0**-20), near.value.shape)
             low, high = round_to(near.value - away, dtype), round_to(near.value + away, dtype)
             special = ~np.isfinite(near.value)
-            if special.any():  # as IEEE arithmetic makes them of what is so
+            if special.any():  # as IEEE arithmetic makes them from infinities and NaN
                 certain = special & ~np.isnan(away)
                 low, high = (np.where(certain, near.value, end) for end in (low, high))
             if not low.all() and (near.error * (low == 0) > 0).any():
@@ -101,7 +102,7 @@ class Nearest:
                 (arg,) = arg.args
             known = replaced.get((node, place), replaced.get((arg, None)))
             if known is None and arg.args:
-                raise UncertainError  # only what is rounded of operands is known before
+                raise UncertainError  # only roundings of operands are known in advance
             found = self.inputs.leaf(arg) if known is None else known
             if flushes and ((found != 0) & (np.abs(found) < self.plan.values[arg].dtype.tiny)).any():
                 raise UncertainError  # kernels round either that or zero
@@ -122,10 +123,10 @@ class Nearest:
 
     @lazy
     def values(self) -> dict[Node, Near]:
-        """The values of all nodes; none where one is infinite or NaN."""
+        """Return the values of all nodes; none if one is infinite or NaN."""
         return {}
 
     @lazy
     def largest(self) -> dict[Node, float]:
-        """The largest magnitudes of the calculated values."""
+        """Return the largest magnitudes of the calculated values."""
         return {}

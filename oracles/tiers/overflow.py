@@ -1,9 +1,10 @@
-"""What outputs may be of a formula that overflows on its way: what it comes to without, and what the overflow leaves.
+"""Overflow: what outputs may be if a formula overflows on its way: its value without the overflow, and its value with
+it.
 
-A contract says how exactly a kernel calculates, not that it overflows: the exact value is always right, and so is what
-the formula comes to as it is spelled. For the exact value the same formula is read again in formats without end, in
-which no operation overflows; what is rounded at a declared point has the range of its dtype. A kernel that does not
-overflow may meet a pole instead, as a variance of two moments may be zero or less: it has anything then, and nothing is
+A contract says how exactly a kernel calculates, not that it overflows: the exact value is always right, and so is the
+formula's value as it is written. For the exact value the same formula is evaluated in formats without end, in which no
+operation overflows; what is rounded at a declared point has the range of its dtype. A kernel that does not overflow may
+meet a pole instead, if for example a variance of two moments is zero or less: it may have anything then, and nothing is
 judged.
 """
 
@@ -35,15 +36,15 @@ class Way:
     """What outputs may be by one algorithm."""
 
     own: Conformance
-    """The formula, overflows and all."""
+    """The formula, overflows included."""
 
     def enclosure(self, output: str) -> Enclosure:
-        """The conformance sets of all elements of an output, in its shape."""
+        """Return the conformance sets of all elements of an output, in its shape."""
         found, reached = self.own.enclosure(output), self._reached(output)
         return found if reached is None else preferred(reached, self._numbers(output), found)
 
     def _numbers(self, output: str) -> Enclosure:
-        """What there is without overflow."""
+        """Return the enclosure without overflow."""
         exact, free, unknown = self.endless.enclosure(output), self._free(output), self._unknown(output)
         opened = self._open(output)
         unsure = (unknown if exact.unsure is None else unknown | exact.unsure & ~free) & ~opened
@@ -62,25 +63,26 @@ class Way:
         )  # fmt: skip
 
     def _free(self, output: str) -> Mask:
-        """Where any number is right, as nobody knows how far the errors of what is so large go: kernels in float64 err
-        beyond the range of float64, in which half-widths are."""
+        """Return where any number is right, because nobody knows how far the errors of such large values go: in float64
+        kernels err beyond its range, which also half-widths are limited to."""
         unjudged, beyond = self.endless.unjudged(output), self._lost(output)
         if self.own.wide:
             beyond = beyond | _is_outside(self.endless.enclosure(output), self.endless.quick(output))
         return beyond if unjudged is None else beyond | unjudged
 
     def _lost(self, output: str) -> Mask:
-        """Where float64 overflows as well on the way, or may: what it comes to, such as 0 over that, says nothing."""
+        """Return where float64 overflows as well on the way, or may: its result, like 0 after a division, is void."""
         return self._left(output, self.endless.quick)
 
     @lazy
     def _overflown(self) -> Mapping[Node, Mask]:
-        """Where a value is made of one that overflows in float64."""
+        """Return where a value is made from one that overflows in float64."""
         budget = self.endless.budget
         return dependent(budget.inputs, {node: _origin(budget, node) for node in budget.forms})
 
     def _open(self, output: str) -> Mask:
-        """Where anything is: errors reach a pole, or what there is without overflow is no number of the output's."""
+        """Return where anything is allowed: errors reach a pole, or the value without overflow is no number of the
+        output's dtype."""
         rounded = round_to(self.endless.quick(output), self.own.enclosure(output).form)
         none, poles = ~np.isfinite(rounded) & ~self._lost(output), self._poles[self.endless.made(output)]
         found: Mask = self._free(output) & (none | self.endless.shaped(output, poles))
@@ -88,12 +90,12 @@ class Way:
 
     @lazy
     def _poles(self) -> Mapping[Node, Mask]:
-        """Where a value is made of one of which some kernels meet a pole, and errors up to there have a bound."""
+        """Return where a value depends on one at which some kernels meet a pole though errors so far are bounded."""
         budget = self.endless.budget
         return dependent(budget.inputs, {node: _met(budget, node) for node in budget.forms if node.args})
 
     def bounds(self, output: str, index: Sequence[int]) -> Bounds:
-        """What one element may be, at mpmath's current working precision."""
+        """Return what one element may be, at mpmath's current working precision."""
         found, reached, at = self.own.bounds(output, index), self._reached(output), tuple(index)
         if reached is None or not reached[at]:
             return found
@@ -112,7 +114,7 @@ class Way:
         return found if mpmath.isnan(centre) else replace(number, low=centre, high=centre)
 
     def wild(self, output: str) -> Mask:
-        """Where a kernel may overflow on the way, so that what it stored need not be what it went on with."""
+        """Return where a kernel may overflow on the way, so that it may go on with another value than it stores."""
         budget = self.own.budget
         seeds = {node: _may_overflow(budget, node) for node in budget.forms}
         return self.own.shaped(output, dependent(budget.inputs, seeds)[self.own.made(output)])
@@ -124,7 +126,7 @@ class Way:
 
     @lazy
     def endless(self) -> Conformance:
-        """The formula without overflow."""
+        """Return the formula without overflow."""
         return replace(self.own, endless=True)
 
     @lazy
@@ -153,7 +155,7 @@ class Way:
         return found if found.any() else None
 
     def _without(self, output: str) -> F64:
-        """What the formula comes to without overflow, of kernels in float64 in extended double-double."""
+        """Return the formula's values without overflow; for kernels in float64 in extended double-double."""
         if self.own.wide:
             return self.endless.extended(output)
         low, high = self.endless.enclosure(output).outer  # beside a pole the centre only stands for what they enclose
@@ -164,7 +166,8 @@ class Way:
         return self._left(output, self._without)
 
     def _left(self, output: str, values: Callable[[str], F64]) -> Mask:
-        """Where it is made of what overflows in float64; of kernels in f64, where these values are no numbers then."""
+        """Return where an output is made from something that overflows in float64; for kernels in f64, where these
+        values are no numbers then."""
         overflown = self.endless.shaped(output, self._overflown[self.endless.made(output)])
         return overflown & ~np.isfinite(values(output)) if self.own.wide else overflown
 
@@ -177,7 +180,7 @@ def _is_outside(enclosure: Enclosure, values: F64) -> Mask:
 
 
 def _met(budget: Budget, node: Node) -> Mask:
-    """Where errors of a known size reach a pole of an operation, or leave the domain of a function."""
+    """Return where errors of a known size reach a pole of an operation, or leave the domain of a function."""
     argument = budget.forms[node.args[-1]]
     if node.kind == "function":
         met = node.function.meets(argument.lowest, argument.centre + argument.spread)
@@ -189,7 +192,7 @@ def _met(budget: Budget, node: Node) -> Mask:
 
 
 def _may_overflow(budget: Budget, node: Node) -> Mask:
-    """Where an operation on numbers may have none as result, and meets no pole."""
+    """Return where an operation on numbers may have no number as result, without meeting a pole."""
     no = np.zeros((1,) * len(budget.inputs.trace.dims), bool)
     mask = either([budget.forms[node]])
     if mask is None or not node.args:
@@ -207,11 +210,11 @@ def _overflows(budget: Budget) -> bool:
 
 
 def _origin(budget: Budget, node: Node) -> Mask:
-    """Where an operation has no number as result, of numbers."""
+    """Return where an operation on numbers has no number as result."""
     wild: Mask = ~np.isfinite(budget.forms[node].centre)
     if not node.args or node.is_exact:
         return np.zeros_like(wild)
-    cut = np.zeros_like(wild)  # an operand that only the dtype in which it is taken does not hold
+    cut = np.zeros_like(wild)  # an operand that only the dtype of the operation does not hold
     for place, arg in enumerate(node.args):
         if (held := budget.read.held.get((node, place))) is not None:
             cut = cut | np.isinf(held) & np.isfinite(budget.forms[arg].centre)

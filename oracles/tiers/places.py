@@ -1,4 +1,4 @@
-"""What an output of places may be: at each rank any place whose element may have it, and no place twice."""
+"""Outputs of places: at each rank, any place whose element may have that rank is right, and no place twice."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def enclosure_of(outputs: OutputValues, output: str, kept: Form, dtype: Format) 
 
 
 def _known_better(outputs: OutputValues, output: str, ranks: Ranks) -> Ranks:
-    """The ranks of elements in double-double, beside which kernels that calculate in float64 err much."""
+    """Return the ranks of elements in double-double, for kernels in float64, next to which a float64 centre errs
+    much."""
     table = outputs.made(output).args[0]
     values, form = outputs.wide_value(table), outputs.budget.forms[table]
     if not isinstance(values, DoubleDouble) or (form.is_exact and form.bits <= DOUBLE.precision):
@@ -50,7 +51,7 @@ def _known_better(outputs: OutputValues, output: str, ranks: Ranks) -> Ranks:
 
 
 def _unjudged(outputs: OutputValues, output: str, kept: Form) -> Mask | None:
-    """Where an element is NaN, or a place is no number of the output's dtype."""
+    """Return where an element is NaN, or a place is no number of the output's dtype."""
     integer = DTYPES[outputs.outputs[output]]
     highest = integer.highest if isinstance(integer, Integer) else 2**24
     beyond = outputs.shaped(output, kept.centre + kept.spread) > highest
@@ -72,14 +73,14 @@ def bounds_of(outputs: OutputValues, output: str, at: Sequence[int], kept: Form,
 
 
 class RowOrder(NamedTuple):
-    """The exact order of the elements along an axis, and the ranks that kernels may give them."""
+    """The exact order of the elements along an axis, with the ranks that kernels may give them."""
 
     order: list[int]
     window: RankWindow
 
 
 def _row(outputs: OutputValues, output: str, place: Mapping[str, int], ranks: Ranks) -> tuple[RowOrder, int]:
-    """What all ranks along an axis have in common, and the rank that is asked for."""
+    """Return what all ranks along an axis have in common, and the rank that is asked for."""
     exact, node = outputs.exactly(output)
     while node.kind == "point":
         (node,) = node.args

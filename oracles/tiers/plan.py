@@ -1,8 +1,6 @@
-"""Plans: what a formula under a contract says of each of its values beforehand, whatever numbers it is given.
-
-Which values every kernel has alike and to what they are rounded, by how much each operation errs in proportion to its
-result, and between which magnitudes that holds.
-"""
+"""Plans: what a formula under a contract says about each of its values in advance, whatever numbers it is given: which
+values every kernel has alike and to what they are rounded, by how much each operation errs relative to its result, and
+between which magnitudes that holds."""
 
 from __future__ import annotations
 
@@ -25,15 +23,14 @@ from oracles.operand import OUTER
 from oracles.summation import is_biased
 
 ERROR, WORST, TINY, LIMIT, LAST, SINK = range(6)
-"""The numbers of a node: the error of its rounding, or of its sum; that of the sum in the worst case; the smallest and
-the largest magnitudes for which they hold; the error of its rounding where that is the output's own; how large its sink
-(`FormulaPlan.sinks`) must be where it is smaller than that."""
+"""Indices of a node's numbers: the error of its rounding, or of its sum; the sum's error in the worst case; the
+smallest and the largest magnitudes for which they hold; the error of its rounding if that is the output's own; and how
+large its sink (`FormulaPlan.sinks`) must be if it is smaller than the least."""
 ROOM = 4.0
-"""Magnitudes keep this factor from where they overflow, and half of it from where they underflow: no value strays so
-far."""
+"""Magnitudes keep this factor from overflow, and half of it from underflow: no value strays so far."""
 
 _NOTHING = 2.0**56
-"""A value smaller than another by this factor is negligible beside it."""
+"""A value that is smaller than another by this factor is negligible beside it."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +45,18 @@ class PlannedValue:
 
 
 Site = tuple[Node, int | None]
-"""The place of an argument of a node; None: the node's own value."""
+"""A node with the index of one of its arguments; None: the node's own value."""
 
 
 @dataclass(frozen=True, eq=False)
 class FormulaPlan:
-    """A formula under a settled contract, for operands of certain dtypes, where its errors are in proportion."""
+    """A formula under a settled contract, for operands of certain dtypes, with errors relative to its values."""
 
     trace: Trace
     contract: Contract
     structured: bool
     tensors: Mapping[str, str]
-    """Their dtypes."""
+    """The dtypes of the tensors."""
     outputs: Mapping[str, str]
     zeros: frozenset[str]
     """Parameters that are zero."""
@@ -67,29 +64,29 @@ class FormulaPlan:
     rounded: dict[Site, Format] = field(default_factory=dict)
     """The dtype of values that every kernel rounds alike, or that a point rounds."""
     same: dict[Node, Node] = field(default_factory=dict)
-    """Sums with an operand that is always zero and never added, and the other operand."""
+    """Sums with an operand that is always zero and never added, with the other operand."""
     apart: list[Node | None] = field(default_factory=list)
-    """Whose errors are in no proportion to its values, or not for certain."""
+    """Nodes whose errors are not relative to their values, or not for certain."""
     sums: dict[Node, Format] = field(default_factory=dict)
-    """Values that are certainly infinite above this magnitude."""
+    """Values that are certainly infinite above the largest number of that format."""
     _known: dict[int, F64] = field(default_factory=dict)
 
     @lazy
     def key(self) -> object:
-        """Equal for plans of one formula whose centres are the same for a problem."""
+        """Return a key that is equal for plans of one formula whose centres are the same for a problem."""
         dtypes = (*self.rounded.values(), *self.sums.values())
         return tuple(self.rounded), tuple(dtype.name for dtype in dtypes)
 
     @lazy
     def nodes(self) -> tuple[Node, ...]:
-        """What the outputs are made of, in an order that is the same for all outputs of a formula."""
+        """Return the nodes that the outputs are made of, in an order that is the same for all outputs of a formula."""
         made = {*ordered(self.made(output) for output in self.outputs)}
         return tuple(node for node in ordered((*self.trace.locals.values(), *made)) if node in made)
 
     @lazy
     def sinks(self) -> Mapping[Node, Node]:
-        """Nodes that are only squared, summed and divided, and then added to a number: what they lose by underflow
-        mostly vanishes beside that."""
+        """Return nodes that are only squared, summed and divided, and then added to a number: their underflow mostly
+        vanishes beside that number."""
         found: dict[Node, Node] = {}
         for node in reversed(self.nodes):
             (user,) = uses if len(uses := [*dict.fromkeys(self.trace.uses[node])]) == 1 else (node,)
@@ -102,16 +99,16 @@ class FormulaPlan:
 
     @lazy
     def exact(self) -> frozenset[Node]:
-        """Nodes that every kernel calculates alike."""
+        """Return the nodes that every kernel calculates alike."""
         return frozenset((*self.same, *(node for node, place in self.rounded if place is None)))
 
     @lazy
     def _of_no_sum(self) -> F64:
-        """The numbers of all nodes but sums, which alone depend on the length of rows."""
+        """Return the numbers of all nodes but sums, which alone depend on the length of rows."""
         return np.array([self._numbers(node, 1) for node in self.nodes]).T
 
     def numbers(self, n: int) -> F64:
-        """(5, nodes) for rows of n elements."""
+        """Return the numbers for rows of n elements, shape (5, nodes)."""
         if n not in self._known:
             self._known[n] = found = self._of_no_sum.copy()
             for node in self.sums:
@@ -120,12 +117,12 @@ class FormulaPlan:
 
     @lazy
     def guesses(self) -> bool:
-        """Whether a point rounds a value that kernels do not have alike: then others may have other numbers, which are
-        not looked at."""
+        """Return whether a point rounds a value that differs between kernels: then others may have other numbers, which
+        are not considered."""
         return any(node.kind == "point" and not self.values[node.args[0]].exact for node, _ in self.rounded)
 
     def made(self, output: str) -> Node:
-        """What an output is the rounding of, see `Budget.made`."""
+        """Return the node of which an output is the rounding, see `Budget.made`."""
         return self._made[output]
 
     @lazy
@@ -158,19 +155,19 @@ class FormulaPlan:
         return place is None and exact and self.rounded[site].infinities
 
     def pointed(self, node: Node) -> RoundingPoint | None:
-        """What happens at a point."""
+        """Return what is rounded at a point."""
         return self.contract.point(self.trace.names.get(node.args[0], ""))
 
     @lazy
     def lasts(self) -> frozenset[str]:
-        """Outputs whose last rounding is their own, to their dtype."""
+        """Return the outputs whose last rounding is their own, to their dtype."""
         return frozenset(output for output in self.outputs if self._is_last(self.made(output), self.outputs[output]))
 
     def _is_last(self, node: Node, dtype: str) -> bool:
         return self.contract.rounds_once(node) and self.dtype(node).name == dtype
 
     def dtype(self, node: Node) -> Format:
-        """The dtype in which a value is calculated."""
+        """Return the dtype in which a value is calculated."""
         return form(self.contract.dtypes.get(self.trace.names.get(node, ""), self.contract.compute))
 
     @lazy
@@ -219,7 +216,7 @@ class FormulaPlan:
 
 
 _FAMILY: tuple[Kind, ...] = ("multiply", "divide", "add", "sum", "point")
-"""Where errors are in proportion to values, as they are of powers."""
+"""Operations whose errors are relative to their values, as are those of powers."""
 
 
 class _Apart(Exception):  # noqa: N818 (no error)
@@ -227,7 +224,7 @@ class _Apart(Exception):  # noqa: N818 (no error)
 
 
 def planned(plan: FormulaPlan) -> FormulaPlan | None:
-    """The plan with all that it is made of; None where a rounding on the way depends on errors before it."""
+    """Return the completed plan; None if a rounding on the way depends on errors before it."""
     trace = plan.trace
     if any(node.kind in SELECTS for node in trace.nodes):
         return None
@@ -287,10 +284,10 @@ def _known(plan: FormulaPlan, node: Node) -> PlannedValue:
 
 
 def _added(plan: FormulaPlan, node: Node, args: Sequence[PlannedValue], positive: bool) -> PlannedValue:
-    """Two operands are rounded alike by every kernel; of sums that kernels round in their own ways none may cancel."""
+    """Return a sum of two operands that every kernel rounds alike; other sums may not cancel."""
     dtype = plan.dtype(node)
     if plan.contract.addend != "last" and not plan.trace.started.isdisjoint(node.args):
-        plan.apart.append(node)  # errors of what is added are in proportion to that
+        plan.apart.append(node)  # errors of the terms are relative to the terms
     if any(arg.args for arg in node.args) or not (args[0].exact and args[1].exact):
         if len(node.dims) == len(plan.trace.dims) or not positive:
             plan.apart.append(node)
@@ -327,7 +324,7 @@ def _pointed(plan: FormulaPlan, node: Node) -> PlannedValue:
 
 
 def _taken(plan: FormulaPlan, node: Node, place: int, dtype: Format) -> PlannedValue:
-    """An argument as the node takes it."""
+    """Return an argument as the node uses it."""
     arg = node.args[place]
     value = plan.values[arg]
     if _holds(value, dtype):

@@ -1,8 +1,9 @@
-"""One problem of an op that is judged from its formula.
+"""One problem of an op that is judged by its formula.
 
-Canonical arrays have an axis for each dimension (`.arrangement`). Where "..." and the row are all dimensions, and no
-value depends on another row, each row is read by itself: then columns are given to the formula row by row, so that a
-row says the same by itself, in its problem, and joined with those of other problems. Others are read as a whole.
+Canonical arrays have an axis for each dimension (`.arrangement`). If "..." and the row are all dimensions, and no value
+depends on another row, each row is evaluated by itself: then columns are given to the formula row by row, so that a row
+gives the same by itself, in its problem, and joined with rows of other problems. Other problems are evaluated as a
+whole.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from oracles.tiers.union import Union, joined
 from oracles.tiers.values import dependent
 
 _CHUNK = 1 << 15
-"""The elements of the grid that are enclosed at once, so that what is made of them fits into a processor's caches."""
+"""The elements of the grid that are enclosed at once, so that intermediate values fit into a processor's caches."""
 
 
 class FormulaProblem:
@@ -73,7 +74,7 @@ class FormulaProblem:
 
     @lazy
     def plain(self) -> Reading:
-        """The op's own formula."""
+        """Return the op's own formula."""
         return reading(self.of_op, self._present, self._stacked, ())
 
     def read(self, contract: Contract, joined: Joined = ALONE) -> list[Reading]:
@@ -81,14 +82,14 @@ class FormulaProblem:
         present = self._present.union(joined.outputs)
         if contract.follows and present == self._present and not joined.beside:
             return [self.plain]
-        # An op of what was returned has not all of the locals that the contract of a kernel names.
+        # An op that recomputes outputs from returned ones lacks some of the locals that a kernel's contract names.
         known = contract.algorithm if self.problem.known is None else self.of_op.algorithms
         each = dict.fromkeys(
             tuple(sorted((local, way) for local, way in algorithm.items() if local in known or local == ALL))
             for algorithm in contract.algorithms
         )
         found = (reading(self.of_op, present, self._stacked, algorithm, joined.beside) for algorithm in each)
-        ways = [*{id(way.trace): way for way in found}.values()]  # of what is not made here all ways are one
+        ways = [*{id(way.trace): way for way in found}.values()]  # ways to an absent local are one
         if len(ways) > 1 and self._holds_numbers(self.settled(contract)):
             first = dict[Hashable, Reading]()
             for way in ways:
@@ -107,11 +108,11 @@ class FormulaProblem:
         if not all(self.arrangement.sizes.values()):
             return math.nan
         found = (np.abs(array.astype(np.float64)).max() for array in self.problem.inputs.values())
-        return float(np.max([0.0, *found]))  # unlike Python's, it is NaN where one is
+        return float(np.max([0.0, *found]))  # unlike Python's max, it is NaN if one is
 
     def plan(self, contract: Contract, structured: bool) -> FormulaPlan | None:
-        """How a screen judges it; None where it cannot."""
-        if len(self.read(contract)) > 1:  # by what the tensors hold, which others that share the plans do not
+        """Return how a screen judges the problem; None if it cannot."""
+        if len(self.read(contract)) > 1:  # by the tensors' values, which differ between problems that share plans
             return None
         plans = self._plans[structured]
         if contract not in plans:
@@ -127,14 +128,14 @@ class FormulaProblem:
 
     @lazy
     def _plans(self) -> Sequence[dict[Contract, FormulaPlan | None]]:
-        """Plans by contract, for unstructured and structured problems. Problems with elements that are screened alike
-        share them."""
+        """Return plans by contract, for unstructured and structured problems. Problems whose elements are screened
+        alike share them."""
         has_elements = all(self.arrangement.sizes.values())
         keys = ((has_elements, structured, self._screened) for structured in (False, True))
         return [self.plain.plans.setdefault(key, {}) for key in keys]
 
     def nearest(self, plan: FormulaPlan) -> Nearest:
-        """Its outputs, rounded once from their exact values."""
+        """Return its outputs, rounded once from their exact values."""
         key = id(plan.trace), plan.key, plan.contract.denormals != "preserve"
         if key not in self._nearest:
             inputs = Inputs(plan.trace, self.tensors, self.parameters)
@@ -147,7 +148,7 @@ class FormulaProblem:
 
     @lazy
     def _screened(self) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...], tuple[str, ...]]:
-        """All of the problem that plans depend on."""
+        """Return everything in the problem that plans depend on."""
         inputs = ((name, name_of(array.dtype)) for name, array in self.problem.inputs.items())
         zeros = (name for name, value in self.parameters.items() if not value)
         return tuple(inputs), tuple(self.problem.outputs.items()), tuple(zeros)
@@ -157,8 +158,8 @@ class FormulaProblem:
         return all(each.joins_orders for each in self.read(contract))
 
     def numbers(self, contract: Contract) -> Hashable:
-        """A key that is equal for problems that are read alike, whatever their lengths and parameters. An algorithm may
-        multiply by the length although the op's own formula does not."""
+        """Return a key that is equal for problems that are evaluated alike, whatever their lengths and parameters. An
+        algorithm may multiply by the length although the op's own formula does not."""
         ways, bits = self.read(contract), dict[str, int]()
         if any(each.multiplies_length for each in ways):
             sizes = {"": self.length} if self.plain.separate else self.sizes
@@ -178,17 +179,17 @@ class FormulaProblem:
         return not (contract.is_wide or inverts) and all(each.joins_lengths for each in self.read(contract))
 
     def settled(self, contract: Contract) -> Contract:
-        """The contract for the dtypes of the operands."""
+        """Return the contract for the dtypes of the operands."""
         return contract if contract.is_settled else contract.settled(self._given, self._dtypes)
 
     @lazy
     def _given(self) -> Mapping[str, str]:
-        """The dtypes of the inputs that are there."""
+        """Return the dtypes of the inputs that are present."""
         return {name: dtype for name, dtype in self._dtypes.items() if name in self.problem.inputs}
 
     @lazy
     def _dtypes(self) -> Mapping[str, str]:
-        """The dtypes of all operands, the first input first; absent ones have their usual dtype."""
+        """Return the dtypes of all operands, the first input first; absent ones have their usual dtype."""
         known = {name: name_of(array.dtype) for name, array in self.problem.inputs.items()} | {**self.problem.outputs}
         main, found = name_of(self.problem.main.dtype), dict[str, str]()
         for each in self.of_op.operands:
@@ -197,15 +198,15 @@ class FormulaProblem:
         return found
 
     def shape(self, output: str) -> tuple[int, ...]:
-        """Shape of an output as the kernel returns it."""
+        """Return the shape of an output as the kernel returns it."""
         return self.arrangement.shape(output)
 
     def arranged(self, output: str, array: NDArray[Any]) -> NDArray[Any]:
-        """An output in the order in which it is enclosed."""
+        """Return an output in the order in which it is enclosed."""
         return self.arrangement.arranged(output, array, self.plain.trace.dims)
 
     def returned(self, output: str, values: NDArray[Any]) -> NDArray[Any]:
-        """An output as a kernel returns it, from values that have an axis for each dimension of the formula."""
+        """Return an output as a kernel returns it, from values that have an axis for each dimension of the formula."""
         return self.arrangement.returned(output, values, self.sizes)
 
     def following(self, unknown: Mapping[str, Mask]) -> Mapping[str, Mask]:
@@ -222,7 +223,7 @@ class FormulaProblem:
         return self.arrangement.place(output, flat, self.plain.trace.dims)
 
     def cost(self, output: str) -> int:
-        """Elements that the precise tier reads to judge one element of `output`."""
+        """Return the number of elements that the precise tier reads to judge one element of `output`."""
         own, meeting = self.of_op.operand(output).axes, self.plain.trace.meeting
         return math.prod(size for dim, size in self.sizes.items() if dim not in own or dim in meeting)
 
@@ -233,26 +234,27 @@ class FormulaProblem:
 
     @lazy
     def size(self) -> int:
-        """The number of elements of an array that has all dimensions."""
+        """Return the number of elements of an array that has all dimensions."""
         return math.prod(self.sizes.values())
 
     @lazy
     def in_order(self) -> tuple[int, ...]:
-        """By this in order, problems are filled up least."""
+        """Return a sort key: problems in this order are filled up least."""
         return (self.length,) if self.plain.separate else tuple(self.sizes.values())
 
     @lazy
     def sizes(self) -> Mapping[str, int]:
-        """The extents of all dimensions, in the formula's order."""
+        """Return the extents of all dimensions, in the formula's order."""
         extents = Inputs(self.plain.trace, self.tensors, self.parameters).extents
         return {dim: extents[dim] for dim in self.plain.trace.dims}
 
     def enclose(self, contract: Contract, structured: bool) -> Mapping[str, Enclosure]:
-        """Fast tier: enclosures of all outputs."""
+        """Return the enclosures of all outputs, by the fast tier."""
         return self._enclosed(contract, structured, Union.enclosure, self.problem.outputs)
 
     def once(self, contract: Contract, structured: bool, own: Mapping[str, Enclosure]) -> Mapping[str, Enclosure]:
-        """The enclosures `own` of all outputs, with the exact values, rounded once, where kernels round on the way."""
+        """Return the enclosures `own` of all outputs, with the exact values, rounded once, added if kernels round on
+        the way."""
         rounding = [name for name in own if (contract, name) in self._rounding]
         found = self._enclosed(contract, structured, Union.once, rounding) if rounding else {}
         return {name: joined([found[name], each]) if name in found else each for name, each in own.items()}
@@ -265,7 +267,7 @@ class FormulaProblem:
         exact: Exact | None = None,
         joined: Joined = ALONE,
     ) -> Union:
-        """What outputs may be under a settled contract, for canonical tensors."""
+        """Return what outputs may be under a settled contract, for canonical tensors."""
         outputs, outer = joined.outputs or self.problem.outputs, (BESIDE,) if joined.beside else ()
         dims = {name: (*outer, *self.of_op.operand(name).axes) for name in outputs}
         parameters: Mapping[str, float | F64] = {**self.parameters, **joined.parameters}
@@ -291,7 +293,7 @@ class FormulaProblem:
     def _enclosed(
         self, contract: Contract, structured: bool, way: Callable[[Union, str], Enclosure], outputs: Iterable[str]
     ) -> Mapping[str, Enclosure]:
-        """The enclosures of some outputs, of few rows at a time where each is read by itself."""
+        """Return the enclosures of some outputs, a few rows at a time if each is evaluated by itself."""
         settled, at_once = self.settled(contract), max(1, _CHUNK // max(1, self.length))
         chunks = [slice(start, start + at_once) for start in range(0, self.rows, at_once)]
         parts = list[Mapping[str, Enclosure]]()
@@ -303,25 +305,25 @@ class FormulaProblem:
 
     @lazy
     def _rounding(self) -> set[tuple[Contract, str]]:
-        """The outputs that kernels make of what all round alike."""
+        """Return the outputs that are made from values which all kernels round alike."""
         return set()
 
     def rows_of(self, rows: slice) -> Mapping[str, NDArray[Any]]:
-        """The tensors of some rows."""
+        """Return the tensors of some rows."""
         return {name: array[rows] for name, array in self.tensors.items()}
 
     def _canonical(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
-        """An input as the formula takes it. Raises ProblemError where its shape does not fit."""
+        """Return an input as the formula uses it. Raises ProblemError if its shape does not fit."""
         self.arrangement.checked(name, array)
-        if name in self._stacked:  # row r takes row r mod the number of those
+        if name in self._stacked:  # row r uses row r mod their number
             return array[np.arange(self.rows) % max(len(array), 1)]
         found = self.arrangement.collapsed(name, array)
         if self.plain.separate and name in self.of_op.columns:
             found = np.broadcast_to(found, (self.rows, self.length))
-        return np.ascontiguousarray(found).reshape(found.shape)  # it gives what has no axis one
+        return np.ascontiguousarray(found).reshape(found.shape)  # it adds an axis to an array without axes
 
     def _given_parameters(self) -> Mapping[str, float]:
-        """Each parameter's value; that of one that the case does not have is neutral."""
+        """Return each parameter's value; a parameter that the case does not have is neutral."""
         found = dict[str, float]()
         for each in self.of_op.parameters:
             value = self.problem.params.get(each.name, each.neutral)

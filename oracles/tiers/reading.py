@@ -1,4 +1,4 @@
-"""Readings: an op's formula, as it is read for all problems that have the same operands."""
+"""Readings: an op's formula, prepared once for all problems with the same operands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SCALED: tuple[Kind, ...] = ("welford_mean", "welford_squares", "online", "onlin
 
 @dataclass(frozen=True)
 class Reading:
-    """An op's formula, as it is read for all problems that have the same operands."""
+    """An op's formula, prepared for all problems with the same operands."""
 
     trace: Trace
     separate: bool
@@ -32,29 +32,30 @@ class Reading:
 
     @lazy
     def plans(self) -> dict[Hashable, dict[Contract, FormulaPlan | None]]:
-        """The plans of screens by contract, whatever its algorithm is, and first by all else that they depend on."""
+        """Return the plans of screens by contract, without its algorithm; the outer key is everything else that they
+        depend on."""
         return {}
 
     @lazy
     def of_numbers(self) -> Hashable:
-        """Equal for formulas that are one where all tensors hold numbers."""
+        """Return a key that is equal for formulas that are the same if all tensors hold numbers."""
         return of_numbers(self.trace)
 
     @lazy
     def points(self) -> frozenset[str]:
-        """The names of what kernels may round for a use."""
+        """Return the names of the points at which kernels may round."""
         return frozenset(self.trace.names[node.args[0]] for node in self.trace.nodes if node.kind == "point")
 
     @lazy
     def joins_lengths(self) -> bool:
-        """Whether rows, or problems, may be filled up, so that others may stand beside; parameters may be columns."""
+        """Return whether rows, or problems, may be filled up and joined with others; parameters may then be columns."""
         fit = not self.separate or (self.trace.dims[:1] == (OUTER,) and len(self.trace.dims) == 2)
         kinds = {node.kind for node in self.trace.nodes}
         return fit and self.joins_orders and kinds.isdisjoint(("position", "take", "where", "scan", *SELECTS))
 
     @lazy
     def selects(self) -> bool:
-        """Whether outputs have an order or places to choose by: no screen knows them."""
+        """Return whether outputs have an order or places to choose by, which no screen knows."""
         return any(node.kind in SELECTS for node in self.trace.nodes)
 
     @lazy
@@ -67,8 +68,8 @@ class Reading:
 
     @lazy
     def depends_on(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Parameters of which it matters whether they are zero, and those of which it matters of how many bits they
-        are: neither does of what is only added to what is calculated."""
+        """Return the parameters for which it matters whether they are zero, and those for which it matters how many
+        bits they have. Neither matters for a parameter that is only added to a calculated value."""
         zeros, bits = set[str](), set[str]()
         for node in self.trace.nodes:
             uses = self.trace.uses[node] if node.kind == "parameter" else ()
@@ -80,7 +81,7 @@ class Reading:
 
     @lazy
     def joins_orders(self) -> bool:
-        """Whether an order matters by its longest chain alone, so that rows of other orders may stand beside."""
+        """Return whether an order matters by its longest chain alone, so that rows of other orders may be joined."""
         return {node.kind for node in self.trace.nodes}.isdisjoint(_SCALED)
 
 
@@ -92,8 +93,8 @@ def reading(
     algorithm: tuple[tuple[str, str], ...],
     beside: bool = False,
 ) -> Reading:
-    """The formula for these operands and parameters, and for problems that lie beside each other. Raises ProblemError
-    where it does not fit the op."""
+    """Return the formula for these operands and parameters, and for problems that lie beside each other. Raises
+    ProblemError if they do not fit the op."""
     try:
         found = traced(op, present, dict(algorithm), stacked, beside=beside)
         if algorithm and _is_separate(op, found) != _is_separate(op, traced(op, present, None, stacked)):
@@ -110,7 +111,8 @@ def reading(
 
 
 def _is_separate(op: Op, graph: Trace) -> bool:
-    """Whether there are rows and nothing else, and each of them can be read by itself; a number has none."""
+    """Return whether the op has rows and nothing else, each of which can be evaluated by itself; a number has no
+    rows."""
     of_rows = (
         op.turns
         and not op.further

@@ -1,10 +1,10 @@
-"""Relative forms: where errors are in proportion to values, one number says how far all elements of a row may stray.
+"""Relative forms: if errors are proportional to values, one number says how far all elements of a row may stray.
 
-In products, quotients, roots and sums of terms that are never negative no error cancels, and each is in proportion to
-the value that it is of. As long as nothing under- or overflows, the form (`oracles.formula.affine.forms`) of a value is
-then c (1 + r), where r follows from the contract, from the length of the row and from the shares of what is added. Here
-r is found by the steps of `oracles.formula.affine.operations` and `reductions`, each divided by its centre. Of formulas
-and contracts where that is not so nothing is said.
+In products, quotients, roots and sums of terms that are never negative no error cancels, and each is proportional to
+its value. As long as nothing under- or overflows, the form (`oracles.formula.affine.forms`) of a value is then c (1 +
+r), where r follows from the contract, from the length of the row and from the shares of the addends. Here r is found by
+the steps of `oracles.formula.affine.operations` and `reductions`, each divided by its centre. Other formulas and
+contracts are left to the next tier.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from oracles.formula.trace import Node
 from oracles.tiers.plan import ERROR, LAST, WORST
 
 FAR = 0.05
-"""A function's errors are what its tangent says up to so large a share, see `oracles.formula.affine.operations`."""
+"""The largest share up to which a function's errors are taken from its tangent, see
+`oracles.formula.affine.operations`."""
 
 
 class Rows(Protocol):
-    """Exact values of rows, of one formula."""
+    """Exact values of rows, for one formula."""
 
     def number(self, node: Node, which: int) -> F64:
         """Return one of the numbers of a node (`oracles.tiers.plan`)."""
 
     def taken(self, node: Node, place: int) -> F64:
-        """An argument of a node, where it has one value a row."""
+        """Return an argument of a node that has one value a row."""
 
     def alike(self, node: Node) -> Mask:
         """Whether the sum of these terms has errors of the worst case."""
@@ -42,7 +43,7 @@ class Rows(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class _Errors:
-    """The errors of a value, in proportion to it: errors that all elements of a row share, signed; and others."""
+    """The errors of a value relative to it: errors that all elements of a row share, signed; and others."""
 
     parts: Mapping[Node, F64 | float]
     rest: F64 | float = 0.0
@@ -59,20 +60,20 @@ _NONE = _Errors({})
 
 
 class RowBounds:
-    """How far each row may stray in proportion to its values; of asks, one row after the other."""
+    """How far each row may stray relative to its values; the rows of all asks, one after the other."""
 
     def __init__(self, rows: Rows, count: int, nodes: Sequence[Node]) -> None:
-        """`count` rows."""
+        """`count` is the number of rows."""
         self.rows = rows
         self.near: Mask = np.ones(count, bool)
-        """Where no share is so large that a tangent does not do."""
+        """Where no share is too large for a tangent."""
         self._found: dict[Node, _Errors] = {}
         for node in nodes:
             args = [self._taken(node, arg) for arg in node.args]
             self._found[node] = self._step(node, args, ERROR) if args else _NONE
 
     def spread(self, node: Node, last: bool) -> F64 | float:
-        """How far an output may stray; `last`: its rounding is the output's own."""
+        """Return how far an output may stray; `last`: its rounding is the output's own."""
         if not last:
             return self._found[node].spread
         return self._step(node, [self._taken(node, arg) for arg in node.args], LAST).spread
@@ -80,7 +81,7 @@ class RowBounds:
     def _taken(self, node: Node, arg: Node) -> _Errors:
         dims = node.dims.union(node.over) if node.kind == "sum" else node.dims
         found = self._found[arg]
-        if dims - arg.dims and not isinstance(found.rest, float):  # what several elements take from it is the same
+        if dims - arg.dims and not isinstance(found.rest, float):  # several elements use the same value of it
             found = self._found[arg] = _Errors({**found.parts, arg: found.rest})
         return found
 
@@ -141,7 +142,7 @@ def _combined(args: list[_Errors], factors: tuple[F64 | float, ...], remainder: 
 
 
 def _where(exact: Mask, found: _Errors) -> _Errors:
-    """The errors; empty where the values are exact."""
+    """Return the errors; empty where the values are exact."""
     parts = {symbol: np.where(exact, 0.0, coefficient) for symbol, coefficient in found.parts.items()}
     return _Errors(parts, found.rest if isinstance(found.rest, float) else np.where(exact, 0.0, found.rest))
 

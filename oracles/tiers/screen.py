@@ -1,8 +1,8 @@
-"""Screen: what passes for certain, of many problems at once, by relative forms (`oracles.tiers.relative`).
+"""The screen: outputs that certainly pass, for many problems at once, by relative forms (`oracles.tiers.relative`).
 
-The exact values of a problem are formed once for all contracts and kernels, and the distance of an output from them
-once for all contracts: what a contract allows is one number for each row. What is said here of a query is the same
-whatever it is joined with, and never that it fails.
+The exact values of a problem are calculated once for all contracts and kernels, and the distance of an output from them
+once for all contracts: what a contract allows is one number for each row. The answer to a query is the same whatever it
+is joined with, and never that it fails.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from oracles.tiers.relative import RowBounds
 
 _U64 = 2.0**-53
 _SAME = 2.0**-36
-"""Widths are those of the forms to this share, and by so much less a value must stray to pass."""
+"""Widths agree with those of the forms to this share, and a value must stray by this much less to pass."""
 
 
 def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
-    """An answer to each query; None decides nothing."""
+    """Return an answer to each query; None decides nothing."""
     found: list[list[Answer]] = [[None] * len(queries) for _, _, queries in asked]
     with np.errstate(all="ignore"):
         for group in groups_of(asked):
@@ -57,9 +57,9 @@ def _worst(before: Answer, later: Answer) -> Answer:
 
 
 def _rounded(problem: FormulaProblem, structured: bool, contract: Contract, received: Received) -> Answer:
-    """What is said of outputs that are their exact values, rounded."""
+    """Return the answer for outputs that are their exact values, rounded."""
     plan = plan_of(problem, contract, structured)
-    if plan is None or not (plan.narrows or plan.is_wide):  # what is wide takes longest to judge otherwise
+    if plan is None or not (plan.narrows or plan.is_wide):  # wide ones take longest to judge otherwise
         return None
     if not problem.nearest(plan).conforms(plan, received.values):
         return None
@@ -76,14 +76,14 @@ class _Decided:
         counts = centres.rows.lengths
         problems = np.array([ask.part for ask in self.asks])
         self.of_ask = Ragged(counts[problems])
-        """The rows of each ask, of which the arrays below have one element each."""
+        """The rows of each ask; the arrays below have one element for each of them."""
         self.at = self.of_ask.places_from(centres.rows.starts[problems])
         """The places of these rows in the centres."""
         self.problems = problems
         """The problem of each ask."""
         numbers = [ask.plan.numbers(int(n)) for ask, n in zip(self.asks, centres.lengths[problems], strict=True)]
         self.numbers: F64 = np.moveaxis(np.array(numbers), 0, -1)
-        """(5, nodes, asks)"""
+        """The plans' numbers, shape (5, nodes, asks)."""
         self.relative = RowBounds(self, len(self.at), self.nodes)
 
     # What `RowBounds` asks.
@@ -93,7 +93,7 @@ class _Decided:
         return self.of_ask.spread(self.numbers[which, self.nodes.index(node)])
 
     def taken(self, node: Node, place: int) -> F64:
-        """An argument of a node, where it has one value a row."""
+        """Return an argument of a node that has one value a row."""
         return self.centres.taken(node, place)[self.at]
 
     def alike(self, node: Node) -> Mask:
@@ -116,12 +116,12 @@ class _Decided:
 
     @lazy
     def plans(self) -> Sequence[FormulaPlan]:
-        """Each once."""
+        """Return the plans, each once."""
         return [*{id(ask.plan): ask.plan for ask in self.asks}.values()]
 
     @lazy
     def fits(self) -> Mask:
-        """Asks in whose rows nothing under- or overflows, and nothing is negative that must not be."""
+        """Return the asks in whose rows nothing under- or overflows, and nothing is negative that must not be."""
         centres = self.centres
         low, high = (each[:, self.problems] for each in centres.magnitudes(range(len(centres.units)), of_rows=False))
         least = {sink: centres.rows.smallest(centres.values[sink])[self.problems] for _, sink in self.sinks}
@@ -153,7 +153,7 @@ class _Decided:
 
     @lazy
     def sinks(self) -> Sequence[tuple[Node, Node]]:
-        """The sinks of all plans."""
+        """Return the sinks of all plans."""
         return [*{pair: None for plan in self.plans for pair in plan.sinks.items()}]
 
     def answers(self) -> list[Answer]:
@@ -180,7 +180,7 @@ class _Decided:
         whole = len(asks) == len(self.asks)
         of_ask = self.of_ask if whole else Ragged(self.of_ask.lengths[chosen])
         places = slice(None) if whole else of_ask.places_from(self.of_ask.starts[chosen])
-        """Those of their rows among the rows of all asks."""
+        """The places of their rows among the rows of all asks."""
         pairs = {pair: place for place, pair in enumerate(dict.fromkeys(ask.pair for ask in asks))}
         problems = [self.pairs[pair][0] for pair in pairs]
         rows_of_pair = Ragged(centres.rows.lengths[problems])
@@ -215,7 +215,7 @@ class _Decided:
             all_special = np.logical_and.reduceat(special, rows.starts)[in_pair]
             inside = np.where(odd, fits & all_special & (largest == 0), inside)
             ratio = np.where(odd, 0.0, ratio)
-        if not width.all():  # what every kernel has is rounded to one number
+        if not width.all():  # a value that every kernel has is rounded to one number
             equal = self._equal(got, exact, of_pair, formats)
             alike = np.logical_and.reduceat(equal, rows.starts)[in_pair]
             inside, ratio = np.where(width == 0, fits & alike, inside), np.where(width == 0, 0.0, ratio)
@@ -224,7 +224,7 @@ class _Decided:
         first = of_ask.first(ratio == of_ask.spread(largest)).tolist()
         found = list[Worst | None]()
         seen: dict[tuple[int, int], tuple[int, float, float]] = {}
-        """By pair and row, the place of the worst element, its exact value and half the gap below it."""
+        """By pair and row: the place of the worst element, its exact value and half the gap below it."""
         starts, ask_starts = of_pair.starts.tolist(), of_ask.starts.tolist()
         before = [part.start * count for part, count in zip(parts, columns.tolist(), strict=True)]
         for place, (ask, worst) in enumerate(zip(asks, largest.tolist(), strict=True)):
@@ -252,8 +252,7 @@ class _Decided:
 
 def strayed_of(got: F64, exact: F64, of_pair: Ragged, formats: Sequence[Format]) -> tuple[F64, Mask]:
     """Return how far each element strayed, from the outputs of each pair in its format; and where exact values are
-    zero, infinite or NaN, from which nothing may stray. What is of one format and lies side by side is looked at in
-    one."""
+    zero, infinite or NaN, from which nothing may stray. Neighbouring outputs of one format are compared together."""
     strayed, special = np.empty_like(got), np.empty(len(got), bool)
     end = 0
     for form, pairs in groupby(zip(formats, of_pair.lengths.tolist(), strict=True), key=lambda pair: pair[0]):
@@ -264,8 +263,8 @@ def strayed_of(got: F64, exact: F64, of_pair: Ragged, formats: Sequence[Format])
 
 
 def _compare(got: F64, exact: F64, form: Format, strayed: F64, special: Mask) -> None:
-    """Fill in `strayed` and `special`. What is rare is looked at by itself, for most of the time goes into passes over
-    all elements."""
+    """Fill in `strayed` and `special`. Rare values are looked at by themselves, since most of the time goes into passes
+    over all elements."""
     size, centre = np.abs(got), np.abs(exact)
     np.subtract(size, centre, out=strayed)
     np.abs(strayed, out=strayed)

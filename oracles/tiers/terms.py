@@ -29,7 +29,7 @@ _LEAST = 1e-6
 
 @dataclass(frozen=True)
 class Alone(Budget):
-    """The forms of kernels that round at some nodes alone: all else they calculate in float64."""
+    """The forms of kernels that round at some nodes only and calculate everything else exactly."""
 
     whole: Budget | None = None
     rounding: frozenset[Node] = frozenset()
@@ -66,8 +66,8 @@ class Alone(Budget):
         return node in self.whole.within and len(self.inputs.trace.uses[node]) == 1 and node not in outputs
 
     def _left(self, read: ReadFormula, node: Node) -> ReadFormula:
-        """What a node takes: where all kernels' values lie between numbers of a dtype, that share of the errors which
-        this leaves of all of them."""
+        """Return the arguments of a node: where all kernels' values lie between numbers of a dtype, with only the share
+        of the errors that this leaves."""
         assert self.whole is not None
         places = [place for place in range(len(node.args)) if (node, place) in self.whole.read.held]
         if not places:
@@ -90,7 +90,7 @@ class Alone(Budget):
 
 
 def terms_of(conformance: Conformance, output: str, index: Sequence[int]) -> tuple[Term, ...]:
-    """What the roundings that make each local add to the half-width of an element, to first order."""
+    """Return what the roundings that make each local add to the half-width of an element, to first order."""
     element = Element(conformance, output, tuple(index))
     whole = conformance.budget
     nothing = element.share(element.rounding(frozenset()))
@@ -108,7 +108,7 @@ def terms_of(conformance: Conformance, output: str, index: Sequence[int]) -> tup
 
 @dataclass(frozen=True)
 class Element:
-    """One element of an output, whose budget is told."""
+    """One element of an output whose budget is printed."""
 
     conformance: Conformance
     output: str
@@ -116,7 +116,7 @@ class Element:
 
     @property
     def whole(self) -> Budget:
-        """All of the budget."""
+        """The whole budget."""
         return self.conformance.budget
 
     def rounding(self, nodes: frozenset[Node]) -> Alone:
@@ -126,15 +126,15 @@ class Element:
         return Alone(whole.inputs, whole.contract, whole.structured, endless=endless, whole=whole, rounding=nodes)
 
     def share(self, alone: Alone) -> float:
-        """The element's half-width in it."""
+        """Return the element's half-width in a budget."""
         with np.errstate(all="ignore"):
             kept = alone.output(self.output, self.conformance.outputs[self.output])
         return float(self.conformance.shaped(self.output, kept.spread)[self.index])
 
     def product(self, name: str, local: Node, alone: Alone, value: float) -> str:
-        """What the value is the product of, to be calculated again by hand: the roundings of the local in its unit
-        roundoff u, the local itself, and how far the output moves with it. For example '66 u x |mean_square| 0.84
-        x 0.018'; where elements add up that the output has in one, what they come to stands for the last two."""
+        """Return the factors of the value, so that it can be checked by hand: the roundings of the local in its unit
+        roundoff u, the local itself, and how far the output moves with it. For example '66 u x |mean_square| 0.84 x
+        0.018'; if several elements of the local go into one of the output, their total stands for the last two."""
         u = self.whole.dtype(local).u
         size, spread = (
             self._largest(np.abs(values)) for values in (self.whole.forms[local].centre, alone.forms[local].spread)
@@ -150,7 +150,8 @@ class Element:
         return f"{spread / size / u:.4g} u x |{name}| {size:.4g}{moved}"
 
     def words(self, nodes: Sequence[Node], unit: Format) -> str:
-        """For example 'subtract 1 u, sum over n 64 u (h = 64, worst case) in f32, u = 2^-24'; u is that of `unit`."""
+        """Return words like 'subtract 1 u, sum over n 64 u (h = 64, worst case) in f32, u = 2^-24'; u is that of
+        `unit`."""
         budget = self.whole
         kept = [node for node in nodes if node.kind == "point" and budget.pointed(node) is None]
         kinds = Counter(self._operation(node, unit.u) for node in nodes if node not in kept)
@@ -173,7 +174,7 @@ class Element:
         return f"{said} (h = {chain}, {kind})"
 
     def _own(self, node: Node, u: float) -> str:
-        """The rounding of one operation: ' 1 u'."""
+        """Return the rounding of one operation, such as ' 1 u'."""
         budget = self.whole
         if node.kind == "point":
             point = budget.pointed(node)
@@ -185,7 +186,7 @@ class Element:
         return f" {share:.4g} u" if share else ""
 
     def _added(self, node: Node) -> list[str]:
-        """Along which dimensions elements of a node go into one of the output together."""
+        """Return the dimensions along which elements of a node go into one of the output together."""
         trace = self.whole.inputs.trace
         waiting, seen = [*trace.uses.get(node, ())], set[Node]()
         while waiting:
@@ -198,7 +199,7 @@ class Element:
         return [dim for dim in trace.dims if dim in over & node.dims]
 
     def _relative(self, centre: F64, spread: F64) -> float:
-        """The largest share of their size that values may be off by."""
+        """Return the largest relative error of values."""
         with np.errstate(all="ignore"):
             share = np.where(np.isfinite(centre) & (centre != 0), spread / np.abs(centre), 0.0)
         return self._largest(share)
@@ -208,20 +209,19 @@ class Element:
         return float(np.max(self._of(values), initial=0.0))
 
     def _of(self, values: F64, over: Collection[str] = ()) -> F64:
-        """The values which the element has to do with: all along what it does not have, and along the dimensions in
-        `over`."""
+        """Return the values that the element depends on: all along dimensions that it lacks, and along `over`."""
         inputs = self.whole.inputs
         at = tuple(slice(None) if dim in over else self._places.get(dim, slice(None)) for dim in inputs.trace.dims)
         return np.broadcast_to(values, tuple(inputs.extents[dim] for dim in inputs.trace.dims))[at]
 
     @lazy
     def _places(self) -> Mapping[str, int]:
-        """Where the element lies along each of its dimensions."""
+        """Return where the element lies along each of its dimensions."""
         return self.conformance.place(self.output, self.index)
 
     def given(self) -> Iterator[tuple[str, str]]:
-        """What the element was calculated from: of each operand the element of its own, such as '0.25 (0x3e800000)',
-        and what that is added up with, such as 'from -3.2 to 5.1 along n'."""
+        """Yield what the element was calculated from: for each operand its own element, such as '0.25 (0x3e800000)',
+        and the range of those that are added up with it, such as 'from -3.2 to 5.1 along n'."""
         inputs = self.whole.inputs
         made_of = {*ordered([inputs.trace.outputs[self.output]])}
         for node in (each for each in inputs.trace.nodes if each in made_of and each.kind == "tensor"):
@@ -250,12 +250,12 @@ def _span(values: F64, over: str) -> str:
 
 
 def _exactly(form: Form) -> Form:
-    """The same without its errors."""
+    """Return the form without its errors."""
     return Form(form.centre, form.dtype, form.bits)
 
 
 def _groups(trace: Trace, output: str) -> Mapping[str, list[Node]]:
-    """The nodes by the local that they are made for: their own name, or that of what they are used for first."""
+    """Return the nodes by the local for which they are calculated: their own name, or that of their first use."""
     names = dict[Node, str]()
     for node in reversed(trace.nodes):
         uses = [names[use] for use in trace.uses.get(node, ()) if use in names]
@@ -269,7 +269,7 @@ def _groups(trace: Trace, output: str) -> Mapping[str, list[Node]]:
 
 
 def facts_of(conformance: Conformance, place: Mapping[str, int], dims: Collection[str]) -> tuple[tuple[str, str], ...]:
-    """The exact values, at a place, of what has fewer dimensions than these, by the names of the formula."""
+    """Return the exact values, at a place, of values with fewer dimensions than these, by the names of the formula."""
     assert conformance.exact is not None
     trace = conformance.exact.inputs.trace
     found = list[tuple[str, str]]()

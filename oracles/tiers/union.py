@@ -1,7 +1,9 @@
-"""What outputs may be of a kernel that has any one of several algorithms: what it may be by one of them.
+"""Unions: what outputs may be if a kernel may have any one of several algorithms: an element conforms if it conforms to
+one of them.
 
-What kernels of one dtype round alike is part of a reading, and no kernel has to round it: one that calculates in more
-bits returns the exact value, rounded once. That is a reading too, which is asked where no other allows what came.
+A rounding that all kernels of one dtype share is part of an algorithm's evaluation, but no kernel has to make it: one
+that calculates in more bits returns the exact value, rounded once. That value is allowed too, and computed if nothing
+else allows what came.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ class Union:
 
     members: Sequence[Conformance]
     unrounded: Callable[[], Sequence[Conformance]]
-    """Makes the op's own formula, all of it calculated in many bits, and its exact value where that leaves it out;
-    nothing where the contract wants fewer bits."""
+    """Makes the op's own formula, all calculated in many bits, and its exact value if the contract leaves it out;
+    nothing if the contract demands fewer bits."""
 
     @lazy
     def _ways(self) -> Sequence[Way]:
@@ -48,24 +50,24 @@ class Union:
         return any(each.rounds(output) for each in self.members) and bool(self._unrounded)
 
     def enclosure(self, output: str) -> Enclosure:
-        """The conformance sets of all elements of an output, in its shape."""
+        """Return the conformance sets of all elements of an output, in its shape."""
         return joined(way.enclosure(output) for way in self._ways)
 
     def once(self, output: str) -> Enclosure:
-        """The same of its exact values, rounded once."""
+        """Return the conformance sets of exact values, rounded once."""
         each = ((way.enclosure(output), self._says_nothing(way, output)) for way in self._unrounded)
         return joined(found if nothing is None else at_some(~nothing, found) for found, nothing in each)
 
     def _says_nothing(self, way: Way, output: str) -> Mask | None:
-        """Where there is no exact number that would be right, rounded once, and nothing is known beside it."""
+        """Return where no exact number would be right when rounded once, and nothing else is known."""
         found, others = way.enclosure(output), len(self._unrounded) > 1
-        if found.unjudged is None or (others and way.own.sharp):  # it says something of that
+        if found.unjudged is None or (others and way.own.sharp):  # it says something about that
             return found.unjudged
         return found.unjudged & ~np.isfinite(head(found.centre))
 
     def bounds(self, output: str, index: Sequence[int], *, once: bool = False) -> Bounds:
-        """What one element may be, at mpmath's current working precision; with `once` the exact value, rounded once, is
-        right too, and the centre of all."""
+        """Return what one element may be, at mpmath's current working precision; with `once` the exact value, rounded
+        once, is right too, and the centre of all."""
         ways = [*self._ways]
         for way in reversed(self._unrounded if once and self.rounds(output) else ()):
             nothing = self._says_nothing(way, output)
@@ -73,21 +75,20 @@ class Union:
         return reduce(_joined_bounds, (each.bounds(output, index) for each in ways))
 
     def contradiction(self, output: str, index: Sequence[int], worst: Worst, bounds: Bounds) -> str:
-        """How the fast tier's centre and half-width of an element contradict the precise tier's; "" where they do
-        not."""
-        if bounds.members is not None:  # of several places that are right float64 may have another one
+        """Return how the fast tier's centre and half-width of an element contradict the precise tier's, or ""."""
+        if bounds.members is not None:  # of several right places float64 may have another one
             return ""
-        spelled = worst.width is None and bounds.beside is not None  # it is what the formula comes to, overflow and all
+        spelled = worst.width is None and bounds.beside is not None  # it is the formula's own value, with its overflow
         bounds = bounds.beside if spelled and bounds.beside else bounds
         if worst.centre is None or not (_is_finite(bounds.centre) and _is_finite(bounds.high)):
             return ""
         members = [way.own if spelled else way.of(output, index) for way in self._ways]
         with np.errstate(all="ignore"):
-            # What was rounded once from its exact value has a centre in float64, and no half-width.
+            # A value that was rounded once from its exact value has a centre in float64, and no half-width.
             doubled = worst.width is not None
             errors = (each.error(output, each.wide and doubled) for each in members)
             own = max(float(each[tuple(index)]) for each in errors)
-            # Not from the bounds: what is rounded on the way is the centre of each algorithm.
+            # Not from the bounds: a value that is rounded on the way is the centre of each algorithm.
             width = float(np.fmax.reduce([each.width(output)[tuple(index)] for each in members]))
         if worst.width == np.inf:  # any number
             return ""
@@ -101,7 +102,7 @@ class Union:
         )
 
     def wild(self, output: str) -> Mask:
-        """Where a kernel may overflow on the way by one of the algorithms."""
+        """Return where a kernel may overflow on the way in one of the algorithms."""
         found: Mask = np.logical_or.reduce([way.wild(output) for way in self._ways])
         return found
 
@@ -144,7 +145,7 @@ def _joined(a: Enclosure, b: Enclosure) -> Enclosure:
 
 
 def _finite(a: Real, b: Real) -> Real:
-    """The exact value, where one algorithm does not overflow on the way to it."""
+    """Return the exact value, where one algorithm does not overflow on the way to it."""
     return either(np.isfinite(head(a)), a, b)
 
 
@@ -156,7 +157,7 @@ def _nan(a: Flags | None, b: Flags | None) -> Flags | None:
 
 
 def _zeros(a: Flags | None, b: Flags | None) -> Flags | None:
-    """None of both, or of one that has no zero: then the other's count."""
+    """Return the signs of zeros: those that both allow, or those of the one that has a zero."""
     if a is None or b is None:
         return b if a is None else a
     return np.where(a == b, a, 0).astype(np.int8)

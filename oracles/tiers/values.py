@@ -35,15 +35,15 @@ class OutputValues:
     """The dtype of each output."""
     structured: bool = False
     dims: Mapping[str, Iterable[str]] = field(default_factory=dict)
-    """The dimensions of outputs, where they have more than their values."""
+    """The dimensions of outputs that have more than their values."""
     complete: bool = True
     """Whether no operand is absent in whose place a kernel may add a zero: that decides the sign of others."""
     each: Sequence[JoinedProblem] = ()
-    """See `Setting`."""
+    """See `SettledProblem`."""
     exact: Exact | None = None
     """For the precise tier: the same problem by the op's own formula. None: by this one."""
     endless: bool = False
-    """See `Setting`."""
+    """See `SettledProblem`."""
     sharp: bool = False
     """Whether nothing but the exact value is right."""
 
@@ -58,7 +58,7 @@ class OutputValues:
 
     @lazy
     def budget(self) -> Budget:
-        """The forms of all values."""
+        """Return the forms of all values."""
         contract, endless = self.contract, self.endless
         return Budget(self.inputs, contract, self.structured, self.each, endless, self.complete, self.sharp)
 
@@ -68,39 +68,39 @@ class OutputValues:
         return self.budget.wide
 
     def shape(self, output: str) -> tuple[int, ...]:
-        """The extents of an output, in the order of the trace's dimensions; (1,) where it has none."""
+        """Return the extents of an output, in the order of the trace's dimensions; (1,) if it has none."""
         return tuple(self.inputs.extents[dim] for dim in self._ordered(output)) or (1,)
 
     def has_places(self, output: str) -> bool:
-        """Whether an output is of places."""
+        """Return whether an output is of places."""
         return self._kept(output).ranks is not None
 
     @lazy
     def rows(self) -> dict[Any, Any]:
-        """What `oracles.tiers.places` knows of rows of elements, at each precision."""
+        """Return a cache of what `oracles.tiers.places` knows of rows of elements, at each precision."""
         return {}
 
     def _is_integer(self, output: str) -> bool:
         return isinstance(DTYPES[self.outputs[output]], Integer)
 
     def place(self, output: str, index: Sequence[int]) -> Mapping[str, int]:
-        """The place of an element along each dimension of the output."""
+        """Return the place of an element along each dimension of the output."""
         return dict(zip(self._ordered(output), index, strict=False))  # a number has one element, along no dimension
 
     def _ordered(self, output: str) -> Sequence[str]:
         return [dim for dim in self.inputs.trace.dims if dim in self.axes(output)]
 
     def exactly(self, output: str) -> tuple[Exact, Node]:
-        """Return what has an output's exact values, and of which node they are."""
+        """Return the evaluator of an output's exact values, and the node that they belong to."""
         assert self.exact is not None
         if not self._replaces[output]:
             return self.exact, self.exact.inputs.trace.outputs[output]
-        # What every kernel rounds, or what overflows in all, depends on the algorithm that they have.
+        # What every kernel rounds, or what overflows in all, depends on their algorithm.
         return self._rounding, self.made(output)
 
     @lazy
     def _replaces(self) -> Mapping[str, bool]:
-        """Whether an output is made of what every kernel rounds, or of what overflows."""
+        """Return whether each output is made from values that every kernel rounds, or that overflow."""
         nodes = {node for node, _ in self.budget.replaced}
         return {output: not nodes.isdisjoint(ordered([self.made(output)])) for output in self.outputs}
 
@@ -115,7 +115,7 @@ class OutputValues:
         return any(node.function.settles is not None for node in held)
 
     def rounds(self, output: str) -> bool:
-        """Whether an output is made of what every kernel rounds on its way."""
+        """Return whether an output is made from values that every kernel rounds on the way."""
         held = {node for node, _ in self.budget.read.held}
         return bool(held) and not held.isdisjoint(ordered([self.made(output)]))
 
@@ -124,17 +124,17 @@ class OutputValues:
         return Exact(self.inputs, self.budget.replaced)
 
     def centre(self, output: str) -> Real:
-        """The fast tier's values, in the output's shape."""
+        """Return the fast tier's values, in the output's shape."""
         quick = self.shaped(output, self._kept(output).centre)
         if not self.wide:
             return quick
         found = self._wide(output)
         doubled = found.doubled if isinstance(found, ExtendedDouble) else found
-        held = np.isfinite(quick) & ~np.isnan(doubled.high)  # a pole in all kernels: what is left of it is float64's
+        held = np.isfinite(quick) & ~np.isnan(doubled.high)  # a pole in all kernels: float64 has what is left of it
         return DoubleDouble(np.where(held, doubled.high, quick), np.where(held, doubled.low, 0.0))
 
     def quick(self, output: str) -> F64:
-        """What the formula comes to in float64, in the output's shape."""
+        """Return the formula's values in float64, in the output's shape."""
         return self.shaped(output, self._kept(output).centre)
 
     def extended(self, output: str) -> F64:
@@ -155,7 +155,7 @@ class OutputValues:
         return bool(sides) and not sides.isdisjoint(ordered([self.made(output)]))
 
     def error(self, output: str, wide: bool) -> F64:
-        """How far a centre in float64 (`wide`: in double-double) may lie from the exact value."""
+        """Return how far a centre in float64 (`wide`: in double-double) may lie from the exact value."""
         quick, width = self.shaped(output, self._kept(output).centre), self._widths[output]
         relative, lost = (ULP, 2.0**-1073) if wide else (2.0**-53, LOST)
         node = self.made(output)
@@ -171,7 +171,7 @@ class OutputValues:
         return np.where(known, own, 0.0)
 
     def _wide(self, output: str) -> DoubleDouble | ExtendedDouble:
-        """Exact values beside which float64's errors are large, in the output's shape."""
+        """Return exact values for outputs beside which float64's errors are large, in the output's shape."""
         found = self._wide_values[self.made(output)]
         if isinstance(found, DoubleDouble):
             return DoubleDouble(self.shaped(output, found.high), self.shaped(output, found.low))
@@ -184,7 +184,7 @@ class OutputValues:
             return wide_values(self.inputs, self.budget.replaced)
 
     def wide_value(self, node: Node) -> DoubleDouble | ExtendedDouble:
-        """Return the values of a node beside which float64's errors are large."""
+        """Return the exact values of a node beside which float64's errors are large."""
         found: DoubleDouble | ExtendedDouble = self._wide_values[node]
         return found
 
@@ -209,7 +209,7 @@ class OutputValues:
         return {output: node.dims | frozenset(self.dims.get(output, ())) for output, node in outputs}
 
     def shaped(self, output: str, values: NDArray[Any]) -> NDArray[Any]:
-        """Values that broadcast to an output, in its shape."""
+        """Return values that broadcast to an output, in its shape."""
         if output not in self._shapes:
             dims, extents = self.axes(output), self.inputs.extents
             full = tuple(extents[dim] if dim in dims else 1 for dim in self.inputs.trace.dims)
@@ -219,7 +219,8 @@ class OutputValues:
 
     @lazy
     def _shapes(self) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
-        """With an axis for each dimension of the trace, and without those that an output does not have."""
+        """Return the shapes of outputs with an axis for each dimension of the trace, and without those that an output
+        does not have."""
         return {}
 
 

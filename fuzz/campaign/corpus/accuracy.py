@@ -1,4 +1,5 @@
-"""The accuracy ratchet: how far each kernel strayed on the corpora, kept in a file among them."""
+"""The accuracy ratchet: the worst passing error of each kernel on the corpora, kept in a file beside them and compared
+with what a gate measures."""
 
 from __future__ import annotations
 
@@ -19,17 +20,17 @@ VERSION = 2
 WORSE = 1.25
 """A change is reported where the value is more than this many times as large."""
 FLOOR = 0.05
-"""Below this err/budget, and below this ulp, a change is nobody's business."""
+"""A change below this err/budget, and below this many ulp, is not reported."""
 _ON = "on"
-"""The member of a target's line that says what it was measured on; the others are dtypes."""
+"""The member of a target's line that says on which processor or device it was measured; the others are dtypes."""
 
 Key = tuple[str, str, str]
-"""The key is kernel, target and dtype."""
+"""Kernel, target and dtype."""
 
 
 @dataclass(frozen=True)
 class _Move:
-    """A figure, before and after: the larger, the less accurate."""
+    """A figure, before and after. A larger one is less accurate."""
 
     name: str
     before: float
@@ -56,7 +57,7 @@ class Accuracy:
     """The leading digits of the digest of its case."""
 
     def moved(self, to: Accuracy) -> Iterator[_Move]:
-        """How its figures moved. Those in ulp are of one case only: elsewhere an ulp is another size."""
+        """Yield how its figures moved; those in ulp only between equal cases, as an ulp differs elsewhere."""
         yield _Move("err/budget", self.ratio, to.ratio)
         if self.case == to.case:
             yield _Move("ulp", self.ulp, to.ulp)
@@ -67,7 +68,7 @@ Table = Mapping[Key, Accuracy]
 
 @dataclass(frozen=True)
 class AccuracyChange:
-    """An entry that differs from the file by more than it may."""
+    """An entry that lost more accuracy than it may."""
 
     key: Key
     before: Accuracy
@@ -82,15 +83,16 @@ class AccuracyChange:
 
 @dataclass(frozen=True)
 class Ratchet:
-    """What was measured, and on what: what the file holds, or what a gate saw."""
+    """Figures, and what each target was measured on: those of the file, or those that a gate measured."""
 
     worst: Table
     on: Mapping[str, str]
-    """What each target was measured on, as its worker attested it: elsewhere the same target rounds otherwise."""
+    """The processor or device that each target's worker attested. The same target may round differently on another
+    one."""
 
 
 def load_accuracy(path: Path) -> Ratchet:
-    """Read the file. Raises CaseError, naming it, where it is broken."""
+    """Return what the file says. Raises CaseError, naming the file, where it is broken."""
     record = document.read(path)
     try:
         if record.get(ACCURACY) != VERSION:
@@ -131,7 +133,7 @@ def save_accuracy(path: Path, ratchet: Ratchet) -> None:
 
 
 def compare(path: Path, now: Ratchet, targets: Iterable[str]) -> tuple[list[str], list[str]]:
-    """What is less accurate than the file says, and what could not be compared."""
+    """Return lines about entries less accurate than the file says, and lines about what could not be compared."""
     before = load_accuracy(path) if path.is_file() else Ratchet({}, {})
     alike = {key: worst for key, worst in now.worst.items() if key[1] not in _elsewhere(before, now)}
     lost, notes = [f"less accurate than before: {change}" for change in worse(before.worst, alike)], []
@@ -145,7 +147,7 @@ def compare(path: Path, now: Ratchet, targets: Iterable[str]) -> tuple[list[str]
 
 
 def require_own(path: Path, kernels: Collection[str]) -> None:
-    """Raise CorpusError where the file is of other kernels than these: to write it would lose what it holds."""
+    """Raise CorpusError where the file is about other kernels than these: writing it would lose their figures."""
     if named := others(path, kernels):
         raise CorpusError(
             f"{path} is of other kernels ({and_more(named)}), whose accuracy would be lost: "
@@ -154,7 +156,7 @@ def require_own(path: Path, kernels: Collection[str]) -> None:
 
 
 def others(path: Path, kernels: Collection[str]) -> list[str]:
-    """The kernels that the file is of, where it is of none of these: it is another pack's."""
+    """Return the kernels in the file where it holds no figure of these `kernels`: it belongs to another pack then."""
     known = sorted({kernel for kernel, _, _ in load_accuracy(path).worst}) if path.is_file() else []
     return [] if {*known} & {*kernels} else known
 
@@ -172,7 +174,8 @@ def update(path: Path, now: Ratchet, kernels: Collection[str]) -> str:
 
 
 def _elsewhere(before: Ratchet, now: Ratchet) -> dict[str, str]:
-    """The targets whose figures cannot be compared, since they were measured on something else, and what that was."""
+    """Return the targets that were measured on something else before, and what that was: their figures are not
+    compared."""
     return {
         target: f"measured on {before.on[target]}, this is {here}"
         for target, here in sorted(now.on.items())
@@ -181,7 +184,7 @@ def _elsewhere(before: Ratchet, now: Ratchet) -> dict[str, str]:
 
 
 def worse(before: Table, after: Table) -> list[AccuracyChange]:
-    """Entries that lost more accuracy than WORSE allows, within tolerance or not."""
+    """Return the entries that grew by more than WORSE, whether or not they are within tolerance."""
     return [
         AccuracyChange(key, before[key], now)
         for key, now in sorted(after.items())
@@ -190,12 +193,13 @@ def worse(before: Table, after: Table) -> list[AccuracyChange]:
 
 
 def unknown(before: Table, after: Table) -> list[Key]:
-    """Entries that the file does not have yet."""
+    """Return the keys that the file does not have yet."""
     return sorted(key for key in after if key not in before)
 
 
 def absent(before: Table, after: Table, targets: Iterable[str]) -> dict[str, list[str]]:
-    """Targets in the file that could not be compared, by the reason: not here at all, or not run."""
+    """Return the targets in the file that could not be compared, by the reason: they are not here at all, or did not
+    run."""
     here = set(targets)
     missing = sorted({target for _, target, _ in before} - {target for _, target, _ in after})
     reasons: dict[str, list[str]] = {}

@@ -29,7 +29,7 @@ from oracles.ops import OPS
 
 
 def contents(folder: Path) -> PlainTable:
-    """One line per case file and per suite."""
+    """Return a table with a line for each case file and each suite."""
     rows = []
     for path in json_files(folder):
         name, kind = path.relative_to(folder).as_posix(), kind_of(path)
@@ -57,15 +57,15 @@ def _reason(kept: Kept) -> str:
 
 @dataclass
 class SoundCorpus:
-    """A corpus of which every file was loaded and is sound."""
+    """A corpus whose files could all be loaded."""
 
     folder: Path
     kinds: Counter[str] = field(default_factory=Counter)
-    """The number of files by what they are."""
+    """The number of files of each kind."""
     groups: list[list[Entry]] = field(default_factory=list)
     """Each group is a case, with its twin where it has one."""
     others: list[Path] = field(default_factory=list)
-    """The files with cases of ops that no loaded pack has: nothing is known of them."""
+    """The files whose cases are of ops that no loaded pack has."""
 
     def __str__(self) -> str:
         files = ", ".join(f"{self.kinds[kind]} {kind.removeprefix('kernelfuzz ')}" for kind in (CASE, SUITE, ACCURACY))
@@ -77,7 +77,7 @@ class SoundCorpus:
 
 
 def checked(folder: Path) -> SoundCorpus:
-    """Load every file, those of other packs' ops apart. Raises CaseError, naming it, for the first that is broken."""
+    """Load every file; those of other packs' ops are only listed. Raises CaseError, naming it, for a broken file."""
     found = SoundCorpus(folder)
     for path in json_files(folder):
         kind = kind_of(path)
@@ -95,7 +95,7 @@ def checked(folder: Path) -> SoundCorpus:
 
 
 def judged(corpus: SoundCorpus, targets: Sequence[Target], pool: WorkerPool) -> tuple[Tally, list[str]]:
-    """Judge every case on these targets; also a line for each case that no kernel takes."""
+    """Judge every case on these targets. Returns the tally, and a line for each case that no kernel takes."""
     with tempfile.TemporaryDirectory() as scratch:
         runner = Runner(pool, targets, RunLimits(), book_in(Path(scratch), 0), Terms((), tuple(LAWS)))
         untaken = _Untaken()
@@ -105,7 +105,7 @@ def judged(corpus: SoundCorpus, targets: Sequence[Target], pool: WorkerPool) -> 
 
 
 class _Untaken(Observer):
-    """Notes the cases that no kernel takes: kept, but proving nothing."""
+    """Collects the cases that no kernel takes: they are kept, but prove nothing."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

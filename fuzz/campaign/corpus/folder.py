@@ -1,5 +1,6 @@
-"""A corpus folder: readable case files, one case each, named by their digest so that no two branches conflict; how kept
-cases are run; which files say nothing that another does not, and what another folder adds."""
+"""A corpus folder. It holds readable case files, one case each, named by digest so that files of two branches do not
+collide. Here they are read, written, put into batches, reduced (a file that shows nothing new may go) and merged with
+another folder."""
 
 from __future__ import annotations
 
@@ -25,14 +26,13 @@ if TYPE_CHECKING:
     from fuzz.findings.casefile import FoundRecord
 
 CASE, SUITE, ACCURACY = "kernelfuzz case", "kernelfuzz suite", "kernelfuzz accuracy"
-"""The member of one of these names says what a JSON file is."""
+"""A JSON file is of the kind whose name is one of its members."""
 NAMED = 12
 """A file's name has this many leading digits of the digest."""
 BATCH_ENTRIES = 16
-"""A batch has as many entries as a search hands over at a time."""
+"""A batch has as many entries as one that a search submits."""
 BATCH_ELEMENTS = 1 << 17
-"""A batch is full once its inputs have this many elements: a batch of long rows would keep every worker waiting for the
-slowest."""
+"""A batch is full once its inputs have this many elements: with long rows every worker would wait for the slowest."""
 _NAMED_BY_DIGEST = re.compile(rf"(?:.*-)?([0-9a-f]{{{NAMED}}})")
 
 
@@ -53,13 +53,13 @@ class Kept:
 
 
 def found() -> Path | None:
-    """The folder that is meant where none is named: `corpora/` of the checkout that this package runs from, else of the
-    current folder; None where there is neither."""
+    """Return the folder used where none is named: `corpora/` of the checkout that this package runs from, or of the
+    current folder; None where neither exists."""
     return next((folder for folder in _candidates() if folder.is_dir()), None)
 
 
 def built_in() -> Path:
-    """The same, or CorpusError."""
+    """Return the folder used where none is named. Raises CorpusError where there is none."""
     folder = found()
     if folder is None:
         looked = " and ".join(map(str, _candidates()))
@@ -68,7 +68,7 @@ def built_in() -> Path:
 
 
 def is_of_checkout(corpora: Path | None) -> bool:
-    """Whether the folder is that of the checkout that this package runs from, which is about the built-in pack."""
+    """Whether the folder is the one of the checkout that this package runs from; its cases are of the built-in pack."""
     return corpora == _candidates()[0]
 
 
@@ -77,12 +77,12 @@ def _candidates() -> tuple[Path, ...]:
 
 
 def file_name(case: Case) -> str:
-    """The file of a case is named DIGEST.json; others may have called it NAME-DIGEST.json."""
+    """Return the name DIGEST.json. Files that people added may be called NAME-DIGEST.json."""
     return f"{case.digest[:NAMED]}.json"
 
 
 def kind_of(path: Path) -> str:
-    """Which of the three kinds of file this is. Raises CaseError where it is none."""
+    """Return which of the three kinds of file this is. Raises CaseError for another file."""
     record = _read(path)
     for kind in (CASE, SUITE, ACCURACY):
         if kind in record:
@@ -91,15 +91,15 @@ def kind_of(path: Path) -> str:
 
 
 def json_files(folder: Path) -> list[Path]:
-    """Every JSON file below `folder`, in an order that no file system decides."""
+    """Return every JSON file below `folder`, sorted."""
     if not folder.is_dir():
         raise CorpusError(f"{folder}: no such folder")
     return sorted(folder.rglob("*.json"), key=lambda path: path.relative_to(folder).as_posix())
 
 
 def kept_cases(folder: Path, *, others: bool = False) -> Iterator[Kept]:
-    """The case files below `folder`, checked. Those of ops that no loaded pack has are left out where there may be such
-    `others`. Raises CaseError for one that is broken or does not fit its op."""
+    """Yield the case files below `folder`, checked; with `others`, those of ops that no loaded pack has are skipped.
+    Raises CaseError for a file that is broken or does not fit its op."""
     from fuzz.core.base.validity import UnknownOpError
 
     for path in json_files(folder):
@@ -129,7 +129,7 @@ def load(path: Path) -> Kept:
 
 
 def keep(kept: Kept, folder: Path) -> Path | None:
-    """Write a case below `folder`; where it went, or None if the folder has it already."""
+    """Write a case below `folder`. Returns its path, or None if the folder has it already."""
     from fuzz.findings import casefile
 
     path = folder / file_name(kept.case)
@@ -151,8 +151,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def entries_of(kept: Kept) -> list[Entry]:
-    """The calls of its history, the case and, where it was kept because it broke a law or to show that one holds, its
-    twin. The calls are judged like any case; earlier ones in the same process may still hide what the history shows."""
+    """Return the calls of its history, the case and, where it is kept with a law, its twin. The calls are judged like
+    any case; earlier ones in the same process may still hide what the history shows."""
     law = kept.found.law if kept.found is not None else None
     if law is None and "law" in kept.about:
         law = LawCheck(LAWS[kept.about["law"]], int(kept.case.digest[:16], 16))
@@ -161,7 +161,7 @@ def entries_of(kept: Kept) -> list[Entry]:
 
 
 def in_batches(groups: Iterable[list[Entry]]) -> Iterator[list[Entry]]:
-    """Batches of about BATCH_ENTRIES entries; a case and its twin stay together."""
+    """Yield batches of about BATCH_ENTRIES entries. A case and its twin stay together."""
     batch: list[Entry] = []
     elements = 0
     for group in groups:
@@ -175,19 +175,20 @@ def in_batches(groups: Iterable[list[Entry]]) -> Iterator[list[Entry]]:
 
 
 _TAIL = 64
-"""The widest common block has this many elements: rows of one residue and one class of length go the same way."""
+"""The widest block of common kernels, in elements: rows of equal class and residue of this take one path."""
 
 
 @dataclass(frozen=True)
 class Subsumed:
-    """A file that may go, since `by` shows the same on a smaller case."""
+    """A file that may go, since `by` shows the same failure on a smaller case."""
 
     kept: Kept
     by: Kept
 
 
 def subsumed(corpus: Iterable[Kept]) -> list[Subsumed]:
-    """Files found as the same failure on the same kind of input as a smaller one. Documented cases always stay."""
+    """Return the files found as the same failure on the same kind of input as a smaller one. Documented cases always
+    stay."""
     best: dict[tuple[object, ...], Kept] = {}
     dropped = []
     for kept in sorted(corpus, key=lambda each: (each.case.elements, each.case.digest)):
@@ -200,7 +201,7 @@ def subsumed(corpus: Iterable[Kept]) -> list[Subsumed]:
 
 
 def signature(kept: Kept) -> tuple[object, ...]:
-    """What two files must have in common for one of them to be enough."""
+    """Return what two files must have in common for one of them to be enough."""
     case, found = kept.case, kept.found
     law = found.law.name if found and found.law else ""
     seen = (TargetId.parse(found.target).implementation, found.verdict, law) if found else ()
@@ -216,7 +217,7 @@ def signature(kept: Kept) -> tuple[object, ...]:
 
 
 def merge(source: Path, into: Path, known: Iterable[Kept]) -> list[Path]:
-    """Copy the cases below `source` that are not known yet into the folder `into`; where they went."""
+    """Copy those cases below `source` that are not in `known` into the folder `into`. Returns the paths written."""
     seen, written = {each.case.digest for each in known}, []
     for kept in kept_cases(source):
         if kept.case.digest not in seen:
@@ -226,7 +227,7 @@ def merge(source: Path, into: Path, known: Iterable[Kept]) -> list[Path]:
 
 
 def _layout_class(layout: Layout, dtype: str) -> tuple[object, ...]:
-    """Rank, signs and order of the strides, and whether it is aligned and dense."""
+    """Return rank, signs and order of the strides, and whether it is aligned and dense."""
     sizes = [abs(stride) for extent, stride in zip(layout.shape, layout.strides, strict=True) if extent > 1]
     order = sizes == sorted(sizes, reverse=True)
     signs = tuple((stride > 0) - (stride < 0) for stride in layout.strides)

@@ -1,5 +1,5 @@
-"""Published test suites as data: what their own sweeps run, expanded to cases of our ops. The ways in which the suites
-make their data, the fills, give bits that no library version changes."""
+"""Published test suites as data: what their own sweeps run, expanded to cases of our ops. Their data is drawn by
+"fills", which give the same bits with every library version."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ from oracles.operand import AXIS, OUTER
 from oracles.ops import OPS
 
 MOST_ELEMENTS = 8192
-"""The rows of a tensor in a gate are cut until it has this many elements, since rows beyond the first few repeat what
-was seen."""
+"""The rows of a tensor in a gate are cut until it has this many elements, since later rows repeat what was seen."""
 LONGEST_ROW = 32768
-"""No gate has the time for a longer one, nor for more products for each element of a row."""
+"""Longer rows take more time than a gate has, and so do more products for each element of a row."""
 MOST_PRODUCTS = 64 * LONGEST_ROW
-"""What an op of several contracted dimensions has at most: attention of 129 queries and keys of 64 elements."""
+"""The most products for one row of an op that contracts several dimensions: attention of 129 queries and keys of 64
+elements."""
 _LARGEST = 1 << 31
-"""No number of a shape or a place is larger: published sweeps are of what fits into memory."""
+"""No extent or axis number in a suite is larger: published sweeps are of tensors that fit into memory."""
 
 
 @dataclass(frozen=True)
 class SuiteShape:
-    """The extents of a case: in a suite a list, the shape of the first input, or an object with a number for each named
-    dimension and a list for "..."."""
+    """The extents of a case. In a suite it is a list, the shape of the first input, or an object with a number for each
+    named dimension and a list for "..."."""
 
     grid: tuple[int, ...]
     """The shape of the first input."""
     axis: int
-    """The place of its row."""
+    """The index of the axis along which its rows lie."""
     extents: Extents = field(default_factory=dict)
     """The extents of dimensions that the first input does not have."""
 
@@ -80,13 +80,13 @@ class SuiteShape:
 
     @property
     def places(self) -> int:
-        """All extents multiplied, those that are 0 left out."""
+        """Return the product of all extents but zeros."""
         return math.prod(max(1, extent) for extent in (*self.grid, *self.extents.values()))
 
     def cut(self, op: Op) -> SuiteShape:
         """Return fewer slices along batched dimensions, from the outermost axis on, until the first input has at most
-        MOST_ELEMENTS; then along those that only others have, until there are LONGEST_ROW places; and then once more
-        along the first input's, until there are MOST_PRODUCTS."""
+        MOST_ELEMENTS; then fewer along those that only others have, until the product of extents is at most
+        LONGEST_ROW; and then again along the first input's, until it is at most MOST_PRODUCTS."""
         extents = dict(self.extents)
         grid = self._cut(op, self.grid, MOST_ELEMENTS)
         for dim, size in self.extents.items():
@@ -98,7 +98,7 @@ class SuiteShape:
         return SuiteShape(grid, self.axis, extents)
 
     def _cut(self, op: Op, extents: Sequence[int], most: int) -> tuple[int, ...]:
-        """Extents of the first input with fewer slices, until it has `most` elements."""
+        """Return the first input's shape with fewer slices, until it has at most `most` elements."""
         grid = [*extents]
         for place, dim in enumerate(op.dims(op.main, len(grid), self.axis).split()):
             rest = math.prod(extent for other, extent in enumerate(grid) if other != place)
@@ -124,14 +124,15 @@ VERSION = 1
 Params = Mapping[str, float]
 """Parameters by name."""
 Fill = Mapping[str, Any]
-"""A fill is such as {"fill": "uniform", "low": -2.3, "high": -1.8}."""
+"""A fill, for example {"fill": "uniform", "low": -2.3, "high": -1.8}."""
 _NORMAL: Fill = {"fill": "normal"}
 _STRUCTURED = frozenset({"constant", "integers", "values"})
-"""The rounding errors of these fills are not random, so that only the worst-case budget is sound."""
+"""Fills whose rounding errors are not random, so that only the worst-case budget is sound for them."""
 
 
 def _wave(function: Callable[[Any], Any]) -> Callable[[Fill, int, Stream], Reals]:
-    """amplitude * f(step * i). By mpmath: the C library's sine may differ in its last bit."""
+    """Return a fill with the values amplitude * f(step * i). Uses mpmath: the C library's sine may differ in its last
+    bit."""
 
     def wave(fill: Fill, count: int, stream: Stream) -> Reals:
         with mpmath.workprec(80):
@@ -150,7 +151,7 @@ _FILLS: Mapping[str, Callable[[Fill, int, Stream], Reals]] = {
     ),
     "integers": lambda fill, count, stream: stream.integers(count, fill["low"], fill["high"]).astype(np.float64),
     "constant": lambda fill, count, stream: np.full(count, float(fill["value"])),
-    # The listed values, over and over.
+    # The listed values, repeated.
     "values": lambda fill, count, stream: np.resize(np.array(fill["values"], dtype=np.float64), count),
     "sine": _wave(mpmath.sin),
     "cosine": _wave(mpmath.cos),
@@ -178,17 +179,17 @@ class Sweep:
     shapes: tuple[SuiteShape, ...]
     dtypes: tuple[str, ...]
     params: Mapping[str, float | list[float]] = field(default_factory=dict)
-    """The op's parameters: a number, or those that are swept."""
+    """The op's parameters, each a number or the list of numbers that is swept."""
     optional: tuple[str, ...] = ()
-    """These optional tensors are there."""
+    """The optional tensors that are given."""
     fills: Mapping[str, Fill] = field(default_factory=dict)
-    """The fills by input; an input of which nothing is said is standard normal."""
+    """The fills by input. An input without one is standard normal."""
     mixed: Mapping[str, str] = field(default_factory=dict)
     """The dtypes of tensors that do not follow the op."""
     pitch: int = 0
-    """The number of elements between two rows of the first input, where they are not packed."""
+    """The distance in elements between two rows of the first input, where they are not packed; else 0."""
     shift: int = 0
-    """The number of elements by which the first input is off its alignment."""
+    """How many elements the first input lies behind an aligned address."""
     tolerance: Mapping[str, SuiteTolerance] = field(default_factory=dict)
     """The tolerances by output, or by dtype of the first input."""
     facts: str = ""
@@ -205,7 +206,7 @@ class Suite:
 
 @dataclass(frozen=True)
 class Published:
-    """One expanded case of a suite."""
+    """One case of an expanded suite."""
 
     suite: str
     sweep: Sweep
@@ -229,8 +230,8 @@ def load_suite(path: Path) -> Suite:
 
 
 def expand(suite: Suite) -> Iterator[Published]:
-    """Every case of the suite, with rows cut to MOST_ELEMENTS. Rows longer than LONGEST_ROW are left out, and what has
-    more than MOST_PRODUCTS after that: no gate has the time for them."""
+    """Yield every case of the suite, with rows cut to MOST_ELEMENTS. Cases whose rows are longer than LONGEST_ROW, or
+    that still have more than MOST_PRODUCTS, are left out: a gate has no time for them."""
     for sweep in suite.sweeps:
         for shape in sweep.shapes:
             cut = shape.cut(OPS[sweep.op])
@@ -242,14 +243,14 @@ def expand(suite: Suite) -> Iterator[Published]:
 
 
 def _swept(sweep: Sweep) -> Iterator[Params]:
-    """Every choice of the parameters."""
+    """Yield every combination of the parameters' values."""
     each = [value if isinstance(value, list) else [value] for value in sweep.params.values()]
     for values in product(*each):
         yield dict(zip(sweep.params, values, strict=True))
 
 
 def _case(system: str, sweep: Sweep, shape: SuiteShape, dtype: str, params: Params) -> Case:
-    """One of them. Raises SuiteError: what a sweep says of its fills and places shows here."""
+    """Return one case. Raises SuiteError, since mistakes in a sweep's fills and axes show only here."""
     if shape.places > LONGEST_ROW * MOST_ELEMENTS:
         raise SuiteError(f"{system}: sweep {sweep.name}: shape {told(str(shape))}: an empty tensor of too many rows")
     try:
@@ -318,14 +319,14 @@ def _draw(system: str, sweep: Sweep, shape: SuiteShape, dtype: str, params: Para
 
 def _dtypes(op: Op, sweep: Sweep, dtype: str) -> dict[str, str]:
     found = {op.main: dtype}
-    for each in op.operands:  # a tensor comes after the one whose dtype it has
+    for each in op.operands:  # an operand comes after the one whose dtype it has
         usual = found.get(each.dtype or op.main, each.dtype)
         found[each.name] = sweep.mixed.get(each.name, usual)
     return found
 
 
 def _filled(sweep: Sweep, name: str, shape: tuple[int, ...], label: str) -> Reals:
-    """The values of an input, in C order, not yet rounded to a storage dtype."""
+    """Return the values of an input, in C order, before they are rounded to a storage dtype."""
     fill, where = sweep.fills.get(name, _NORMAL), f"sweep {sweep.name}: {name}"
     kind = str(fill.get("fill"))
     if kind not in _FILLS:
@@ -337,7 +338,7 @@ def _filled(sweep: Sweep, name: str, shape: tuple[int, ...], label: str) -> Real
 
 
 def _place(sweep: Sweep, shape: tuple[int, ...]) -> Placement:
-    """Where the first input lies: off alignment by counting from the guard page, whose end is aligned."""
+    """Return where the first input lies in memory. The offset is counted from the guard page, whose end is aligned."""
     strides = (*contiguous((*shape[:-1], sweep.pitch)).strides[:-1], 1) if sweep.pitch else None
     return Placement(guard="before" if sweep.shift else "after", offset=sweep.shift, strides=strides)
 
@@ -345,8 +346,8 @@ def _place(sweep: Sweep, shape: tuple[int, ...]) -> Placement:
 def _formed(
     op: Op, name: str, arrays: Mapping[str, NDArray[Any]], axis: int, params: Params
 ) -> NDArray[np.float64] | None:
-    """What the op's formula forms itself where it is not given an optional input, as a backward pass forms rstd: it is
-    given what a forward pass stored. None where it forms nothing of that name."""
+    """Return an optional input as the op's formula computes it where it is absent, such as the rstd that a forward pass
+    stores for a backward pass. None where the formula computes nothing of that name."""
     formula = trace(op.formula, {each: op.operand(each).axes for each in arrays}, [*params])
     try:
         node = formula.named(name)
@@ -354,18 +355,18 @@ def _formed(
         return None
     arrangement = Arrangement(op, {each: array.shape for each, array in arrays.items()}, axis)
     given = {each: arrangement.collapsed(each, array.astype(np.float64)) for each, array in arrays.items()}
-    # In double-double: where NumPy's order of additions is its own business, its results are rounded alike.
+    # In double-double, so that the order of NumPy's additions does not show after rounding.
     inputs = Inputs(formula, given, params)
     found = evaluate(inputs, Double())[node]
     return arrangement.returned(name, found.high, {dim: inputs.extents[dim] for dim in formula.dims})
 
 
 def _given(draw: Draw, name: str, array: NDArray[Any]) -> Given:
-    """An array as the rows of a part."""
+    """Return an array as the rows of a part."""
     array = np.moveaxis(array, draw.axis, -1) if name in OPS[draw.op].alike else array
     return given_rows(array.reshape(draw.block(name)))
 
 
 def suites(folder: Path) -> Sequence[Suite]:
-    """The suites in `folder`, by file name."""
+    """Return the suites in `folder`, by file name."""
     return [load_suite(path) for path in sorted(folder.glob("*.json"))]

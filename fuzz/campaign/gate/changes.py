@@ -22,11 +22,11 @@ from fuzz.core.base.text import printable
 
 _ENGINE = (Path(__file__).resolve().parents[2], Path(oracles.__file__).resolve().parent)
 _CODE = frozenset({".py", ".c", ".h", ".cu", ".ptx", ".mjs"})
-"""The suffixes of what the engine is written in."""
+"""The suffixes of files with the engine's code."""
 _COMPILED = frozenset({".c", ".h", ".cc", ".hh", ".cpp", ".hpp", ".cxx", ".hxx", ".cu", ".cuh"})
-"""The suffixes of sources that name what they include: a kernel of such a source is made of just these."""
+"""The suffixes of sources that name what they include. A kernel made of such a source depends on just these files."""
 _TEXTS = frozenset({".md", ".rst", ".pyc"})
-"""The suffixes of what no kernel reads unless it names it: documentation, and what Python made of a module."""
+"""The suffixes of files that no kernel reads unless it names them: documentation, and what Python compiled."""
 _NO_DATA = frozenset({"tests", "findings", "corpora", "__pycache__"})
 """The folders of a pack that hold what tests and gates read and write."""
 _PIECE = re.compile(r"""(?<=["'/])[^"'/\n]+(?=["'/])""")
@@ -34,7 +34,7 @@ _PIECE = re.compile(r"""(?<=["'/])[^"'/\n]+(?=["'/])""")
 _LINK, _SYMBOLIC, _PROGRAM = "160000", "120000", "100755"
 """The modes of submodules, symbolic links and executable files, as git lists them."""
 _NAMED = 6
-"""The changed files that a note names: about a line."""
+"""How many changed files a note names: about a line of them."""
 
 
 class ChangesError(UsageError):
@@ -43,28 +43,28 @@ class ChangesError(UsageError):
 
 @dataclass(frozen=True)
 class Changes:
-    """How the files differ from `base`; `files` is None where that cannot be told, and everything counts as changed."""
+    """How the files differ from `base`. `files` is None where that is not known, and everything counts as changed."""
 
     base: str
     files: frozenset[Path] | None
     """The files that differ, and those that git does not follow."""
     same: frozenset[str] = frozenset()
-    """The files whose bytes are as they were, by their names below `root`: any other one counts as changed."""
+    """The files with the same bytes as before, by their names below `root`. Any other file counts as changed."""
     notes: tuple[str, ...] = ()
-    """Why it cannot be told which files differ, or what they were compared with instead."""
+    """Lines that say why the differing files are unknown, or what they were compared with instead."""
     root: Path = Path("/")
-    """The root of the repository that `base` is a commit of."""
+    """The root of the repository that has the commit `base`."""
     start: str = ""
-    """The commit from which on this change was made; '' where that is not known."""
+    """The commit from which this change was made; '' where that is not known."""
     ignored: frozenset[Path] = frozenset()
-    """The files and folders that git does not follow, as it was told."""
+    """The files and folders that git is told to ignore."""
 
     @property
     def unused(self) -> str:
         """The sentence that is true if no kernel is touched, with the files that differ."""
         written = [
             path for path in sorted(self.files or ()) if path.suffix != ".pyc"
-        ]  # Python did, as we loaded the pack
+        ]  # Python wrote them as we loaded the pack
         names = [printable(os.path.relpath(path, self.root)) for path in written]
         if not names:
             return f"no file differs from {self.base}"
@@ -72,7 +72,7 @@ class Changes:
         return f"no kernel depends on what changed since {self.base}: {', '.join(names[:_NAMED])}{more}"
 
     def why(self, path: Path) -> str:
-        """Return the words for why a file counts as changed; '' where its bytes are as they were."""
+        """Return the words for why a file counts as changed; '' where its bytes are the same as before."""
         # What changed may be a link to a folder.
         if self.files is None or path in self.files or not self.files.isdisjoint(path.parents):
             return path.name
@@ -81,11 +81,9 @@ class Changes:
 
 
 def changes_since(base: str | None, folder: Path) -> Changes:
-    """Return what differs between the merge base with `base` and the files as they lie in the repository around
-    `folder`, and in its submodules; where that is one itself, in the project that has it.
-
-    Without a base, outside a repository, and where git fails, everything counts as changed. Raises ChangesError.
-    """
+    """Return what differs between the merge base with `base` and the working files of the repository around `folder`
+    and its submodules; where that is a submodule itself, of the project that has it. Without a base, outside a
+    repository, and where git fails, everything counts as changed. Raises ChangesError."""
     if base is None:
         return Changes("", None)
     everything = "every kernel counts as changed"
@@ -101,7 +99,7 @@ def _compared(base: str, own: Path) -> Changes:
     root, commit, notes = _named(base, _projects(own))
     start = commit
     try:
-        start = git(root, "merge-base", commit, "HEAD")  # what the other branch did since is not this change's doing
+        start = git(root, "merge-base", commit, "HEAD")  # the other branch's commits are not part of this change
     except GitError as error:
         if error.code != 1 or error.said:
             raise
@@ -122,11 +120,9 @@ def _projects(root: Path) -> list[Path]:
 
 
 def _named(base: str, projects: list[Path]) -> tuple[Path, str, list[str]]:
-    """Return the repository that `base` names a commit of, the commit, and what is to be said of that.
-
-    It is the one that the command is run in, else the outermost. Branches of one name are others in a submodule: there,
-    only the digest of a commit is looked up besides.
-    """
+    """Return the repository that has the commit `base`, the commit, and notes on that choice. The repository is the one
+    in which the command is run, or else the outermost. A branch name means another branch in a submodule, so there only
+    the digest of a commit is looked up too."""
     here = root_of(Path.cwd().resolve())
     asked, *others = sorted(projects, key=lambda each: each != here)
     said = ""
@@ -147,8 +143,8 @@ def _named(base: str, projects: list[Path]) -> tuple[Path, str, list[str]]:
 
 @dataclass
 class _Comparison:
-    """The files of a repository and of its submodules, as their bytes lie in the working tree, compared with the blobs
-    of a commit; by their names below `top`. Neither git's index nor what a filter makes of a file is believed."""
+    """Compares the working files of a repository and its submodules, by their names below `top`, with the blobs of a
+    commit. It reads bytes: neither git's index nor the output of a filter is trusted."""
 
     top: Path
     notes: list[str]
@@ -176,7 +172,8 @@ class _Comparison:
         self.ignored |= {below + name for name in ignored}
 
     def _commit_here(self, root: Path, name: str, commit: str) -> str | None:
-        """Return the commit of a submodule that its project names; None where none is named, or it is not here."""
+        """Return the commit of a submodule that its project names; None where it names none, or the commit is not
+        here."""
         try:
             git(root, "cat-file", "-e", f"{commit}^{{commit}}")
         except GitError:
@@ -200,7 +197,7 @@ def _is_same(path: Path, mode: str, blob: str) -> bool:
     """Whether a file has the bytes of a blob, is a link if that was one, and can be executed if that could."""
     try:
         now = path.lstat().st_mode
-        if mode == _LINK:  # not checked out: there is nothing in it
+        if mode == _LINK:  # not checked out, so it holds nothing
             return stat.S_ISDIR(now) and not any(path.iterdir())
         if not mode or stat.S_ISLNK(now) != (mode == _SYMBOLIC) or (mode == _PROGRAM and not now & stat.S_IXUSR):
             return False
@@ -210,7 +207,7 @@ def _is_same(path: Path, mode: str, blob: str) -> bool:
 
 
 def _digest(path: Path, algorithm: str) -> str:
-    """Return the digest that git would give to the bytes of a file, or to where a link leads."""
+    """Return the digest that git would give to the bytes of a file, or to the path in a link."""
     with io.BytesIO(os.fsencode(path.readlink())) if path.is_symlink() else path.open("rb") as file:
         digest = hashlib.new(algorithm, b"blob %d\0" % file.seek(0, os.SEEK_END), usedforsecurity=False)
         file.seek(0)
@@ -220,8 +217,8 @@ def _digest(path: Path, algorithm: str) -> str:
 
 
 def _converted(root: Path, start: str, names: set[str], before: Collection[str]) -> set[str]:
-    """Return those of the files that are as a checkout of the commit would write them, whose bytes are not the blob's:
-    git converts line ends, or calls a filter such as LFS. How it converts may be what changed."""
+    """Return those files that are as a checkout of the commit would write them although their bytes are not the blob's:
+    git converts line ends, or calls a filter such as LFS. The way it converts may be what changed."""
     if any(name.rpartition("/")[2] == ".gitattributes" for name in names):
         return set()
     told = _names(git(root, "diff", *DIFF, "--name-only", "-z", start, "--"))
@@ -249,7 +246,8 @@ def touched(kernels: Iterable[Kernel], pack: Path, changes: Changes) -> dict[str
 
 
 def _is_shared(path: Path, pack: Path) -> bool:
-    """Whether it is a file of the engine, or a module or data of the pack: who uses them cannot be told cheaply."""
+    """Whether it is a file of the engine, or a module or data of the pack. Finding out which kernels use it is not
+    cheap."""
     folder = next((each for each in (*_ENGINE, pack) if path.is_relative_to(each)), None)
     if folder is None or "tests" in path.relative_to(folder).parts:
         return False
@@ -264,7 +262,8 @@ def _is_data(path: Path, folder: Path) -> bool:
 
 
 def _reason(kernel: Kernel, others: Iterable[Path], changes: Changes) -> str:
-    """Return the file that touches the kernel: one that it is made of, that its text names, or that it may read."""
+    """Return the reason why a change touches the kernel: a file that is part of it, that its text names, or that it may
+    read."""
     files = _files_of(kernel)
     if made := next(filter(None, map(changes.why, sorted(files))), ""):
         return made
@@ -282,8 +281,8 @@ def _reason(kernel: Kernel, others: Iterable[Path], changes: Changes) -> str:
 
 
 def _files_of(kernel: Kernel) -> Mapping[Path, str]:
-    """What the kernel is made of, with the texts."""
+    """Return the files that the kernel is made of, with their texts."""
     try:
         return adapter_of(kernel).files(kernel)
-    except BuildError:  # what cannot be read is told when it is built; what it is declared with counts all the same
+    except BuildError:  # reported when it is built; the kernel's declaration counts all the same
         return {path.resolve(): "" for _, path in kernel.paths}

@@ -1,5 +1,5 @@
-"""What the gate lets pass: known failures, for a while, with the issue where each is worked on and a day when it ends;
-and what failed before the change, as a store remembers it."""
+"""What the gate lets pass: failures that are known, each with an issue and a day on which its entry expires, and
+failures from before the change, which a store remembers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Known:
     expires: date
     """The first day on which it fails the gate again."""
     law: str = ""
-    """The law that fails, for FAIL_LAW. When it is empty, any law is meant."""
+    """The law that fails, for FAIL_LAW. Empty means any law."""
     target: str = "*"
     """A glob of the targets on which it is expected."""
     case: Path | None = None
@@ -72,7 +72,7 @@ class KnownFailures:
     seen: set[Known] = field(default_factory=set)
 
     def covering(self, kernel: str, verdict: str, law: str, target: str) -> Known | None:
-        """The entry that covers a finding, expired or not."""
+        """Return the entry that covers a finding, expired or not."""
         for entry in self.entries:
             if entry.covers(kernel, verdict, law, target):
                 self.seen.add(entry)
@@ -80,11 +80,9 @@ class KnownFailures:
         return None
 
     def complaints(self, judged: Collection[str], searched: Collection[str]) -> list[str]:
-        """What fails the gate: expired entries, and those that no longer fail although they were looked for.
-
-        `judged` are the kernels that ran at all, `searched` those whose inputs were searched: without a case file only
-        a search can tell that a failure is gone.
-        """
+        """Return what fails the gate: expired entries, and entries whose failure was looked for and is gone. `judged`
+        are the kernels that ran at all, `searched` those whose inputs were searched: without a case file only a search
+        can tell that a failure is gone."""
         lines = [f"known failure expired: {entry}" for entry in self.entries if entry.expires <= self.today]
         for entry in self.entries:
             looked_for = entry.kernel in (judged if entry.case is not None else searched)
@@ -93,7 +91,7 @@ class KnownFailures:
         return lines
 
     def notes(self, judged: Collection[str], searched: Collection[str]) -> list[str]:
-        """Entries of which this run can say nothing."""
+        """Return lines about the entries of which this run can say nothing."""
         return [
             f"known failure not looked for: {entry}; name a case file that shows it"
             for entry in self.entries
@@ -106,7 +104,7 @@ def load_known(path: Path) -> tuple[Known, ...]:
     try:
         text = document.read_text(path)
         record = document.parsed(text) if path.suffix == ".json" else tomllib.loads(text)
-    except (RecursionError, ValueError) as error:  # TOMLDecodeError and CaseError among them
+    except (RecursionError, ValueError) as error:  # includes TOMLDecodeError and CaseError
         said = str(error).removeprefix(f"{path}: ")
         raise KnownError(f"--known {path}: {said}") from error
     entries = record.get("known") if isinstance(record, dict) else None
@@ -146,12 +144,12 @@ def _day(value: Any, where: str) -> date:
 
 @dataclass
 class Before(Observer):
-    """An observer of a gate. The store is only read."""
+    """An observer that recognises failures from before the change. It only reads the store."""
 
     buckets: Mapping[str, Bucket] = field(default_factory=dict)
     """The bugs that were open or flaky."""
     nights: Mapping[str, int] = field(default_factory=dict)
-    """The night in which each failed first."""
+    """For each, the night in which it failed first."""
     kept: Sequence[Kept] = ()
     """Their cases."""
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -168,7 +166,7 @@ class Before(Observer):
 
     @property
     def better(self) -> tuple[str, ...]:
-        """A line for each bug that is mended, and that shows it."""
+        """A line for each bug that is mended, with the case that shows it."""
         shown = {name: short_words(path, ())[0] for name in self.mended if (path := self.buckets[name].path)}
         return tuple(
             f"{name}, since night {self.nights[name]}: passes now: kernelfuzz repro {shown[name]} --store ..."
@@ -176,12 +174,12 @@ class Before(Observer):
         )
 
     def issue(self, bucket: Bucket) -> str:
-        """Where a failure is known from; '' where it is not."""
+        """Return where a failure is known from; '' where it is not known."""
         return f"the store, since night {self.nights[bucket.name]}" if bucket.name in self.nights else ""
 
 
 def before(store: str, folder: Path) -> Before:
-    """The open bugs of a store, whose case files are written to the folder. Raises StateError."""
+    """Return the open bugs of a store, whose case files are written to the folder. Raises StateError."""
     from fuzz.findings.database import open_store
     from fuzz.findings.database_store import DatabaseStore, restore
     from fuzz.findings.database_views import view
@@ -202,12 +200,12 @@ def before(store: str, folder: Path) -> Before:
 
 
 def _loaded(buckets: Mapping[str, Bucket]) -> list[tuple[str, Kept]]:
-    """The cases that can be read, and need no earlier calls."""
+    """Return the cases that can be read and need no earlier calls."""
     found = []
     for name, bucket in buckets.items():
         try:
             if bucket.path is not None and bucket.path.exists() and bucket.alone:
                 found.append((name, load(bucket.path)))
-        except CaseError:  # of an op that the change has taken away
+        except CaseError:  # of an op that the change removed
             continue
     return found

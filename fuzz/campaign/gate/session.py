@@ -29,21 +29,19 @@ from fuzz.findings.tally import Observer
 from oracles.ops import OPS
 
 SEED = 0
-"""Every gate's search has this seed: the same commit is given the same cases."""
+"""The seed of every gate's search, so that the same commit gets the same cases."""
 AFTER_FINDING = 200
-"""A search goes on for this many cases once it has found something: a red gate should be red soon."""
+"""After its first finding a search goes on for this many cases, so that a failing gate ends soon."""
 
 SLOW_CASES = 256
-"""Slow targets are given about this many cases of a search: an interpreter would otherwise take most of a gate's
-time."""
+"""Slow targets get about this many cases of a search: an interpreter would otherwise take most of a gate's time."""
 _SLOW_SUITES = 4
-"""Slow targets too are given one batch in this many of the published suites, and all of what is kept because it
-failed."""
+"""Slow targets get one batch in this many of the published suites, but all cases kept because they failed."""
 
 _REPLAYED = ("regressions", "historical", "suites")
 """The folders of a corpus that a gate replays."""
 _KEPT = ("trophies", "accuracy.json")
-"""What else a corpus has: trophies are of kernels of other packs, and the night finds them again."""
+"""Other parts of a corpus. Trophies are of other packs' kernels, and a night finds them again."""
 
 
 def slow_every(max_cases: int) -> int:
@@ -62,7 +60,8 @@ class Phase:
 
 
 def phases(corpora: Path | None, known: Sequence[Path]) -> tuple[Phase, ...]:
-    """Own findings first, since they are the likeliest to come back; then documented bugs, then published suites."""
+    """Return own findings first, since they are the likeliest to come back; then documented bugs, then published
+    suites."""
     failures = Phase("known failures", _groups(load(path) for path in known))
     if corpora is None:
         return tuple(_without_repeats([failures]))
@@ -81,7 +80,7 @@ def phases(corpora: Path | None, known: Sequence[Path]) -> tuple[Phase, ...]:
 
 
 def unreplayed(corpora: Path | None) -> list[str]:
-    """A line that names the files of a corpus that lie where no gate looks, if there are any."""
+    """Return a line that names the files of a corpus where no gate looks, if there are any."""
     if corpora is None:
         return []
     places = {path: path.relative_to(corpora).parts[0] for path in json_files(corpora)}
@@ -98,7 +97,7 @@ def _groups(kept: Iterable[Kept]) -> tuple[list[Entry], ...]:
 
 
 def _without_repeats(parts: Iterable[Phase]) -> Iterable[Phase]:
-    """Each case once, with each law: a finding may be documented as well."""
+    """Yield the phases with each case once for each law: a finding may be documented as well."""
     seen: set[tuple[str, ...]] = set()
     for part in parts:
         kept = []
@@ -145,30 +144,28 @@ class GateRun:
     session: Session
     watch: KnownFailures
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """For each kernel that the change touches, the file that does it."""
+    """For each kernel that the change touches, the file that touches it."""
     counts: dict[str, int] = field(default_factory=dict)
     """The number of cases of each phase."""
     fitting: dict[str, RanCases] = field(default_factory=dict)
-    """Those of each phase of kept cases that some target ran: of a pack's own, that may be few."""
+    """By phase of kept cases, those that some target ran; a pack's own kernels may fit only a few."""
     searched: set[str] = field(default_factory=set)
-    """The kernels whose search was done in full."""
+    """The kernels whose search was completed."""
     notes: list[str] = field(default_factory=list)
     """What was left out, and why."""
     before: Before = field(default_factory=Before)
     """What failed before the change."""
     failing: list[str] = field(default_factory=list)
-    """The phases that have shown a failure which nobody knew of."""
+    """The phases that have shown an unknown failure."""
     cut: bool = False
-    """True where what was not changed was not run, since what was changed fails."""
+    """Whether the kernels that did not change were not run, since those that changed fail."""
 
     def __post_init__(self) -> None:
         self.targets, self.tally, self.book = self.session.targets, self.session.tally, self.session.book
 
     def run(self, plan: Sequence[Phase]) -> Ratchet:
-        """The corpora, then a search, of what the change touches; unless it failed, the corpora on everything else.
-
-        A red gate is red soon: what the change does not touch is not waited for.
-        """
+        """Run the corpora and then a search on what the change touches; if that did not fail, also the corpora on
+        everything else. So a failing gate ends soon."""
         touched = [target for target in self.targets if target.kernel.name in self.reasons]
         first = touched or self.targets
         rest = [target for target in self.targets if target not in first]
@@ -186,7 +183,7 @@ class GateRun:
         return Ratchet(measured, _measured_on(self.session.pool, measured))
 
     def replay(self, targets: Sequence[Target], phases: Sequence[Phase]) -> dict[Key, Accuracy]:
-        """Run the phases one after the other on these targets; how accurate every kernel was on them."""
+        """Run the phases one after the other on these targets. Returns how accurate every kernel was on them."""
         worst = WorstCases({target.id: target for target in self.targets})
         runner = self.session.runner(targets, search=False)
         for phase in phases:
@@ -204,7 +201,7 @@ class GateRun:
         return _measured(self.session.pool, worst)
 
     def search(self, targets: Sequence[Target]) -> None:
-        """Search the inputs of these targets. A finding that nobody knew of ends it soon."""
+        """Search the inputs of these targets. A finding that is not known ends it soon."""
         runner = self.session.runner(targets)
         runner.enough = EndsSoonAfter(lambda tally: self.unknown, AFTER_FINDING)
         ops = sorted({target.kernel.op for target in targets})
@@ -217,12 +214,12 @@ class GateRun:
 
     @property
     def counted(self) -> Mapping[str, tuple[int, int]]:
-        """By phase how many cases some target ran, of how many."""
+        """By phase, how many of how many cases some target ran."""
         ran = {name: len(each.ran) for name, each in self.fitting.items()}
         return {name: (ran.get(name, cases), cases) for name, cases in self.counts.items()}
 
     def ran_nowhere(self) -> list[str]:
-        """A line for each kernel that was changed and of which nothing was judged."""
+        """Return a line for each changed kernel of which nothing was judged."""
         judged = self.judged_kernels
         why: dict[str, str] = {}
         for line in self.tally.targets.values():
@@ -254,7 +251,7 @@ class GateRun:
         return [bucket for bucket in self.book.seen if self.known(bucket) is None and not self.before.issue(bucket)]
 
     def known(self, bucket: Bucket) -> Known | None:
-        """The entry that covers a bucket on every target where it was seen."""
+        """Return the entry that covers a bucket on every target where it was seen."""
         broken = bucket.judgement.broken_law_name
         entries = [
             self.watch.covering(bucket.kernel, bucket.verdict, broken, target) for target in sorted(bucket.targets)
@@ -262,13 +259,13 @@ class GateRun:
         return entries[0] if all(entry is not None for entry in entries) else None
 
     def issue(self, bucket: Bucket) -> str:
-        """Where the failure is worked on; '' where nobody knew of it."""
+        """Return where the failure is worked on; '' where it is not known."""
         entry = self.known(bucket)
         return self.before.issue(bucket) if entry is None else entry.issue
 
     @property
     def judged_kernels(self) -> set[str]:
-        """Kernels of which something was judged."""
+        """The kernels of which something was judged."""
         return {line.kernel for line in self.tally.targets.values() if line.judged}
 
     def _schedule(self, targets: Sequence[Target], slow_every: int) -> CountedSchedule:
@@ -292,13 +289,13 @@ def _measured(pool: Pool, worst: WorstCases) -> dict[Key, Accuracy]:
 
 
 def _measured_on(pool: Pool, measured: Table) -> dict[str, str]:
-    """What each target that was measured runs on."""
+    """Return the processor or device of each target that was measured."""
     statuses = {target: pool.statuses[target] for _, target, _ in measured}
     return {target: status.surroundings for target, status in statuses.items() if isinstance(status, Attestation)}
 
 
 def _ulp(judge: EntryJudge, target: Target) -> float:
-    """Error of the worst element in units of the last place; 0 where it cannot be said."""
+    """Return the error of the worst element in units of the last place; 0 where it cannot be computed."""
     check, case = judge.judge(target).worst, judge.entry.case
     if check is None or check.worst_index is None:
         return 0.0

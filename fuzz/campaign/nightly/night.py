@@ -1,5 +1,5 @@
-"""A session of a night: one process, from the start of its workers to the last that it saves. It replays what is known,
-then searches in slices, and saves each finding with its batch."""
+"""A session of a night: one process, from the start of its workers to its last save. It replays what is known, then
+searches in slices, and saves each finding with its batch."""
 
 from __future__ import annotations
 
@@ -55,13 +55,14 @@ from fuzz.report.records import status_record
 
 
 def corpora_of(pack: Path) -> tuple[Path, ...]:
-    """The folders of kept cases that belong to a pack: `corpora` next to it or in it."""
+    """Return the folders of kept cases that belong to a pack: `corpora` next to it or in it."""
     folders = (pack.resolve().parent / "corpora", pack.resolve() / "corpora")
     return tuple(folder for folder in folders if folder.is_dir())
 
 
 def known_cases(folders: Sequence[Path], ops: Iterable[str]) -> tuple[list[Kept], dict[Path, str]]:
-    """The cases of `ops` in these folders, the first folder's first, and what is wrong with each broken file."""
+    """Return the cases of `ops` in these folders, those of the first folder first, and by path what is wrong with each
+    broken file."""
     found: list[Kept] = []
     broken = {}
     wanted = set(ops)
@@ -81,8 +82,8 @@ def known_cases(folders: Sequence[Path], ops: Iterable[str]) -> tuple[list[Kept]
 def published(
     folders: Sequence[Path], ops: Iterable[str], broken: Callable[[str], object], known: Collection[Path] = ()
 ) -> Iterator[list[Entry]]:
-    """The cases of the suites in these folders, one at a time: there are many. A suite is left where it is broken,
-    which `broken` is told; `known` are files that are broken as a whole."""
+    """Yield the cases of the suites in these folders, one at a time, since they are many. A broken suite is left at the
+    break, which `broken` is told; `known` are files that are broken as a whole."""
     wanted = set(ops)
     for path in (path for folder in folders for path in json_files(folder) if path not in known):
         try:
@@ -94,7 +95,7 @@ def published(
 
 
 def until(groups: Iterable[list[Entry]], seconds: float) -> Iterator[list[Entry]]:
-    """As batches for the runner, and no more of them after that time."""
+    """Yield batches for the runner until that time is over."""
     end = time.monotonic() + seconds
     for batch in in_batches(groups):
         if time.monotonic() >= end:
@@ -103,28 +104,27 @@ def until(groups: Iterable[list[Entry]], seconds: float) -> Iterator[list[Entry]
 
 
 _PATIENCE_S = 1.0
-"""The last save is tried for this many seconds: another process that reads is done by then. The number is chosen, not
-measured."""
+"""The last save is tried for this long: another process that reads is done by then. Chosen."""
 _AWAY_PATIENCE_S = 6.0
-"""A shared store is waited for so many seconds at the end: longer than it is left alone while it is away."""
+"""A shared store is waited for this long at the end: longer than the pause between two attempts while it is away."""
 _AWAY_S = 0.5
-"""A shared store that is away is asked again after so many seconds."""
+"""Seconds between two attempts to reach a shared store that is away."""
 _SLOW_EVERY = 8
-"""Slow targets are given one batch in this many of what is replayed, besides the cases that are kept for them."""
+"""Of what is replayed, slow targets get one batch in this many, besides the cases kept for them."""
 _REPLAY = ""
-"""The slice in which known cases are replayed has this op."""
+"""The op of the slice in which known cases are replayed."""
 
 
 _T = TypeVar("_T")
 
 
 class CannotSave(Exception):  # noqa: N818 (not a mistake of the caller)
-    """The state cannot be written; what is in it is whole, and the night can be resumed."""
+    """The state cannot be written. What is in it is complete, and the night can be resumed."""
 
 
 @dataclass
 class Night:
-    """One session of a night, and what it works with."""
+    """One session of a night, with all that it needs."""
 
     state: Path
     pack: Pack
@@ -134,11 +134,11 @@ class Night:
     opened: Opened
     stopping: Stopping
     say: Callable[[str], None]
-    """It prints a line for the user."""
+    """Prints a line for the user."""
     case_limit: float | None = None
     jobs: int = 0
     cluster: Cluster | None = None
-    """The cluster that takes the turns, in place of this machine's processes."""
+    """Takes the turns in place of this machine's processes."""
 
     def __post_init__(self) -> None:
         self._turn = Slice(0, _REPLAY, 0, 0.0)
@@ -148,7 +148,7 @@ class Night:
         with answering(self.engine):
             known = store.load()
         self.book = FindingBook(store, self._source, by_id, by_family, known)
-        kernels = self.pack.kernels  # all of them, whatever targets were chosen: they decide the cases
+        kernels = self.pack.kernels  # all of them, whatever targets were chosen: they determine the cases
         self.session = Session(
             self.targets, self.book, Terms(kernels, declared(kernels), accuracy=True), self.opened.seed,
             RunLimits(self.opened.left_s), None, self.jobs, self.case_limit, interruption=self.stopping,
@@ -156,7 +156,7 @@ class Night:
         )  # fmt: skip
 
     def work(self, held: ExitStack) -> bool:
-        """Work until a stop is wanted; the workers are killed then, and released by `held`. False where the end of it
+        """Work until a stop is wanted; then the workers are killed, and released by `held`. Returns False where the end
         could not be saved."""
         entered, begun, full = False, False, False
         with self.stopping.abortable():
@@ -168,9 +168,9 @@ class Night:
                 self.search()
             except CannotSave as error:
                 self.say(f"the night stops: {error}")
-                full = not is_shared(self.engine)  # a shared store may be back by the last time
+                full = not is_shared(self.engine)  # a shared store may be back in time for the last save
         if entered:
-            self.session.stop()  # else they would take the processors from what is saved now
+            self.session.stop()  # else they would compete with saving for the processors
         if not begun:
             if not full and self.opened.left_s:
                 self.say("nothing was judged: the time was over before all kernels were started")
@@ -182,7 +182,7 @@ class Night:
         return self.opened.position.slice == 0 or self._last_save()
 
     def begin(self) -> None:
-        """Put on record the targets and what should be visited, and make ready for the search."""
+        """Record the targets and what should be visited, and prepare the search."""
         position, stopping = self.opened.position, self.stopping
         remedy = "see that the store can be reached" if is_shared(self.engine) else "free some space"
         self.recorder = Recorder(self.book.targets, self.book, position, stopping, self.say, remedy)
@@ -191,7 +191,7 @@ class Night:
         self._stored(lambda: note_targets(self.engine, self.opened.night, self.targets, statuses))
         self._stored(lambda: note_space(self.engine, self.opened.night, running, declared(running)))
         self._running = Counter(kernel.op for kernel in running)
-        for kernel in running:  # some seconds now, which there are not at the end
+        for kernel in running:  # takes some seconds now, which there are not at the end
             pairing_of(kernel.capability)
         self.runner = self.session.runner(self.targets)
         self.runner.patient = True
@@ -211,7 +211,7 @@ class Night:
 
     @property
     def ops(self) -> list[str]:
-        """What is searched."""
+        """The ops that are searched."""
         return sorted({target.kernel.op for target in self.targets})
 
     def search(self) -> None:
@@ -230,7 +230,8 @@ class Night:
                 self._explain()
 
     def _explain(self) -> None:
-        """At the end of a slice, when no batch is on its way; nothing before each op had its turn."""
+        """Explain findings. This is done at the end of a slice, when no batch is running, and only after each op had
+        its turn."""
         self.recorder.save()
         had = {part.op for part in self._slices()}
         while self._running.keys() <= had and self.triage.explain_one():
@@ -245,7 +246,7 @@ class Night:
 
     @contextmanager
     def _slice(self, turn: Slice) -> Iterator[None]:
-        """What is done inside is recorded as one slice."""
+        """Record what is done inside the block as one slice."""
         self._stored(lambda: begin_slice(self.engine, self.opened.position, turn))
         self._turn = turn
         yield
@@ -253,7 +254,7 @@ class Night:
             self._stored(lambda: end_slice(self.engine, self.opened.position))
 
     def _stored(self, asked: Callable[[], _T]) -> _T:
-        """What the store answers, which is waited for while a shared one is away. Raises CannotSave."""
+        """Return the store's answer, waiting while a shared store is away. Raises CannotSave."""
         while True:
             try:
                 with self.stopping.shielded():
@@ -265,7 +266,7 @@ class Night:
                 time.sleep(_AWAY_S)
 
     def _replay(self) -> None:
-        """Findings of earlier nights, files that a killed session left behind, corpora."""
+        """Replay findings of earlier nights, files that a killed session left behind, and corpora."""
         known, broken = known_cases((self._findings, *self._corpora), self.ops)
         for path, why in broken.items():
             kept = f"; it is kept as {set_aside(path).name}" if path.parent == self._findings else ""
@@ -276,7 +277,7 @@ class Night:
         allowed = self.stopping.left * REPLAY_SHARE
         end = time.monotonic() + allowed
         shares, kept_for = self.runner.skipped, {book.buckets[name].target for name in names.values()}
-        self.runner.skipped = lambda: frozenset(shares()) - kept_for  # the rest say nothing of what is kept
+        self.runner.skipped = lambda: frozenset(shares()) - kept_for  # others prove nothing of kept cases
         self.runner.replay(until(map(entries_of, known), allowed))
         self.runner.skipped, book.replaying = shares, {}
         for each in known:
@@ -291,7 +292,8 @@ class Night:
             self.runner.replay(until(published(self._corpora, self.ops, self.say, broken), left))
 
     def _sweep(self, known: Sequence[Kept]) -> None:
-        """Remove the case files that no bucket keeps: they were replayed, and what still fails is kept now."""
+        """Remove the case files that no bucket keeps: they were replayed, and what still fails is kept elsewhere
+        now."""
         if self.recorder.trouble:
             return
         kept = {bucket.path for bucket in self.book.buckets.values()}
@@ -313,12 +315,12 @@ class Night:
         return Source(self._turn.seed, shlex.join(words))
 
     def in_memory(self) -> Engine:
-        """The state as it would be with what there was no room for."""
+        """Return the state in memory, including what there was no room to save."""
         return self._store.in_memory(self.book.rescued())
 
     def _last_save(self) -> bool:
-        """Save what is left; tried again for a moment, since another process may just be reading. False: it cannot
-        be."""
+        """Save what is left, trying for a moment since another process may just be reading. Returns whether that
+        worked."""
         until = time.monotonic() + (_AWAY_PATIENCE_S if is_shared(self.engine) else _PATIENCE_S)
         while not self.recorder.save():
             if time.monotonic() >= until:

@@ -1,4 +1,4 @@
-"""Beginning a night, or going on with one; how its time is shared out in slices; and how each ends."""
+"""Beginning or resuming a night, sharing out its time in slices, and closing it."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from fuzz.findings.store import Position, utc_now
 from fuzz.findings.tables import CounterRow, LeaseRow, NightRow, SessionRow, SliceRow, TargetRow
 
 RESUMABLE = ("", "signal")
-"""A night that ended in one of these ways is one that `--resume` goes on with."""
+"""How a night that `--resume` goes on with has ended."""
 REPLAY_SHARE = 0.25
 """At most this share of a night is for what is known: earlier findings and corpora."""
 TRIAGE_SHARE = 0.2
 """At most this share of a night is for shrinking and explaining."""
 _SILENT = timedelta(seconds=60)
-"""A session that saved nothing for so long has ended, or its machine has lost the store: others may go on with it. The
-number is chosen, not measured: a store may be away for a while."""
+"""A session that saved nothing for this long has ended, or its machine has lost the store: others may go on with its
+night. Chosen: a store may be away for a while."""
 _LATEST = 16
-"""The number of nights that are looked through for one to go on with."""
+"""How many nights are looked through for one to go on with."""
 _FIRST_S, _LONGEST_S = 30.0, 600.0
-"""The seconds of an op's first slice and of its longest: short slices come first, so that every op is visited early,
-and long ones later, since each begins anew."""
+"""The seconds of an op's first slice, and of its longest. Short slices come first, so that every op is searched early;
+later ones are longer, since each slice begins anew."""
 
 
 @dataclass(frozen=True)
 class Slice:
-    """The next slice: which op is searched, with which seed, for how long at most."""
+    """A slice: which op is searched, with which seed, for how long at most."""
 
     number: int
     op: str
@@ -56,10 +56,10 @@ class Slice:
 def next_turn(
     night_seed: int, number: int, kernels: Mapping[str, int], used: Mapping[str, Sequence[float]], left: float
 ) -> Slice:
-    """The op whose kernels had the least time so far, for twice as long as its slice before; while some had none, for
-    no longer than leaves all of these their share. Which of several comes first follows from the seed.
+    """Return the slice of the op whose kernels had the least time so far. It is twice as long as the op's last one;
+    while some ops had none, it is no longer than leaves each of these its share. Ties are broken by the seed.
 
-    `kernels` are how many run of each op, whose cases they share; `used` are the seconds of the slices that each op has
+    `kernels` are how many run of each op, which share its cases; `used` are the seconds of the slices that each op has
     had; `number` counts all slices of the night, also those of earlier sessions, so that no seed is used twice.
     """
     op = min(kernels, key=lambda each: (sum(used.get(each, ())) / kernels[each], _drawn(f"{night_seed}/first/{each}")))
@@ -72,12 +72,13 @@ def next_turn(
 
 
 def searching_time(turn: Slice, left: float) -> float:
-    """Seconds of search in a slice. While much is left of the night, some is kept for what the slice finds."""
+    """Return the seconds of search in a slice. While much of the night is left, some is kept for explaining its
+    findings."""
     return min(turn.seconds, left if left <= _FIRST_S else left * (1.0 - TRIAGE_SHARE))
 
 
 def slice_seed(night_seed: int, number: int) -> int:
-    """The seed of one slice, as `kernelfuzz run --seed` takes it."""
+    """Return the seed of one slice, as `kernelfuzz run --seed` takes it."""
     return _drawn(f"{night_seed}/slice/{number}")
 
 
@@ -95,13 +96,13 @@ class Opened:
     position: Position
     resumed: bool
     limit_s: float
-    """The whole night has this many seconds."""
+    """The seconds of the whole night."""
     command: str
-    """How it was started."""
+    """The command that started it."""
 
 
 def latest_night(engine: Engine, place: str) -> NightTotals | None:
-    """The night that `--resume` goes on with, if it can; None before there is one."""
+    """Return the night that `--resume` goes on with; None where there is none yet."""
     with Session(engine) as transaction:
         row = _latest(transaction, place, "nightly")
         return None if row is None else nights_of(transaction)[row.id]
@@ -111,8 +112,8 @@ def open_night(
     engine: Engine, seed: int, limit_s: float, command: str, facts: Mapping[str, Any], resume: bool, place: str = "",
     verb: str = "nightly",
 ) -> Opened:  # fmt: skip
-    """The latest night, with `resume` and where it can go on; else a new one with this seed. A night on which another
-    `place` is working is left to it."""
+    """Return the latest night if `resume` is true and it can go on; else a new one with this seed. A night on which
+    another `place` is working is left to it."""
     with Session(engine) as transaction, transaction.begin():
         night = _latest(transaction, place, verb)
         resumed = resume and night is not None and night.ended in RESUMABLE
@@ -134,13 +135,13 @@ def open_night(
 
 
 def _latest(transaction: Session, place: str, verb: str) -> NightRow | None:
-    """The latest night on which no other place works."""
+    """Return the latest night on which no other place works."""
     nights = transaction.scalars(select(NightRow).filter_by(verb=verb).order_by(NightRow.id.desc()).limit(_LATEST))
     return next((each for each in nights if not _is_busy(transaction, each, place)), None)
 
 
 def place_of(state: Path) -> str:
-    """A name for a folder on this machine that tells nobody which it is."""
+    """Return a digest that names a folder on this machine without revealing it."""
     return hashlib.blake2b(f"{platform.node()}/{state.absolute()}".encode(), digest_size=8).hexdigest()
 
 
@@ -154,7 +155,7 @@ def _is_busy(transaction: Session, night: NightRow, place: str) -> bool:
 
 
 def note_targets(engine: Engine, night: int, targets: Iterable[Target], statuses: Mapping[str, dict[str, Any]]) -> None:
-    """What runs in this night and what does not."""
+    """Record what runs in this night and what does not."""
     rows = [
         {
             "night_id": night,
@@ -172,7 +173,8 @@ def note_targets(engine: Engine, night: int, targets: Iterable[Target], statuses
 
 
 def note_space(engine: Engine, night: int, kernels: Sequence[Kernel], laws: Iterable[str]) -> None:
-    """What this night should visit, as far as the kernels that run take it: what it has not is a coverage gap."""
+    """Record what this night should visit, as far as the kernels that run take it: what it does not visit is a coverage
+    gap."""
     labels = [
         {"what": "space", "subject": op, **dict(zip(("kind", "value"), label_words((kind, value)), strict=True))}
         for op in sorted({kernel.op for kernel in kernels})
@@ -185,8 +187,8 @@ def note_space(engine: Engine, night: int, kernels: Sequence[Kernel], laws: Iter
 
 
 def begin_slice(engine: Engine, position: Position, turn: Slice) -> None:
-    """A row for the slice and one for each of its shards, and its clock set to zero. Raises FencedError where another
-    session has begun it; what this one has begun it has, whether it was told so or not."""
+    """Insert a row for the slice and one for each of its shards, and set its clock to zero. Raises FencedError where
+    another session has begun it. A slice that this session has begun counts as its own even if the answer was lost."""
     shards = {"night_id": position.night, "epoch": turn.number}
     try:
         with Session(engine) as transaction, transaction.begin():
@@ -201,19 +203,19 @@ def begin_slice(engine: Engine, position: Position, turn: Slice) -> None:
                 transaction.execute(insert(LeaseRow), leases)
             transaction.flush()
             began = row.id
-    except IntegrityError as error:  # another session came first
+    except IntegrityError as error:  # another session was first
         raise FencedError(position.night) from error
     position.slice, position.slice_began, position.epoch = began, time.monotonic(), turn.number
 
 
 def end_slice(engine: Engine, position: Position) -> None:
-    """The slice had the time it was meant to have."""
+    """Record that the slice had its full time."""
     with Session(engine) as transaction, transaction.begin():
         transaction.get_one(SliceRow, position.slice).done = True
 
 
 def close(engine: Engine, position: Position, how: str) -> None:
-    """Say how session and night ended: 'limit', 'signal', or 'error', after which a night can go on."""
+    """Record how session and night ended: 'limit', 'signal', or 'error', after which a night can go on."""
     with Session(engine) as transaction, transaction.begin():
         transaction.get_one(SessionRow, position.session).ended = how
         transaction.get_one(NightRow, position.night).ended = "" if how == "error" else how

@@ -1,5 +1,5 @@
-"""What is saved of a run: an observer that saves what is counted twice a second; and a run that a store remembers
-beside the nights, whose findings go into the buckets that they have."""
+"""Saving what a run counts, twice a second, and a run that a store remembers beside the nights, whose findings go into
+the store's buckets."""
 
 from __future__ import annotations
 
@@ -46,37 +46,39 @@ from fuzz.findings.tally import Observer, Tally
 from fuzz.report.records import status_record
 
 SAVE_S = 0.5
-"""Seconds between two saves: a killed night loses no more, and sixteen processors report hundreds of turns a second."""
+"""Seconds between two saves. A killed night loses no more; sixteen processors report hundreds of turns a second."""
 
 
 @dataclass
 class Recorder(Observer):
-    """An observer of the runner. Whole turns are saved; what cannot be saved now is kept and saved with the next."""
+    """An observer of the runner that saves whole turns. What cannot be saved now is kept for the next save."""
 
     targets: Mapping[str, Target]
     book: FindingBook
     position: Position
     stopping: Interruption
     say: Callable[[str], None]
-    """It prints one line for the user."""
+    """Prints a line for the user."""
     remedy: str = "free some space"
-    """What is to be done where it cannot be saved."""
+    """What to do where it cannot be saved."""
     trouble: str = ""
     """Why the latest batches are not saved; '' when everything is."""
     clock: Callable[[], float] = time.monotonic
     _saved: float = -math.inf
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
-        """A kept case that no target fails any longer, among them the one that it is kept for: others prove nothing."""
+        """Note that a kept case passes on all targets, if the one that it is kept for took part: others prove
+        nothing."""
         bucket = self.book.buckets.get(self.book.replaying.get(case.digest, ""))
         if bucket is None or any(judgement.verdict.is_finding for judgement in judgements):
             return
-        # What needs earlier calls may be hidden by others in a process that lives on: it is replayed in one of its own.
+        # A case that needs earlier calls may be hidden by other calls in a process that lives on: it is replayed
+        # alone.
         if bucket.alone and any((each.target, each.verdict) == (bucket.target, Verdict.PASS) for each in judgements):
             self.book.batch.passed.add(bucket.name)
 
     def counted(self, more: Tally) -> None:
-        """What was judged since the last time."""
+        """Take in what was judged since the last time."""
         batch, now = self.book.batch, (self.position.slice, self.position.minute)
         batch.cases[now] += more.cases
         batch.judged[now] += more.judged
@@ -103,16 +105,17 @@ class Recorder(Observer):
             batch.note(point, worst)
 
     def progress(self, elapsed: float) -> None:
-        """Save what was counted, if the last time is long enough ago."""
+        """Save what was counted, if the last save was long enough ago."""
         if self.clock() - self._saved >= SAVE_S:
             self.save()
 
     def waiting(self, waits: Sequence[Wait], elapsed: float) -> None:
-        """Nothing more may come for long."""
+        """Save, since nothing more may come for long."""
         self.progress(elapsed)
 
     def save(self) -> bool:
-        """Commit everything up to the last complete batch; False, said once, where it cannot be written."""
+        """Commit everything up to the last complete batch. Returns False where it cannot be written, after saying so
+        once."""
         self._saved = self.clock()
         with self.stopping.shielded():
             trouble = self.book.commit()
@@ -124,7 +127,7 @@ class Recorder(Observer):
         return not trouble
 
     def replayed(self, bucket: Bucket, case: Case, judgement: Judgement) -> None:
-        """The kept case of a bucket after the calls that it needs, in a process of its own."""
+        """Take in the judgement of a bucket's kept case, run after the calls that it needs in a process of its own."""
         more = Tally(accuracy={})
         more.count(case, [judgement], self.targets)
         self.counted(more)
@@ -138,14 +141,14 @@ class Recorder(Observer):
 
 @dataclass(frozen=True)
 class Remembered:
-    """One run in a store: it has a row among the nights, and one slice."""
+    """One run in a store, where it has a row among the nights, and one slice."""
 
     engine: Engine
     opened: Opened
     book: FindingBook
 
     def begin(self, session: Session, say: Callable[[str], None]) -> Recorder:
-        """Put on record what runs; the observer that saves what is counted."""
+        """Record what runs. Returns the observer that saves what is counted."""
         statuses = session.pool.statuses
         with answering(self.engine):
             note_targets(
@@ -165,8 +168,8 @@ class Remembered:
         )
 
     def recall(self, session: Session) -> None:
-        """Have the smallest known case of each bug that the run saw, where others had found it; else one of its own.
-        What others have explained is as they did."""
+        """Replace the case of each bug that the run saw by the smallest one known to the store, if that is smaller; and
+        take over explanations that others have made."""
         explainer = Explainer(session.workers, session.targets, self.book, TimeShares(least_s=0.0))
         for bucket in self.book.buckets.values():
             known = bucket.finding is None or not bucket.pending
@@ -176,7 +179,8 @@ class Remembered:
             bucket.pending = bucket.pending or (bucket.finding is not None and bucket.finding.told is None)
 
     def end(self, recorder: Recorder, interruption: Interruption) -> bool:
-        """Save what is left, and how the run ended; False, with a word where it is, where that cannot be."""
+        """Save what is left, and how the run ended. Returns False where that cannot be done, after saying where the
+        rest is."""
         try:
             if recorder.save():
                 end_slice(self.engine, self.opened.position)
@@ -198,7 +202,7 @@ def remembered(
     store: str, folder: Path, seed: int, command: str, op: str, limit_s: float | None, targets: Sequence[Target],
     facts: Mapping[str, Any], say: Callable[[str], None],
 ) -> Remembered:  # fmt: skip
-    """A run of these targets, begun in the store of that URL. Raises StateError."""
+    """Return a run of these targets, begun in the store of that URL. Raises StateError."""
     engine = open_store(store)
     with answering(engine):
         for line in told_again(engine, folder):

@@ -41,18 +41,18 @@ class NightEnd:
 
 @dataclass(frozen=True)
 class NightResults:
-    """Where the results of a night go."""
+    """The places to which the results of a night go."""
 
     state: Path
     store: str | None
-    """The URL of the database, where it is not that of the folder."""
+    """The URL of the database, where it is not the folder's own."""
     require: Sequence[str]
     json: Path | None
     reports: Sequence[ReportRequest]
     kernels: Sequence[Kernel]
     """The kernels of the pack."""
     pack: Path | None
-    """Its folder."""
+    """The folder of the pack."""
     out: Console
     err: Console
 
@@ -60,8 +60,8 @@ class NightResults:
         self, engine: Engine, opened: Opened, stopping: Stopping, saved: bool, in_memory: Callable[[], Engine],
         errors: Sequence[str] = (),
     ) -> NightEnd:  # fmt: skip
-        """Say how the night ended, first in the state. That takes what time it needs, unless a further signal comes;
-        the state has it all. `in_memory` returns the state as it would be where that could not be saved."""
+        """Report how the night ended, after saving that in the state. It takes as long as it needs unless another
+        signal comes; the state has it all. `in_memory` returns the state as it would be where it could not be saved."""
         if saved:
             try:
                 how = "errors" if errors and stopping.ending == "limit" else stopping.ending
@@ -94,7 +94,7 @@ class NightResults:
         return NightEnd(ended.outcome, saved and written is not False)
 
     def again(self, since: int = 0) -> NightEnd:
-        """Everything of the latest night once more. Raises StateError where there is none, OSError."""
+        """Report everything of the latest night again. Raises StateError where there is none, and OSError."""
         engine = open_known(self.store or f"sqlite:///{latest_state(self.state)}")
         with answering(engine):
             seen = view(engine, findings=self.state / FINDINGS, since=since)
@@ -108,7 +108,7 @@ class NightResults:
         return NightEnd(night_outcome(seen, missing, errors, unsaved))
 
     def _write(self, seen: NightView, ended: NightEnd) -> bool:
-        """Summary, record, reports, page; False, with a word why, where one of the files cannot be written."""
+        """Write summary, record, reports and page. Returns False where a file cannot be written, after printing why."""
         assert ended.outcome is not None
         pairs, page = pairs_of(seen, self.kernels), self.state / PAGE
         print_night(self.out, seen, self.kernels, pairs, ended.outcome)

@@ -26,11 +26,11 @@ from fuzz.findings.explainer import Explainer
 from fuzz.findings.store import Position
 
 _LEAST_S = 2.0
-"""Nothing is begun with fewer seconds for a bucket than this. The number is chosen, not measured."""
+"""With less time for a bucket than this, its explanation is not begun. Chosen."""
 _BOUNDS = TimeShares(least_s=_LEAST_S * 2 / 3, one_cause=0.75, later=True)
 _TRYING_ALONE = 0.3
-"""At most this share of the time that is left for a bucket is for trying its findings alone, where the one that is kept
-needs earlier calls: another bug may be among them."""
+"""The share of a bucket's time for running its other findings alone, where the kept one needs earlier calls: another
+bug may be among them."""
 
 
 @dataclass
@@ -43,21 +43,21 @@ class NightTriage:
     position: Position
     stopping: Stopping
     limit_s: float
-    """The whole night has this many seconds."""
+    """The seconds of the whole night."""
     before: Callable[[Judgement], tuple[Case, ...]]
-    """Tells the calls before a finding."""
+    """Returns the calls before a finding."""
 
     elsewhere: frozenset[str] = frozenset()
     """The targets that run on other machines alone."""
     explain_there: Callable[[Sequence[Bucket], float, Callable[[], bool]], None] = lambda pile, seconds, over: None
-    """Has what failed there explained there, in so many seconds, unless it is over before."""
+    """Has findings of other machines explained there, in that many seconds, unless it is over before."""
 
     def __post_init__(self) -> None:
         self._explainer = Explainer(self.pool, self.targets, self.book, _BOUNDS, lambda: self.stopping.wanted)
         self._ends = 0.0
 
     def explain_one(self) -> bool:
-        """Explain one of the buckets that wait; False where there is none, or no time for it."""
+        """Explain one of the waiting buckets. Returns False where there is none, or no time for it."""
         waiting = [bucket for bucket in self.book.buckets.values() if self._waits(bucket)]
         if not waiting:
             return False
@@ -68,9 +68,9 @@ class NightTriage:
             return False
         began = time.monotonic()
         self._ends = began + seconds
-        # What is in a source is explained at the kernel that is nearest to it: failures of others are told by that.
+        # A fault in a source is explained at the kernel nearest to it; failures of others are told apart by that.
         first = min(waiting, key=lambda bucket: len(self._explainer.within(bucket)))
-        first.pending = False  # whatever comes of it: what cannot be explained is not tried over and over
+        first.pending = False  # whatever the result: what cannot be explained is not tried over and over
         with contextlib.suppress(OutOfTimeError):
             self._explain(first)
         self.position.triage_s += time.monotonic() - began
@@ -81,7 +81,7 @@ class NightTriage:
         return bucket.pending and bucket.written and not is_there
 
     def replay_history(self, file: Kept) -> Judgement | None:
-        """What is said of a kept case after its calls, in a new process; None where its target does not run."""
+        """Return the judgement of a kept case after its calls, in a new process; None where its target does not run."""
         found = file.found
         if found is None or found.target not in self.book.targets:
             return None
@@ -91,7 +91,7 @@ class NightTriage:
         return seen.judgement if seen is not None else None
 
     def waiting(self) -> set[tuple[str, str]]:
-        """Findings whose earlier calls may be asked for."""
+        """Return the findings whose earlier calls may be asked for."""
         found = [bucket.finding for bucket in self.book.buckets.values() if bucket.pending]
         return {(finding.target, finding.judgement.case) for finding in found if finding is not None}
 
@@ -116,7 +116,7 @@ class NightTriage:
         self._explainer.explain(bucket, self._ends)
 
     def _in_time(self, fails: Fails) -> Fails:
-        """The same question; it raises OutOfTimeError once the time is over."""
+        """Return the question made to raise OutOfTimeError once the time is over."""
 
         def asked(history: Sequence[Case]) -> bool:
             if self._over():
@@ -129,8 +129,8 @@ class NightTriage:
         return self.stopping.wanted or time.monotonic() > self._ends
 
     def _keep_need(self, bucket: Bucket, found: Recognised) -> None:
-        """One bucket for all of a kernel that needs earlier calls, however it fails: a state that is kept breaks values
-        and laws alike. What fails by itself as well goes to a bucket of its own."""
+        """Put all findings of a kernel that need earlier calls into one bucket, however they fail: a state that is kept
+        breaks values and laws alike. A finding that also fails by itself goes to a bucket of its own."""
         alone = self._alone(bucket)
         if alone:
             self.book.open(bucket, alone)
@@ -142,9 +142,9 @@ class NightTriage:
             self.book.note_need(bucket, found)
 
     def _alone(self, bucket: Bucket) -> list[Finding]:
-        """Return the findings besides the one that is kept which fail by themselves, as far as there is time."""
+        """Return the findings, except the kept one, that fail by themselves, as far as there is time."""
         others = [finding for finding in bucket.pile.findings if finding.case is not bucket.case]
-        Random(0).shuffle(others)  # by size, time would be over before a bug of long rows has its turn
+        Random(0).shuffle(others)  # in order of size, time would be over before a bug of long rows is tried
         until = time.monotonic() + _TRYING_ALONE * (self._ends - time.monotonic())
         found = []
         with ExitStack() as stack:

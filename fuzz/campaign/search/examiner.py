@@ -1,4 +1,4 @@
-"""The examiner: cases are executed on a pool and judged, a batch at a time; what came of a batch is one record."""
+"""The examiner runs batches of cases on a pool and judges them; what came of a batch is one record."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Examined:
 
     tally: Tally
     judgements: list[Sequence[Judgement]] = field(default_factory=list)
-    """The judgements of each entry, in order, up to the one after which it ended."""
+    """The judgements of each entry, in order, up to the entry where it stopped."""
     sightings: list[Sighting] = field(default_factory=list)
     errors: list[tuple[str, Case]] = field(default_factory=list)
-    """Errors of ours: in words, and the case whose outcome could not be judged."""
+    """Internal errors: the message, and the case whose outcome could not be judged."""
 
 
 class Examiner:
@@ -44,20 +44,21 @@ class Examiner:
         told: Callable[[EntryJudge], None] = lambda judge: None,
         ended: Callable[[], bool] = lambda: False,
     ) -> None:
-        """With `accuracy`, tallies keep the worst passing runs by row length; unless it `decides`, they do not note of
-        which outputs a wrong value could have been seen; `told` hears of each entry. Once it has `ended`, a part is
-        judged up to its first entry that ran."""
+        """With `accuracy`, tallies keep the worst passing runs by row length. Without `decides`, they do not count for
+        which outputs a wrong value could have been noticed. `told` hears of each entry. Once `ended` is true, a part is
+        judged only up to its first entry that ran."""
         self.pool = pool
         self.targets: Mapping[str, Target] = {target.id: target for target in targets}
         self._several = len({target.kernel.name for target in self.targets.values()}) > 1
         self._decided: dict[str, Decided] = {name: {} for name in self.targets if decides}
-        """The outputs of which a wrong value could have been seen: it is not asked again, as that takes time."""
+        """The outputs already known to have been checked where a wrong value would show. They are not asked about
+        again: that takes time."""
         self._accuracy = accuracy
         self._told, self._ended = told, ended
 
     def submit(self, entries: Sequence[Entry], without: Collection[str] = ()) -> Batch:
-        """Send the entries to all targets of this examiner that take them, but for those in `without`; at once. A twin
-        follows its case in one batch."""
+        """Send the entries to all targets of this examiner that take them, except those in `without`. A twin goes in
+        one batch with its case."""
         others = self.pool.statuses.keys() - self.targets.keys()
         return self.pool.submit([entry.case for entry in entries], {*without, *others} if others else without)
 
@@ -73,7 +74,8 @@ class Examiner:
         return found
 
     def _settled(self, judges: Sequence[EntryJudge]) -> list[tuple[str, Case]]:
-        """Let the oracles know what certainly passes. An error of ours there costs time and no verdict: it is said."""
+        """Let the oracles skip what certainly passes. Returns internal errors met there, which cost time but no
+        verdict."""
         try:
             settle(asked_of(judges, self.targets))
         except Exception as error:
@@ -97,9 +99,9 @@ class Examiner:
             yield before
 
     def _judgement(self, judge: EntryJudge, target: Target, found: Examined) -> Judgement:
-        """An error of ours over one target's outcome loses nothing of the others; the book says it at the end. A kernel
-        that cannot be called as it is declared is told of as one that cannot be loaded; raises UsageError where there
-        is no other."""
+        """Judge one target's outcome. An internal error loses nothing of the other targets; the book reports it at the
+        end. A kernel that cannot be called as declared is reported like one that cannot be loaded; raises UsageError
+        where it is the only one."""
         judgement, trouble = judged(judge, target)
         if judgement.is_misuse and not self._several:
             raise UsageError(f"{target.id}: {judgement.reason}")

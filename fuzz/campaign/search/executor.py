@@ -1,4 +1,5 @@
-"""What takes the turns of a search: its interface, this process alone, and other machines."""
+"""Executors take the turns of a search: the interface, and the executor that runs them in this process. Other processes
+and other machines have theirs elsewhere."""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 
 Watch = Callable[[Sequence[Wait]], object]
-"""Told several times a second what is waited for."""
+"""A function that is called several times a second with what is being waited for."""
 
 
 def silent(waits: Sequence[Wait]) -> None:
-    """Says nothing."""
+    """Ignores it."""
 
 
 class Executor(Protocol):
@@ -34,8 +35,8 @@ class Executor(Protocol):
         ...
 
     def ready(self, seconds: float) -> bool:
-        """Wait so long at most for the workers of quick targets to be started, or for those of slow ones where there
-        are no others. Whether they are: before that nothing is given."""
+        """Wait at most `seconds` until the workers of quick targets have started, or of slow ones where there are no
+        others. Returns whether they have; before that no turn may be given."""
         ...
 
     def room(self, group: int) -> int:
@@ -43,7 +44,7 @@ class Executor(Protocol):
         ...
 
     def give(self, task: TurnJob, lessons: Sequence[bytes]) -> None:
-        """Have a turn taken; `lessons` are those of all places that are judged, in order."""
+        """Hand out a turn; `lessons` are those of all judged positions, in order."""
         ...
 
     def take(self, seconds: float) -> TurnReport | None:
@@ -55,20 +56,20 @@ class Executor(Protocol):
         ...
 
     def drop(self) -> None:
-        """Forget the turns that are on their way."""
+        """Forget the turns that have not ended."""
         ...
 
     def keep(self, findings: Collection[FindingId]) -> None:
-        """The calls before these findings will be asked for, and those before others will not."""
+        """Keep the earlier calls of these findings, which will be asked for, and of no others."""
         ...
 
     def before(self, finding: FindingId) -> tuple[Case, ...]:
-        """The calls of its process before a finding, as far as they are known."""
+        """Return the calls that came before a finding in its process, as far as they are known."""
         ...
 
 
 class Crew(Executor, Protocol):
-    """Processes that take the turns of a session, here or on other machines, while it is entered."""
+    """A context manager of processes that take the turns of a session, here or on other machines."""
 
     terms: Terms
     deaths: int
@@ -76,7 +77,7 @@ class Crew(Executor, Protocol):
     given_up: list[str]
     """Turns that ended a process every time."""
     missing: dict[str, str]
-    """Why a target has no worker in some process."""
+    """By target, why it has no worker in some process."""
 
     @property
     def restarts(self) -> Mapping[str, int]:
@@ -96,8 +97,8 @@ class Crew(Executor, Protocol):
 
 
 class Engine(Protocol):
-    """Other machines that take the turns of a session in place of this one's processes. A session is handed one, so
-    that none is loaded where none is named."""
+    """Other machines that take a session's turns in place of its own processes. It is an argument of a session, so that
+    its packages are imported only where it is asked for."""
 
     @property
     def told(self) -> Mapping[str, Attestation]:
@@ -107,19 +108,19 @@ class Engine(Protocol):
     def executor(
         self, targets: Sequence[Target], terms: Terms, case_limit: float | None, longest: float | None
     ) -> Crew:
-        """Return what takes the turns of these targets there."""
+        """Return an executor that takes the turns of these targets on the other machines."""
         ...
 
     def explain(self, book: FindingBook, pile: Sequence[Bucket], seconds: float, over: Callable[[], bool]) -> None:
-        """Have other machines explain what failed on them alone, within the given seconds for each cause."""
+        """Explain on other machines what failed only there, in at most `seconds` for each cause."""
         ...
 
 
 class SerialExecutor:
-    """This process."""
+    """Takes turns in this process."""
 
     def __init__(self, pool: Pool, targets: Sequence[Target], terms: Terms) -> None:
-        self.watch: Watch = silent  # the pool has one of its own
+        self.watch: Watch = silent  # the pool has its own
         self._turn_runner = TurnRunner(pool, targets, terms)
         self._given: list[TurnJob] = []
         self._ended: deque[TurnReport] = deque()
@@ -148,7 +149,7 @@ class SerialExecutor:
         return self._ended.popleft() if self._ended else None
 
     def cut(self) -> None:
-        """The watch of the pool does it."""
+        """Nothing to do here: the pool's watch ends what runs."""
 
     def drop(self) -> None:
         self._turn_runner.forget()

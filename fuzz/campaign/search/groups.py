@@ -1,4 +1,4 @@
-"""The search of several ops in turn, and which processes run which targets."""
+"""The search of several ops one after another, and how targets are spread over processes."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from fuzz.core.generate.turn import BATCH
 from fuzz.findings.tally import LATE, Tally
 
 _PROCESSES_PER_GROUP = 4
-"""There is one process for slow targets for so many of the others: they have little to do, and compile for seconds."""
+"""For each of the slow targets' processes there are this many of the others. Slow targets have few turns."""
 _PROCESSES_PER_WATCHED = 1
-"""The same where tools watch some of them: these take ten seconds to start, and one for a case."""
+"""This ratio where tools watch some of them: a tool takes ten seconds to start, and one second for a case."""
 _PROCESS_BYTES = 300 << 20
-"""What one process of a search takes, in bytes: 180 MB were measured, more with large cases."""
+"""What one process of a search takes, in bytes. Measured: 180 MB, and more with large cases."""
 _MOST_WITH_DEVICE = 2
-"""The most processes of a search where each target on a GPU has a process of its own: each has half a gigabyte of its
-memory for its context alone, and a pack has dozens of kernels. So many, too, where nothing tells how much is free."""
+"""The most processes of a search where each target on a GPU has a process of its own, or where free memory is unknown.
+Each has half a gigabyte of the GPU's memory for its context alone, and a pack has dozens of kernels."""
 _CONTEXT_BYTES = 1 << 30
-"""What a process that targets share takes of a GPU: its context, and the tensors of one frame of cases, which torch
-keeps."""
+"""The GPU memory of a process that several targets share: its context, and the tensors of one frame of cases, which
+torch keeps."""
 _WORKER_BYTES = (12 << 20, 200 << 20)
-"""What a worker takes, in bytes: of compiled code, and of Python with torch, of whose memory most is shared."""
+"""What a worker takes, in bytes: one of compiled code, and one of Python with torch, most of whose memory is shared."""
 _SHARED_BYTES = 1 << 30
-"""What a process takes that targets on a GPU share."""
+"""The main memory of a process that targets on a GPU share, in bytes."""
 
 
 @dataclass
 class EndsSoonAfter:
-    """Ends a search so many cases after the first finding of which `found` tells: what is red should be red soon, and
+    """Ends a search a number of cases after the first finding that `found` reports: a failing run should end soon, and
     until then a smaller case may be found."""
 
     found: Callable[[Tally], object]
@@ -52,16 +52,14 @@ class EndsSoonAfter:
 
 @dataclass
 class CountedSchedule:
-    """Skips `others` always, and slow targets but for one batch in `slow_every`.
-
-    Batches are counted, not timed, so that the same seed or commit gives the same cases to the same targets.
-    """
+    """Always skips `others`, and skips slow targets except for one batch in `slow_every`. It counts batches, not time,
+    so that the same seed or commit gives the same cases to the same targets."""
 
     others: frozenset[str]
     slow: frozenset[str]
     slow_every: int
     first: int = 1
-    """Slow targets are given this many batches to begin with."""
+    """Slow targets get this many batches to begin with."""
     batches: int = 0
 
     def __call__(self) -> frozenset[str]:
@@ -71,15 +69,15 @@ class CountedSchedule:
 
 
 def slow_targets_of(targets: Collection[Target]) -> frozenset[str]:
-    """The slow targets, for which others would have to wait; none where there are no others."""
+    """Return the targets so slow that others would wait for them; empty where all are slow."""
     slow = frozenset(target.id for target in targets if target.slow)
     return slow if len(slow) < len(targets) else frozenset()
 
 
 def groups_of(targets: Sequence[Target], processes: int) -> tuple[tuple[str, ...], ...]:
-    """The targets by the processes that run them: the quick ones, then groups of slow ones, each under one tool at
-    most, so that they can share workers. Slow ones hold up nobody so: they take their own turns of the search, as many
-    as they have time for."""
+    """Return the targets by the processes that run them: the quick ones, then groups of slow ones, each with at most
+    one tool so that its targets can share workers. Slow groups take turns of their own, as many as they have time for,
+    and so hold up nobody."""
     slow = slow_targets_of(targets)
     by_tool: dict[str, list[str]] = {}
     for target in targets:
@@ -92,8 +90,8 @@ def groups_of(targets: Sequence[Target], processes: int) -> tuple[tuple[str, ...
 
 
 def processes_for(targets: Sequence[Target], jobs: int, max_cases: int | None) -> int:
-    """How many processes a search of these targets has: one per processor unless `jobs` says it, but no more than have
-    a turn to take or fit into memory, that of a GPU too."""
+    """Return how many processes a search of these targets has: one per processor unless `jobs` says it, but no more
+    than have a turn to take or fit into memory, also a GPU's."""
     wanted = jobs or len(os.sched_getaffinity(0))
     if max_cases is not None:
         wanted = min(wanted, math.ceil(max_cases / BATCH))
@@ -102,14 +100,14 @@ def processes_for(targets: Sequence[Target], jobs: int, max_cases: int | None) -
     if on_device:
         free = free_device_memory() if all(target.shares for target in on_device) else ()
         tools = {target.sanitizer for target in on_device}
-        contexts = min(2, len(tools)) if "" in tools else len(tools)  # beside each a process for watched ones
+        contexts = min(2, len(tools)) if "" in tools else len(tools)  # each has one for watched targets beside it
         fit = sum(each // (contexts * _CONTEXT_BYTES) for each in free)
         wanted = min(wanted, fit if free else _MOST_WITH_DEVICE)
     return max(1, wanted if jobs else min(wanted, free_memory() // _memory_of(here)))
 
 
 def _memory_of(targets: Sequence[Target]) -> int:
-    """Bytes that one process may take with its workers."""
+    """Return the bytes that one process may take with its workers."""
     own = sum(_WORKER_BYTES[target.costly] for target in targets if not target.shares)
     return _PROCESS_BYTES + own + _SHARED_BYTES * any(target.shares for target in targets)
 
@@ -122,10 +120,9 @@ def free_memory() -> int:
 
 
 def search_ops(runner: Runner, seed: int) -> None:
-    """Search every op of which something runs in turn, each with a share of what those before it left of the limits: as
-    large as its kernels have different capabilities, since a turn is for one of them.
-
-    On a GPU all ops beside one another, unless cases are counted: while programs of some are compiled, others run."""
+    """Search every op that something runs, one after another. Each gets a share of what is left of the limits, in
+    proportion to how many different capabilities its kernels have, since a turn is for one of them. On a GPU, unless
+    cases are counted, all ops are searched at once: some compile while others run."""
     limits, statuses = runner.limits, runner.pool.statuses
     kernels = [t.kernel for t in runner.targets if not isinstance(statuses.get(t.id), NotRun)]
     turns = {op: len(capabilities_of(kernels, op)) for op in sorted({kernel.op for kernel in kernels})}
@@ -149,7 +146,7 @@ def search_ops(runner: Runner, seed: int) -> None:
 
 
 def _note_late(runner: Runner, op: str) -> None:
-    """Say of slow targets of the op that had no turn in the time that there was why that is so."""
+    """Say why slow targets of the op had no turn in the time available."""
     slow = slow_targets_of([target for target in runner.targets if target.kernel.op == op])
     for line in map(runner.tally.targets.__getitem__, slow):
         if not (line.judged or line.not_run or line.not_run_reason):

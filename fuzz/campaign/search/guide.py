@@ -1,13 +1,11 @@
-"""Guidance: what judged cases tell of where errors are large for what is allowed, and relatives of those cases.
+"""Guidance: what judged cases say about where errors are large for what is allowed, and relatives of those cases.
 
 A fault of a size shows first as a passing case that is less accurate than the others. The most accurate kernel has its
-worst cases too, and is searched around them as well: nothing here knows which kernel is wrong.
+worst cases too and is searched around them as well: nothing here knows which kernel is wrong.
 
-It climbs by sizes, recipes and parameters alone. The values of every relative are drawn anew: values that were picked
-for their errors would no longer be random, and the statistical budget holds for random ones only.
-
-What a guide knows is what it was told, in the order of the search: the same lessons make the same guide in every
-process.
+Only sizes, recipes and parameters are varied. Every relative's values are drawn anew: values picked for their errors
+would not be random any more, and the statistical budget holds for random ones only. What a guide knows is the lessons
+it was given, in the order of the search; equal lessons make equal guides in every process.
 """
 
 from __future__ import annotations
@@ -33,44 +31,43 @@ from oracles.ops import OPS
 RELATIVES = 8
 """A guide may add at most this many cases to a turn."""
 _TRIES = 4
-"""This many tries are made at a relative that its kernel takes."""
+"""How often a relative that its kernel takes is tried for. Chosen."""
 _PATIENCE = 8
-"""After this many relatives without a better one, a case counts half."""
+"""After this many relatives without a worse one, a case's promise is halved. Chosen."""
 _LEAST = 2
-"""A turn has at least this many relatives, however seldom they are worse than what they were made of."""
+"""A turn has at least this many relatives, however seldom they were worse than their originals. Chosen."""
 _MEMORY = 32
-"""The success of relatives is averaged over this many of them."""
+"""The success of relatives is averaged over about this many. Chosen."""
 _HOPE = 0.25
-"""From this share of successes on there are as many relatives as there may be. The share is also taken to be this at
-first."""
+"""From this share of successes on, a turn has RELATIVES relatives. It is also the share assumed at first. Chosen."""
 
 _SHARPNESS = 4
-"""A case is chosen by this power of its promise: one twice as near to a failure is chosen sixteen times as often."""
+"""A case is chosen by its promise to this power: one twice as near to a failure is chosen sixteen times as often."""
 _ASIDE = 4
-"""One relative in this many is of a size class taken blindly."""
+"""One relative in this many is of a size class chosen blindly. Chosen."""
 
 _MOST_WORK = 1 << 18
-"""Relatives of a case whose largest step has more terms, see `Op.work`, would take as long as all others of a turn."""
+"""A case whose largest step has more terms (`Op.work`) gets no relatives: they would take as long as the rest of a
+turn. Chosen."""
 _T = TypeVar("_T")
 
 Cell = tuple[str, ...]
-"""Cases of one kind have this in common: size class, dtype, recipe and the output that is worst. A case of a new kind
-is kept however accurate it is."""
+"""Size class, dtype, recipe and the output that is worst. A case of a new cell is kept, however accurate it is."""
 
 
 class Elite(Struct, frozen=True, tag="elite", array_like=True):
-    """A lesson: the worst passing case of a kernel in one cell is this one."""
+    """A lesson: the worst passing case of a kernel in one cell."""
 
     kernel: str
     cell: Cell
     ratio: float
     draw: Draw
     capability: int
-    """Its place among those of the search."""
+    """Its index among the capabilities of the search."""
 
 
 class ClimbStep(Struct, frozen=True, tag="attempt", array_like=True):
-    """A lesson: a relative was made of the kernel's elite of that cell by `change`, and was worse than it, or not."""
+    """A lesson: whether a relative, made by `change` of the kernel's elite of that cell, was worse than it."""
 
     kernel: str
     cell: Cell
@@ -80,7 +77,7 @@ class ClimbStep(Struct, frozen=True, tag="attempt", array_like=True):
 
 Lesson = Elite | ClimbStep
 packed_lessons = Encoder().encode
-"""The lessons of one turn as they are handed on."""
+"""Writes the lessons of one turn as bytes."""
 NO_LESSONS = packed_lessons([])
 lessons_from = Decoder(list[Lesson]).decode
 """The inverse."""
@@ -88,11 +85,11 @@ lessons_from = Decoder(list[Lesson]).decode
 
 @dataclass(frozen=True)
 class Relative(Made):
-    """A case near an elite, by one change."""
+    """A case that differs from an elite in one thing."""
 
     elite: Elite
     change: str = ""
-    """'' where no change gave a case that the kernel takes."""
+    """What was changed; '' where no change gave a case that the kernel takes."""
 
 
 @dataclass
@@ -101,17 +98,17 @@ class _Climb:
 
     elites: dict[Cell, Elite] = field(default_factory=dict)
     weights: dict[Cell, float] = field(default_factory=dict)
-    """How likely each elite is chosen, in the same order. Kept: it is asked for far more often than it changes."""
+    """How likely each elite is chosen, in the same order. Kept, since it is read far more often than it changes."""
     sizes: dict[int, list[Cell]] = field(default_factory=dict)
     """The cells of each size class, in the same order."""
     failures: dict[Cell, int] = field(default_factory=dict)
-    """The number of relatives made of an elite since it became the worst."""
+    """How many relatives an elite had since it became the worst of its cell."""
     wins: dict[str, int] = field(default_factory=dict)
     tries: dict[str, int] = field(default_factory=dict)
     """By the name of a change, `wins` counts the relatives that were worse than their elite, and `tries` counts all."""
 
     def keep(self, elite: Elite) -> None:
-        """Have it in place of the one of its cell, if it is worse."""
+        """Put it in the place of its cell's elite if it is worse."""
         known = self.elites.get(elite.cell)
         if known is None:
             self.sizes.setdefault(_size_class(elite.draw.n), []).append(elite.cell)
@@ -130,17 +127,17 @@ class _Climb:
             self._weigh(self.elites[cell])
 
     def _weigh(self, elite: Elite) -> None:
-        """By how much is to be hoped of it."""
+        """Recompute its weight."""
         promise = elite.ratio * _PATIENCE / (_PATIENCE + self.failures[elite.cell])
         self.weights[elite.cell] = promise**_SHARPNESS + 1e-9
 
     def change(self, dice: Dice) -> str:
-        """One of the changes, the more likely the more often it made a case worse."""
+        """Return a change to make; one that made cases worse more often is likelier."""
         return _weighted({name: (1 + self.wins.get(name, 0)) / (2 + self.tries.get(name, 0)) for name in CHANGES}, dice)
 
     def chosen(self, dice: Dice) -> Elite:
-        """The more promising, the likelier; now and then of one size class alone: short rows are the worst of most
-        kernels, and must not hide the long ones."""
+        """Return an elite to vary, the more promising the likelier. Now and then one size class alone takes part: most
+        kernels are worst on short rows, which must not hide the long ones."""
         weights = self.weights
         if dice.one_in(_ASIDE):
             weights = {cell: weights[cell] for cell in self.sizes[dice.pick(sorted(self.sizes))]}
@@ -148,12 +145,12 @@ class _Climb:
 
 
 Make = Callable[[Sequence[Proposal]], Sequence[Made | None]]
-"""Realises draws as the relatives of those numbers; None for one that its capability refuses."""
+"""Makes the cases of these draws; None for one that its capability refuses."""
 
 
 @dataclass
 class _Try:
-    """A relative that is looked for."""
+    """A relative that is being looked for."""
 
     climb: _Climb
     elite: Elite
@@ -163,8 +160,8 @@ class _Try:
     change: str = ""
 
     def proposal(self) -> Proposal:
-        """The elite with other values, one thing changed and, half of the time, as many rows as fit: every one is
-        another chance."""
+        """Return a draw of the elite with new values, one thing changed and, half of the time, as many rows as fit:
+        every row is another chance."""
         elite, dice = self.elite, self.dice
         self.change = self.climb.change(dice)
         draw = CHANGES[self.change](elite.draw, self.capability, dice)
@@ -173,7 +170,7 @@ class _Try:
         return replace(draw, seed=fresh), self.capability, self.place
 
     def again(self, make: Make) -> Made | None:
-        """Another one, after the first was refused; in the end the elite itself."""
+        """Return another such case after the first was refused, or in the end the elite itself."""
         for _ in range(_TRIES - 1):
             (made,) = make([self.proposal()])
             if made is not None:
@@ -183,19 +180,19 @@ class _Try:
 
 
 class Guide:
-    """Proposes relatives of the worst cases that it was told of."""
+    """Proposes relatives of the worst cases among its lessons."""
 
     def __init__(self, seed: int, capabilities: Sequence[Capability]) -> None:
         """`capabilities` are those of the search."""
         self._seed, self._capabilities = seed, capabilities
         self._places = {each: place for place, each in enumerate(capabilities)}
         self._climbs: dict[str, _Climb] = {}
-        """What is known, by kernel."""
+        """What is known of each kernel, by name."""
         self._success = _HOPE
-        """The share of relatives that were worse than what they were made of, of late."""
+        """The recent share of relatives that were worse than their originals."""
 
     def learn(self, lessons: Iterable[Lesson]) -> None:
-        """What one turn has taught."""
+        """Take in the lessons of one turn."""
         for lesson in lessons:
             climb = self._climbs.get(lesson.kernel)
             if climb is None:
@@ -207,7 +204,7 @@ class Guide:
                 self._success += (lesson.worse - self._success) / _MEMORY
 
     def relatives(self, turn: int, make: Make) -> list[Relative]:
-        """Cases near the worst ones, for each kernel in turn: the fewer the less they helped of late."""
+        """Return cases near the worst ones of each kernel in turn; fewer if recent ones seldom helped."""
         kernels = list(self._climbs)
         count = max(_LEAST, round(RELATIVES * min(1.0, self._success / _HOPE))) if kernels else 0
         tries, streams = [], [Stream(self._seed).child(f"relative {place} of turn {turn}") for place in range(count)]
@@ -224,7 +221,7 @@ class Guide:
         ]
 
     def lessons(self, judged: Iterable[tuple[Made, Sequence[Judgement]]]) -> list[Lesson]:
-        """What the judgements of one turn teach that is not known yet."""
+        """Return what the judgements of one turn teach that is not known yet."""
         best: dict[tuple[str, Cell], Elite] = {}
         attempts = []
         for case, judgements in judged:
@@ -243,10 +240,10 @@ class Guide:
         return [*attempts, *best.values()]
 
     def _passed(self, made: Made, judgements: Sequence[Judgement]) -> Iterator[Elite]:
-        """Where the case of a draw passed, as what it is to each kernel."""
+        """Yield what a case of a draw that passed is to each kernel: a possible elite."""
         draw, place = made.draw, self._places.get(made.capability)
         if place is None or draw is None or draw.work > _MOST_WORK or any(part.given for part in draw.parts):
-            return  # without a place: a sketch of what kernels reject may turn out to be fit
+            return  # it belongs to no capability: a sketch of what kernels reject may turn out to be fit
         main = draw.part(OPS[draw.op].main)
         for judgement in judgements:
             check = judgement.worst
@@ -257,12 +254,12 @@ class Guide:
 
 
 def _size_class(n: int) -> int:
-    """Rows of about one length, within a factor of four."""
+    """Return the class of rows of about this length, within a factor of four."""
     return n.bit_length() // 2
 
 
 def _weighted(weights: Mapping[_T, float], dice: Dice) -> _T:
-    """One of them, by its weight."""
+    """Return one of them, at random by weight."""
     left = dice.below(2**20) / 2**20 * sum(weights.values())
     for option, weight in weights.items():
         left -= weight

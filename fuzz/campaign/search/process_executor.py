@@ -39,7 +39,7 @@ from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.transport.python.programs import Programs, programs_in
 
 MOST_DEATHS = 3
-"""A turn in which so many processes ended is given up: it would end a fourth one too."""
+"""A turn in which this many processes ended is given up: it would end a fourth one too."""
 MEMORY_LIMIT = 2 << 30
 """A process that has more bytes than this is replaced once its turns have ended. A usual one has a tenth of it; the
 largest cases of a search take half."""
@@ -47,8 +47,8 @@ LATEST_SEEN = 4096
 """The number of latest failing runs that are remembered with their process: more than 63 turns usually have."""
 _T = TypeVar("_T")
 _FORK = multiprocessing.get_context("fork")
-"""It inherits what is imported here, and kernels that no file could name. A new interpreter would take half a second to
-come as far."""
+"""It inherits what is imported here, and kernels that no file could name. A new interpreter would take half a
+second."""
 
 
 @dataclass(eq=False)
@@ -59,9 +59,9 @@ class _Process:
     handle: BaseProcess
     connection: Connection
     tasks: deque[TurnJob] = field(default_factory=deque)
-    """Those on their way, in the order in which they end."""
+    """The turns it has not reported yet, in the order in which they end."""
     told: dict[tuple[str, int], int] = field(default_factory=dict)
-    """For each search that it knows, the number of places that have taught it."""
+    """By search, the number of positions whose lessons it has."""
     restarts: Mapping[str, int] = field(default_factory=dict)
     waits: Sequence[Wait] = ()
     started: bool = False
@@ -76,31 +76,28 @@ class _Process:
 
 @dataclass
 class ProcessExecutor:
-    """Processes, each with its workers; a context manager. It must be entered before threads are started: a lock that
-    another thread holds while a process is forked would be held in it for ever.
-
-    A process that ends is replaced, and the turns that it had not reported are taken again: a report is whole or not
-    at all.
-    """
+    """A context manager of processes, each with its workers. Enter it before threads are started: a lock that another
+    thread holds while a process is forked would be held in it for ever. A process that ends is replaced, and the turns
+    that it had not reported are taken again; a report counts whole or not at all."""
 
     targets: Sequence[Target]
     terms: Terms
     sizes: Sequence[int]
     """The number of processes of each group of `terms`."""
     make_pool: Callable[[Sequence[Target]], WorkerPool]
-    """A pool that is not entered."""
+    """Returns a pool that is not entered yet."""
     devices: Sequence[str] = ()
     """The GPUs that the processes are spread over, where there are several."""
     programs: Path | None = None
-    """The file that workers add the programs to which they compile. It is read and deleted at the end."""
+    """The file to which workers add the programs that they compile. It is read and deleted at the end."""
     made: Programs | None = None
-    """What was in it."""
+    """The contents of that file."""
     deaths: int = 0
-    """Processes that ended although nobody here ended them."""
+    """The number of processes that ended although nobody here ended them."""
     given_up: list[str] = field(default_factory=list)
     """Turns that ended a process every time."""
     missing: dict[str, str] = field(default_factory=dict)
-    """Why a target has no worker in some process."""
+    """By target, why it has no worker in some process."""
     most_bytes: int = 0
     """The most memory that any process has had."""
 
@@ -132,12 +129,12 @@ class ProcessExecutor:
 
     @property
     def count(self) -> int:
-        """How many processes there are."""
+        """The number of processes."""
         return len(self._processes)
 
     @property
     def words(self) -> str:
-        """Such as '2 processes, 183 MB each at most, and 120 MB in the main one'."""
+        """A phrase like '2 processes, 183 MB each at most, and 120 MB in the main one'."""
         processes = f"{self.count} process{'es' if self.count != 1 else ''}"
         on = f" on {len(self.devices)} GPUs" if len(self.devices) > 1 else ""
         made = f", {self.made}" if self.made is not None and self.made.count else ""
@@ -151,7 +148,7 @@ class ProcessExecutor:
 
     @property
     def restarts(self) -> Mapping[str, int]:
-        """Workers that were replaced although their kernel did nothing wrong, by target."""
+        """By target, the workers that were replaced although their kernel did nothing wrong."""
         found = Counter(self._restarts)
         for process in self._processes:
             found.update(process.restarts)
@@ -164,7 +161,7 @@ class ProcessExecutor:
                 self._send(process, Start())
         awaited = [process for process in self._processes if process.group == 0] or self._processes
         if not all(process.started for process in awaited):
-            report = self._next(seconds)  # one of slow targets, from the op before
+            report = self._next(seconds)  # one of slow targets, from the op searched before
             if report is not None:
                 self._untaken.append(report)
         return all(process.started for process in awaited) or self.deaths >= MOST_DEATHS * len(self._processes)
@@ -186,7 +183,7 @@ class ProcessExecutor:
         return self._untaken.popleft()
 
     def _next(self, seconds: float) -> TurnReport | None:
-        """What the next process says within so many seconds, if that is a report."""
+        """Return the next process's message within the given seconds, if that is a report."""
         ready = wait([each.connection for each in self._processes], seconds)
         self.watch([each for process in self._processes for each in process.waits])
         if not ready:
@@ -205,7 +202,7 @@ class ProcessExecutor:
 
     def keep(self, findings: Collection[FindingId]) -> None:
         self._kept = findings
-        if len(self._seen_by) > 2 * LATEST_SEEN:  # the latest may not be counted yet, and so not be kept
+        if len(self._seen_by) > 2 * LATEST_SEEN:  # the latest may not be counted yet, and so not kept
             latest = set(list(self._seen_by)[-LATEST_SEEN:])
             self._seen_by = {each: by for each, by in self._seen_by.items() if each in findings or each in latest}
 
@@ -233,9 +230,10 @@ class ProcessExecutor:
             daemon=True,
         )
         with warnings.catch_warnings():
-            # Python 3.12 warns of threads; these wait, or are of NumPy's linear algebra, which prepares for a fork.
+            # Python 3.12 warns of threads. These only wait, or are those of NumPy's linear algebra, which prepares
+            # for a fork.
             warnings.simplefilter("ignore", DeprecationWarning)
-            # JAX warns of its threads, too, which wait where a reference was traced: no forked process calls it.
+            # JAX warns of its threads too. They wait where a reference was traced; no forked process calls JAX.
             warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
             process.start()
         theirs.close()
@@ -246,7 +244,7 @@ class ProcessExecutor:
         return self.devices[number % len(self.devices)] if len(self.devices) > 1 else ""
 
     def _send(self, process: _Process, message: Start | Cut | Take) -> None:
-        with suppress(OSError):  # that it has ended is seen when it is waited for
+        with suppress(OSError):  # its end is noticed when it is waited for
             process.connection.send_bytes(packed(message))
 
     def _give(self, process: _Process, task: TurnJob) -> None:
@@ -259,7 +257,8 @@ class ProcessExecutor:
         self._send(process, Take(task, lessons, kept))
 
     def _received(self, process: _Process) -> TurnReport | None:
-        """What a process has said. Raises InternalError where it came upon an error of ours, and UsageError."""
+        """Return the report that a process has sent, if that is what it sent. Raises InternalError for an error of ours
+        in it, and UsageError."""
         try:
             said = answer(process.connection.recv_bytes())
         except (EOFError, OSError):

@@ -17,9 +17,9 @@ from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.case import Case
 from fuzz.core.base.errors import AwayError
 from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.corners import corners_of, has_corners
 from fuzz.core.execute.lane import Wait
 from fuzz.core.execute.pool import Batch, Pool
-from fuzz.core.execute.reach import has_corners, reach_of
 from fuzz.core.generate.search import Search
 from fuzz.core.judge.judge import Judgement
 from fuzz.core.laws.registry import Entry
@@ -28,25 +28,25 @@ from fuzz.findings.tally import Observer, Sighting, Tally, TargetTally
 from oracles.ops import OPS
 
 MOST_HANGS = 3
-"""In one run or night a target is given no more cases after so many that hung: each takes twice the limit of a case, in
-which others wait. The number is chosen: one may be an accident, and of three a rule of failing can be told."""
+"""In one run or night a target gets no more cases after this many that hung: each takes twice the limit of a case, in
+which others wait. Chosen: one may be an accident, and three are enough to find a rule of failing."""
 _LEAST_ON_THEIR_WAY = 2
-"""At least this many turns a process are on their way, whatever the pace: one is judged while the next one runs."""
+"""At least this many turns per process are handed out, at any pace: one is judged while the next one runs."""
 _MOST_BESIDE = 3
-"""At most so many turns a process are on their way where several ops are searched beside one another: which op is next
-is decided when a turn is given, and by what those before it took."""
+"""At most this many turns per process are handed out where several ops are searched at once. Which op is next is
+decided when a turn is handed out, from what earlier turns took."""
 _LOOK_S = 0.25
-"""Seconds between two looks at the clock: often enough for a live line, too rare to cost anything."""
+"""Seconds between two looks at the clock: often enough for a live line, too seldom to cost anything."""
 _DROPPED_S = 3.0
-"""A process that reports nothing for so many seconds after it was told to stop waiting is at an error of ours, or
-judges the largest of cases: its turns are dropped."""
+"""If a process reports nothing for this long after it was told to stop waiting, it is at an error of ours or judges a
+very large case, and its turns are dropped."""
 _FIRST_TURN_S = 1.0
-"""What a turn is taken to last before any has ended. Only ops that are searched beside one another have use for it."""
+"""The assumed duration of a turn before any has ended. Only used where several ops are searched at once."""
 
 
 @dataclass
 class _Pace:
-    """The turns of one op, and the seconds that those which ended have taken."""
+    """The turns of one op that have ended, and the seconds they took."""
 
     begun: int = 0
     ended: int = 0
@@ -58,32 +58,32 @@ class Runner:
     """Runs one op's kernels on generated cases until a limit is reached."""
 
     pool: Pool
-    """Where given entries are run; and what is searched, without an executor."""
+    """Runs given entries; without an executor, also what is searched."""
     targets: Sequence[Target]
     limits: RunLimits
     book: FindingBook
     terms: Terms | None = None
-    """Those of its executor. By default cases are made for the kernels of the targets, and get no twins."""
+    """The terms of its executor. By default cases are made for the kernels of the targets, without twins."""
     observers: Sequence[Observer] = ()
     enough: Callable[[Tally], bool] = lambda tally: False
-    """It is asked after each turn of a search whether to stop early."""
+    """Asked after each turn of a search whether to stop early."""
     over: Callable[[], bool] = never
-    """It is asked as often whether to stop at once, given entries too."""
+    """Asked equally often whether to stop at once, given entries too."""
     skipped: Callable[[], Collection[str]] = lambda: ()
-    """It is asked before each batch of given entries which targets are not given it, such as slow ones."""
+    """Asked before each batch of given entries which targets to leave out, such as slow ones."""
     executor: Executor | None = None
-    """It takes the turns of a search, for the targets of its terms; without it this process does, for all targets."""
+    """Takes the turns of a search, for the targets of its terms; without it this process does, for all targets."""
     records: Callable[[Iterable[str]], None] = lambda records: None
-    """It is given the records of judged runs, where `terms` ask for them."""
+    """Is given the records of judged runs, where `terms` ask for them."""
     begun: Callable[[], None] = lambda: None
-    """Called once the first turns of a search are on their way: where processes take them, it is done beside them."""
+    """Called once the first turns of a search are handed out: where processes take them, they run at the same time."""
     ended: Callable[[Schedule], None] = lambda schedule: None
-    """Told of each search at its end."""
+    """Called at the end of each search."""
     asked_for: Callable[[], Collection[FindingId]] | None = None
-    """It names the findings whose earlier calls may be asked for; by default, all that the book keeps."""
+    """Returns the findings whose earlier calls may be asked for; by default, all that the book keeps."""
     interruption: Interruption = field(default_factory=Interruption)
     patient: bool = False
-    """True where slow targets go on with their turns when the time of a search is over: there is a next search."""
+    """Whether slow targets go on with their turns when the time of a search is over, because another search follows."""
     clock: Callable[[], float] = time.monotonic
     tally: Tally = field(default_factory=Tally)
 
@@ -95,7 +95,7 @@ class Runner:
             self._terms = replace(self._terms, groups=([target.id for target in self.targets],))
         self._statuses = self.pool.statuses
         ops = {target.kernel.op for target in self.targets}
-        self.tally.reach = {op: reach_of(op, self.targets, self._statuses) for op in ops}
+        self.tally.corners = {op: corners_of(op, self.targets, self._statuses) for op in ops}
         self.tally.threads = max(self.tally.threads, self.pool.threads)
         ways = [way for target in self.targets for way in target.kernel.never]
         ways += [way if len(ops) == 1 else f"{way} of {op}" for op in sorted(ops) for way in OPS[op].too_short]
@@ -119,28 +119,26 @@ class Runner:
         self.pool.watch = self._while_waiting
 
     def target(self, name: str) -> Target:
-        """The target of that id."""
+        """Return the target of that id."""
         return self._by_id[name]
 
     @property
     def in_flight(self) -> int:
-        """The number of turns that quick targets have on their way."""
+        """The number of turns that quick targets have not finished."""
         return self._on_their_way[0]
 
     def before(self, judgement: Judgement) -> tuple[Case, ...]:
-        """The calls of its process before a finding that the book keeps, as far as they are known."""
+        """Return the earlier calls in the process of a finding that the book keeps, as far as they are known."""
         finding = judgement.target, judgement.case
         return self._calls.before(finding) or self._executor.before(finding)
 
     def run(self, op: str, run_seed: int, share: float = 1.0) -> Tally:
-        """Search until `share` of the limits is used up or a stop is wanted. What was already begun is still judged.
-
-        The time begins when all workers are started: dozens take longer than the share of an op.
-        """
+        """Search until `share` of the limits is used up or a stop is wanted; what had begun by then is still judged.
+        The time begins when all workers have started: starting dozens takes longer than the share of an op."""
         return self._search([op], run_seed, share)
 
     def run_beside(self, ops: Sequence[str], run_seed: int) -> Tally:
-        """Search several ops beside one another, as `run` does one: each has the same time of the processes."""
+        """Search several ops at once, each as `run` does; all get the same time of the processes."""
         return self._search(ops, run_seed, 1.0)
 
     def _search(self, ops: Sequence[str], run_seed: int, share: float) -> Tally:
@@ -155,7 +153,7 @@ class Runner:
         while not self._is_over(schedules):
             self._give(schedules)
             if not self._on_their_way.total():
-                break  # the counted search has come to its end
+                break  # the counted search is at its end
             if not begun:
                 begun = True
                 self.begun()
@@ -213,7 +211,7 @@ class Runner:
         return counted or self.clock() >= self._ends or self.interruption.wanted or self.enough(self.tally)
 
     def _give(self, schedules: Sequence[Schedule]) -> None:
-        """Have as many turns taken as may be now, first of what has had the least time."""
+        """Hand out as many turns as may be now, first those of the op that had the least time."""
         resting = tuple(target for target, count in self._hangs.items() if count >= MOST_HANGS)
         self._executor.keep(self._kept())
         most = self._in_time()
@@ -231,8 +229,8 @@ class Runner:
                 self._big += task.is_big
 
     def _time_of(self, schedule: Schedule) -> float:
-        """Return the seconds that processes have spent on an op, and will on what they have of it: a search that is
-        cheap gets more turns than one that is compiled for seconds."""
+        """Return the seconds that processes have spent on an op, and will on the turns it has begun: a search with
+        cheap turns gets more of them than one that compiles for seconds."""
         pace = self._pace[schedule.op]
         return pace.seconds + (pace.begun - pace.ended) * (pace.seconds / pace.ended if pace.ended else _FIRST_TURN_S)
 
@@ -249,7 +247,7 @@ class Runner:
         """Wait for a turn for a moment, and count what can be counted then."""
         try:
             report = self._executor.take(_LOOK_S)
-        except AwayError as error:  # what came before is kept, and is reported
+        except AwayError as error:  # what came before is kept and reported
             self.book.errors.append(str(error))
             self._on_their_way.clear()
             self._big = 0
@@ -336,10 +334,10 @@ class Runner:
             observer.waiting(waits, self.clock() - self._started)
 
     def _while_waiting(self, waits: Sequence[Wait]) -> Collection[str]:
-        """Tells the observers, and returns the targets that hold up the end of the search."""
+        """Tell the observers, and return the targets that hold up the end of the search."""
         self._tell_waiting(waits)
         return late(self._is_overdue)(waits)
 
     def _is_overdue(self) -> bool:
-        """True where a stop was wanted, or the time was over, some moments ago."""
+        """Whether a stop was wanted, or the time was over, some moments ago."""
         return self.interruption.overdue or (not self.patient and self.clock() >= self._ends + GRACE_S)

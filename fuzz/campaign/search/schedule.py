@@ -1,8 +1,8 @@
-"""The schedule of one search: which turn comes next, what each of them may know, and the order in which they count.
+"""The schedule of one search: which turn is next, what each may know, and the order in which they count.
 
-Turns are taken by many processes, and end in any order. Each knows of those before it what its place says, and where
-cases are counted they count in the order of the search: so that cases, verdicts and the end of a counted search are the
-same however many processes there are.
+Many processes take turns, and these end in any order. How many of the turns before it a turn knows depends only on its
+position, and where cases are counted they count in the order of the search. So the cases, verdicts and the end of a
+counted search are the same with any number of processes.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from fuzz.core.generate.turn import BATCH, PLACES, Made, Turn
 from fuzz.findings.book import FindingBook
 
 LEAST_LAG = 8
-"""A turn need not wait for the eight before it: so many are on their way in two processes."""
+"""A turn need not wait for the eight before it: two processes have that many in hand."""
 MOST_LAG = SHARDS - 1
-"""After so many turns a shard has its next one, for which it must have ended the one before."""
+"""After this many turns a shard has its next one, for which its last one must have ended."""
 _WAITING = 256
-"""The most turns that wait for a group of slow targets. In a search that ends with its time, older ones are left
-out."""
+"""The most turns that wait for a group of slow targets. In a search that ends by time, older ones are left out."""
 
 
 def known_at(place: int, least_lag: int = LEAST_LAG) -> int:
-    """How many of the turns before that place must be judged before it may be drawn: all but the last quarter of them,
-    or the last 63. A guide that waits for more would leave processors idle; one that waits for fewer learns late."""
+    """Return how many of the turns before this position must be judged before it may be drawn: all but the last quarter
+    of them, or all but the last 63. A guide that waits for more would leave processors idle; one that waits for fewer
+    learns late."""
     return max(0, place - min(MOST_LAG, max(least_lag, place // 4)))
 
 
 def in_order(search: Search, chosen: Collection[Capability], *, big_first: bool = False) -> Iterator[Turn | int]:
-    """The turns of a search for the chosen capabilities, without an end. Each of the big cases comes once so many turns
-    came before it or, with `big_first`, as soon as may be."""
+    """Yield the turns of a search for the chosen capabilities, without an end. Each big case comes after a number of
+    turns or, with `big_first`, as soon as possible."""
     big = deque((due.place if big_first else due.after, due.number) for due in search.big_series)
     for number, turn in enumerate(search.turns(chosen)):
         while big and big[0][0] <= number:
@@ -54,7 +54,8 @@ def in_order(search: Search, chosen: Collection[Capability], *, big_first: bool 
 def one_by_one(
     turn_runner: TurnRunner, op: str, seed: int, most: float = math.inf, *, big_first: bool = False
 ) -> Iterator[TurnReport]:
-    """The reports of a search that this process takes alone, one turn after the other: the cases are those of any."""
+    """Yield the reports of a search whose turns this process takes alone, one after another. The cases are the same as
+    with many processes."""
     known, states = turn_runner.searched(op, seed), dict[tuple[int, Capability], bytes]()
     search = known.search
     for place, turn in enumerate(in_order(search, search.capabilities, big_first=big_first)):
@@ -75,7 +76,7 @@ def one_by_one(
 
 @dataclass
 class Schedule:
-    """One search. Its reports are joined in order by `joined`."""
+    """One search. `joined` puts its reports in order."""
 
     search: Search
     op: str
@@ -83,25 +84,25 @@ class Schedule:
     chosen: Collection[Capability]
     """The capabilities for which turns are drawn."""
     most: float = math.inf
-    """The number of entries with which it ends."""
+    """The number of entries after which it ends."""
     corners: Sequence[bool] = ()
-    """For each group of slow targets, whether they alone can be given some cases, which are looked for in every
+    """For each group of slow targets, whether some cases can be given to it alone; those are looked for in every
     turn."""
     slow_every: int = 24
     slow_first: int = 3
-    """Slow targets are given so many turns first, then one turn in `slow_every`."""
+    """Slow targets are given this many turns first, then one turn in `slow_every`."""
     quick: int = 1
-    """The first so many groups, beside the one that leads, are given every turn."""
+    """The number of groups, counting the leading one, that are given every turn."""
     pieces: int = 1
-    """Each turn is reported in so many pieces, unless cases are counted."""
+    """The number of pieces in which each turn is reported, unless cases are counted."""
     least_lag: int = LEAST_LAG
-    """A turn never waits for so many before it."""
+    """A turn never waits for this many turns before it."""
     timed: bool = False
     """Whether it ends with its time, so that slow targets may leave turns out."""
     lessons: list[bytes] = field(default_factory=list)
-    """The lessons of all places that are judged, in order."""
+    """The lessons of all judged positions, in order."""
     entries: int = 0
-    """How many are judged and count."""
+    """The number of entries that are judged and count."""
     done: bool = False
     """Whether everything that counts is joined."""
 
@@ -121,11 +122,11 @@ class Schedule:
         return self.most < math.inf
 
     def next_task(self, group: int = 0) -> TurnJob | None:
-        """The next turn for a group of targets; None where there is none now."""
+        """Return the next turn for a group of targets; None where there is none now."""
         if group:
             waiting = self._slow[group]
             if not waiting or waiting[0].place >= len(self.lessons):
-                return None  # that the search does not end before it is not known yet
+                return None  # it is not known yet that the search does not end before it
             self._slow_out += 1
             return waiting.popleft()
         if self._again:
@@ -136,7 +137,7 @@ class Schedule:
         if not isinstance(turn, Turn) and not self.is_counted:
             return TurnJob(
                 place, self.op, self.seed, turn
-            )  # it has no place in the order: others would wait for seconds
+            )  # it has no position in the order: others would wait for seconds
         self._next += 1
         state = self._states.get(self._key(turn), b"") if isinstance(turn, Turn) else b""
         pieces = 1 if self.is_counted else self.pieces
@@ -145,8 +146,8 @@ class Schedule:
         return task
 
     def joined(self, report: TurnReport) -> Iterator[TurnReport]:
-        """The reports that count now that this one has ended. Where cases are counted, they count in order; else each
-        counts as it comes: a case that hangs holds up no other."""
+        """Yield the reports that count now that this one has ended. Where cases are counted this is the order of the
+        search; otherwise each counts as it comes, so that a case that hangs holds up no other."""
         if report.task.group:
             self._slow_out -= not report.rest
             yield report
@@ -167,7 +168,8 @@ class Schedule:
                 yield first
 
     def late(self) -> Iterable[TurnReport]:
-        """What ended out of its order before a counted search was stopped by somebody: it counts all the same."""
+        """Return the reports that ended out of order before somebody stopped a counted search. They count all the
+        same."""
         found = [] if self._closed or not self.is_counted else [self._ended[place] for place in sorted(self._ended)]
         self._ended.clear()
         return found
@@ -179,19 +181,19 @@ class Schedule:
 
     @property
     def _most_turns(self) -> float:
-        """No more than are needed: a turn has BATCH entries at least, but for that of a big case."""
+        """The most turns needed: a turn has at least BATCH entries, except that of a big case."""
         if not self.is_counted:
             return math.inf
         return len(self.lessons) + math.ceil((self.most - self.entries) / BATCH)
 
     def stop(self) -> None:
-        """No further turn begins."""
+        """Begin no further turn."""
         self.done = True
         for waiting in self._slow.values():
             waiting.clear()
 
     def close(self) -> None:
-        """Nothing more counts."""
+        """Count nothing more."""
         self.stop()
         self._closed = True
 
@@ -223,18 +225,18 @@ class Schedule:
 
 _KIND, _VERSION = "kernelfuzz search", 1
 _MOST_BYTES = 1 << 28
-"""A record is no longer. An hour of search on sixteen processors leaves some megabytes."""
+"""The most bytes of a record. An hour of search on sixteen processors leaves some megabytes."""
 _MOST_ELEMENTS = 1 << 24
-"""A draw of a record asks for no larger tensor: none of a search has more elements."""
+"""The most elements of a tensor in a record's draw: no search draws more."""
 
 
 def record_path(folder: Path, op: str, seed: int) -> Path:
-    """Where the record of a search is kept, beside its findings."""
+    """Return where the record of a search is kept, beside its findings."""
     return folder / f"search-{seed}-{op}.jsonl"
 
 
 def keep_record(schedule: Schedule, book: FindingBook, *, named: bool = False) -> None:
-    """Save the record where a finding of that search is a case that a guide proposed, or where others were `named`."""
+    """Save the record if a finding of that search is a case that a guide proposed, or if others were `named`."""
     origins = [b.case.origin for b in book.buckets.values() if b.finding is not None and b.case.op == schedule.op]
     if named or any(isinstance(each.shard, int) and each.number % PLACES > BATCH for each in origins):
         path = record_path(book.store.folder, schedule.op, schedule.seed)
@@ -260,8 +262,8 @@ def write_record(path: Path, schedule: Schedule) -> None:
 
 
 def recorded(path: Path, search: Search, shard: int, number: int) -> Made | None:
-    """The case of that shard and number that a guide proposed; None where it proposed none. Raises UsageError for a
-    record that is missing, broken or of another pack."""
+    """Return the case of that shard and number that a guide proposed; None where it proposed none. Raises UsageError
+    for a record that is missing, broken or of another pack."""
     turn, place = Turn(shard, number // PLACES), number % PLACES
     try:
         if path.stat().st_size > _MOST_BYTES:

@@ -1,4 +1,4 @@
-"""A process of an executor. It takes the turns it is sent, on workers of its own, and reports each of them."""
+"""A process of an executor: it takes the turns it is sent, on workers of its own, and reports each of them."""
 
 from __future__ import annotations
 
@@ -43,16 +43,17 @@ from fuzz.report.records import status_record
 from oracles import escalation
 
 TOLD_S = 1.0
-"""A case that runs for so many seconds is told of, and no more often: a live line names it from two on."""
+"""Reports what a case takes once it has run for this many seconds, and again as often; a live line shows it after
+two."""
 COLLECT_EVERY = 64
-"""After each batch what is new is looked through for records that refer to one another: they hold arrays of the oracle,
-hundreds of megabytes in some batches. What is older is looked through once in so many. To look all the time, as Python
-does by itself, took 5% of a search."""
+"""New objects are searched for reference cycles after each batch, since they hold arrays of the oracle, hundreds of
+megabytes in some batches; old ones once in this many batches. Measured: collecting all the time, as Python does by
+itself, took 5% of a search."""
 _KEPT_BYTES = 1 << 28
-"""So much free memory is not given back to the system, which would clear it again for the next batch: a fifth of the
-time of six emulated targets."""
+"""This much free memory is not given back to the system, which would clear it again for the next batch. Measured: that
+took a fifth of the time of six emulated targets."""
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MOST = -1, -3, 1 << 25
-"""M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, in mallopt(3), and the most that the latter may be."""
+"""M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of mallopt(3), and the largest value of the latter."""
 
 
 class SearchProcess:
@@ -68,7 +69,7 @@ class SearchProcess:
         self._tasks: list[TurnJob] = []
 
     def serve(self) -> None:
-        """Take turns. What is sent is received at once by a thread, so that neither side waits for the other."""
+        """Take turns. A thread receives messages at once, so that neither side waits for the other."""
         threading.Thread(target=self._receive, daemon=True).start()
         while self._obey_all():
             while self._turn_runner is not None and (first := self._turn_runner.next_of(self._tasks)):
@@ -82,7 +83,8 @@ class SearchProcess:
         return 0 if self._turn_runner is None else self._turn_runner.on_their_way
 
     def _obey_all(self) -> bool:
-        """Do what was asked for, once anything was or there is something else to do; False at the end."""
+        """Carry out the messages received, waiting for one where there is nothing else to do. Returns False at the
+        end."""
         with suppress(queue.Empty):
             while True:
                 message = self._inbox.get(block=not self._tasks and not self._on_their_way)
@@ -127,14 +129,14 @@ class SearchProcess:
         return TurnRunner(pool, self._targets, self._terms)
 
     def report(self, turn_runner: TurnRunner) -> None:
-        """Send what came of the turns that began first, and forget all about them."""
+        """Send what came of the turns that began first, and forget them."""
         for report in turn_runner.end():
             self._send(taken(report, resident(), self._pool.restarts))
         self._ends += 1
         gc.collect(2 if self._ends % COLLECT_EVERY == 0 else 0)
 
     def _watch(self, waits: Sequence[Wait]) -> Collection[str]:
-        """Tell of what takes long; once it is cut, wait for nothing."""
+        """Report what takes long; once cut off, wait for nothing."""
         now, long = time.monotonic(), [wait for wait in waits if wait.seconds >= TOLD_S]
         if long and now - self._told >= TOLD_S:
             self._told = now
@@ -143,7 +145,7 @@ class SearchProcess:
         return [wait.target for wait in waits] if self._cut else ()
 
     def judging(self, step: escalation.PreciseProgress) -> None:
-        """Tell of an output that takes long to judge."""
+        """Report an output that takes long to judge."""
         now = time.monotonic()
         if step.seconds >= TOLD_S and now - self._told >= TOLD_S:
             self._told = now
@@ -156,7 +158,7 @@ class SearchProcess:
 
 
 def resident() -> int:
-    """Bytes of memory that this process has."""
+    """Return the bytes of memory that this process has."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
@@ -164,8 +166,8 @@ def run_search_process(
     connection: Connection, others: Sequence[Connection], targets: Sequence[Target], terms: Terms,
     make_pool: Callable[[Sequence[Target]], WorkerPool], device: str = "",
 ) -> None:  # fmt: skip
-    """What a forked process does, until it ends. `others` are ends of connections that are not its own; its workers
-    use the `device`, or whichever there is."""
+    """Run a forked process until it ends. `others` are ends of connections that belong to other processes; its workers
+    use `device`, or whichever there is."""
     stand_alone()
     if device:
         use_device(device)
@@ -175,14 +177,14 @@ def run_search_process(
         pool.stop()
         os._exit(0)
 
-    signal.signal(signal.SIGTERM, stop)  # workers first: one whose kernel hangs would be left for seconds
+    signal.signal(signal.SIGTERM, stop)  # end workers first: one whose kernel hangs would stay for seconds
     with suppress(OSError, AttributeError):
         library = ctypes.CDLL(None)
         library.mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
         library.mallopt(_MMAP_THRESHOLD, _MMAP_MOST)
-    for each in others:  # while copies of them are open, their closing is not seen
+    for each in others:  # while copies of them are open, their closing is not noticed
         each.close()
-    gc.freeze()  # what the parent had is not looked through, and not copied, at every collection
+    gc.freeze()  # the parent's objects are not looked through, and so not copied, at every collection
     gc.disable()  # see COLLECT_EVERY
     try:
         SearchProcess(connection, targets, terms, pool).serve()

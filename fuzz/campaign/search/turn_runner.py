@@ -1,4 +1,4 @@
-"""Taking turns: one process draws the cases of a turn, has them executed and judged, and reports what came of them."""
+"""Taking turns: a process draws the cases of a turn, has them executed and judged, and reports what came of them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fuzz.core.base.case import Case
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.outcome import Status
 from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.corners import Reserved
 from fuzz.core.execute.pool import Batch, Pool
-from fuzz.core.execute.reach import Reserved
 from fuzz.core.generate.search import SHARDS, Proposal, Search
 from fuzz.core.generate.turn import BATCH, Made, Turn
 from fuzz.core.judge.judge import EntryJudge, Judgement
@@ -25,8 +25,7 @@ from fuzz.findings.tally import Observer, Sighting, Tally
 from fuzz.report.records import run_lines
 
 FIRST, LATEST = 8, 120
-"""The numbers of calls of a process that are kept: the first ones, which a kernel may remember for ever, and the
-latest."""
+"""How many calls of a process are kept: the first ones, which a kernel may remember for ever, and the latest."""
 
 FindingId = tuple[str, str]
 """The target, and the digest of the failing case."""
@@ -48,14 +47,14 @@ class _CallsOfProcess:
 
 @dataclass
 class CallLog(Observer):
-    """An observer that keeps, for the findings that `kept` names, the calls that came before."""
+    """An observer that keeps the earlier calls of the findings that `kept` returns."""
 
     kept: Callable[[], Collection[FindingId]]
     _processes: dict[str, _CallsOfProcess] = field(default_factory=dict)
     _before: dict[FindingId, tuple[Case, ...]] = field(default_factory=dict)
 
     def before(self, finding: FindingId) -> tuple[Case, ...]:
-        """The calls before that finding, as far as they are known."""
+        """Return the calls before that finding, as far as they are known."""
         return self._before.get(finding, ())
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
@@ -67,7 +66,7 @@ class CallLog(Observer):
                 process = self._processes[judgement.target] = _CallsOfProcess()
             if judgement.verdict is not Verdict.PASS and judgement.verdict.is_finding:
                 calls = (*process.first, *process.latest)
-                # A law's evidence is the case, which was called right before the twin that is judged here.
+                # A law's evidence is the case, which was called right before the twin judged here.
                 broken = judgement.verdict is Verdict.FAIL_LAW
                 self._before[judgement.target, judgement.case] = calls[:-1] if broken else calls
             if judgement.outcome is not None and judgement.outcome.status in (Status.DIED, Status.HUNG):
@@ -76,28 +75,28 @@ class CallLog(Observer):
                 process.add(case)
 
     def progress(self, elapsed: float) -> None:
-        """Forget what came before findings that nobody keeps: every one of these holds many cases."""
+        """Forget the earlier calls of findings that nobody keeps: each list holds many cases."""
         wanted = set(self.kept())
         self._before = {finding: calls for finding, calls in self._before.items() if finding in wanted}
 
 
 TOGETHER = 8
-"""At most so many turns are executed and judged together: what a message to a worker and a pass over many cases cost
-besides is shared by them. One emulated target took 0.78 ms a run with eight at a time and 1.04 with one."""
+"""At most this many turns are executed and judged together, so that they share the cost of a message to a worker and of
+a pass over many cases. Measured on one emulated target: 0.78 ms a run with eight at a time, 1.04 with one."""
 SEARCHES = 64
-"""The number of searches that a process knows, those of the latest turns that it was given: more than may be on their
-way."""
+"""The number of searches whose state a process keeps, the latest ones: more than are handed out at once."""
 AHEAD = 3 * TOGETHER
-"""At most so many turns are given to one process: workers run some while those before are judged, and the next wait."""
+"""At most this many turns are given to one process: workers run some while others are judged or wait."""
 MATES = ((0, 3), (1, 15), (4, 31))
-"""From which turn for the same kernels on how many cases follow each one, which the same programs run, where those of
-some target are compiled for each length and dtype. On an H100, with none, RMSNorm's took 32 ms of each run, which takes
-3 besides. The first turns have few: of many ops that share a minute each is to be judged on something."""
+"""Pairs (from which turn for the same kernels on, how many cases follow each one which the same programs run), used
+where some target's programs are compiled for each length and dtype. Measured on an H100 without such cases: a run of
+RMSNorm took 32 ms for its programs and 3 for the rest. The first turns have few, so that of many ops that share a
+minute each is judged on something."""
 PIECES = 8
-"""A turn is reported in so many pieces where programs are compiled for it: some take seconds each, and what came of a
-piece is known once all of it has run."""
+"""A turn is reported in this many pieces where programs are compiled for it. Some take seconds to compile, and a piece
+can be reported once all of it has run."""
 _TOGETHER_S = 0.4
-"""Turns that take more seconds are taken fewer at a time: a search ends with its time, and shows how it goes on."""
+"""Turns that take more seconds are taken fewer at a time, so that a search can end in time and show its progress."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ class TurnJob:
     """One turn of a search, for one group of targets."""
 
     place: int
-    """Its place in the order of the search."""
+    """Its position in the order of the search."""
     op: str
     seed: int
     turn: Turn | int
@@ -113,19 +112,19 @@ class TurnJob:
     state: bytes = b""
     """The shard's state for the turn's capability."""
     group: int = 0
-    """The group of targets that it is for: 0 are the quick ones."""
+    """The group of targets that takes it. Group 0 are the quick ones."""
     known: int = 0
-    """Its guide knows what the turns before this place have taught."""
+    """Its guide knows the lessons of this many positions, the first ones."""
     most: int | None = None
     """At most this many of its entries are run, where the search ends with them."""
     resting: tuple[str, ...] = ()
-    """These targets are given nothing: their cases hung too often."""
+    """Targets that are given nothing, since their cases hung too often."""
     pieces: int = 1
-    """It is reported in so many pieces."""
+    """The number of pieces in which it is reported."""
     skip: int = 0
-    """The number of them that are reported already, by a process that ended."""
+    """How many of them were reported already, by a process that ended."""
     whole: bool = True
-    """Whether its group is given all entries; else only those that no other group can be given."""
+    """Whether its group is given all entries, and not only those that no other group can take."""
 
     @property
     def is_big(self) -> bool:
@@ -143,18 +142,18 @@ class TurnReport:
     """The shard's state for its next turn."""
     sightings: list[Sighting] = field(default_factory=list)
     lessons: bytes = NO_LESSONS
-    """What the guides learn from it, as they tell it."""
+    """What the guides learn from it, packed."""
     errors: list[tuple[str, Case]] = field(default_factory=list)
     records: list[str] = field(default_factory=list)
     """A JSON object for each judged run, where they are wanted."""
     seconds: float = 0.0
     """The time that its process took for it."""
     rest: int = 0
-    """The number of further pieces in which the same turn is reported; the last one tells what it taught."""
+    """How many further pieces of the turn will be reported; the last one has the lessons."""
 
     @property
     def findings(self) -> set[FindingId]:
-        """What was seen in it."""
+        """The findings in it."""
         return {(each.target, each.case) for sighting in self.sightings for each in sighting.judgements}
 
 
@@ -164,40 +163,39 @@ class Terms:
     chosen."""
 
     kernels: Sequence[Kernel]
-    """Those of the whole pack."""
+    """The kernels of the whole pack."""
     laws: Sequence[str] = ()
-    """Those of the whole pack, by which cases get twins."""
+    """The laws of the whole pack, by which cases get twins."""
     groups: Sequence[Collection[str]] = ((),)
-    """The targets of each group; the first one are the quick ones."""
+    """The targets of each group; the first group has the quick ones."""
     quick: int = 1
-    """The first so many groups are of quick targets, which other machines may have."""
+    """The number of groups of quick targets, the first ones; other machines may have them."""
     twin_one_in: int = ONE_IN
-    """Cases of which one gets a twin."""
+    """One case in this many gets a twin."""
     slow_every: int = 24
     """Slow targets are given one turn of a search in this many: a result takes them a hundred times as long."""
     slow_first: int = 3
-    """Slow targets are given so many turns of each search first: some kernels take few cases."""
+    """Slow targets are given this many turns of each search first: some kernels take few cases."""
     guided: bool = True
-    """True where there are some cases more, which follow from what was judged before: these depend on which targets
-    run."""
+    """Whether turns also have cases that follow from earlier judgements. These depend on which targets run."""
     accuracy: bool = False
     records: bool = False
 
 
 @dataclass
 class _Drawn:
-    """A turn whose cases are on their way."""
+    """A turn whose cases are being run."""
 
     task: TurnJob
     cases: Sequence[Made]
     entries: Sequence[Entry]
     state: bytes
     judged: list[tuple[Made, Sequence[Judgement]]] = field(default_factory=list)
-    """Its cases, and what is said of each; the pieces of one turn have one list."""
+    """Its cases, each with its judgements; the pieces of one turn share the list."""
     rest: int = 0
 
     def pieces(self, count: int) -> Iterator[_Drawn]:
-        """It in so many pieces, of which none begins with a twin."""
+        """Yield it in `count` pieces, none of which begins with a twin."""
         ends = [len(self.entries) * number // count for number in range(1, count + 1)]
         start = case = 0
         for number, end in enumerate(ends):
@@ -216,15 +214,15 @@ class _Searched:
     def __init__(self, op: str, seed: int, terms: Terms) -> None:
         self.search = Search(op, seed, terms.kernels)
         of_op = declared(kernel for kernel in terms.kernels if kernel.op == op)
-        self.laws = tuple(law for law in terms.laws if law in of_op)  # one that no kernel declares would show nothing
+        self.laws = tuple(law for law in terms.laws if law in of_op)  # undeclared laws would show nothing
         self.lessons: list[bytes] = []
-        """Those of each place, in order, as far as they are known here."""
+        """The lessons of each position, in order, as far as they are known here."""
         self.latest = Guide(seed, self.search.capabilities)
-        """The guide as it was asked for last: it knows nothing of places that are not judged."""
+        """The guide returned last; it knows only judged positions."""
         self._learned = 0
 
     def guide(self, known: int) -> Guide:
-        """One that knows just the lessons of so many places."""
+        """Return a guide that has exactly the lessons of the first `known` positions."""
         if known < self._learned:  # a turn that is taken again
             self.latest, self._learned = Guide(self.search.seed, self.search.capabilities), 0
         for lessons in self.lessons[self._learned : known]:
@@ -244,7 +242,7 @@ class TurnRunner:
         told: Callable[[EntryJudge], None] = lambda judge: None,
         ended: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`told` hears of each entry as it is judged; what is left of turns when it has `ended` is not."""
+        """`told` hears of each entry as it is judged. What is left of turns once `ended` is true is not judged."""
         self.terms = terms
         self.kept: Collection[FindingId] = ()
         """The findings whose earlier calls may be asked for, as far as they are counted yet."""
@@ -260,12 +258,12 @@ class TurnRunner:
 
     @property
     def on_their_way(self) -> int:
-        """Turns that began and did not end."""
+        """The number of turns that began and did not end."""
         return sum(len(turns) for turns, _ in self._begun)
 
     def next_of(self, tasks: Sequence[TurnJob]) -> Sequence[TurnJob]:
-        """Those to begin with now: none, while some wait to be judged and others run. A big case is taken alone, and
-        turns of one group together, as many as the time of the last ones allows."""
+        """Return the turns to begin with now; none while some wait to be judged and others run. A big case is taken
+        alone. Turns of one group go together, as many as the time of the last ones allows."""
         if len(self._begun) > 1 or not tasks:
             return ()
         most = max(1, min(TOGETHER, int(_TOGETHER_S / (self._draw_s + self._judge_s))))
@@ -274,8 +272,7 @@ class TurnRunner:
         return tasks[:1] if first.is_big or first.pieces > 1 else list(islice(alike, most))
 
     def searched(self, op: str, seed: int) -> _Searched:
-        """The search of that op and seed, of which a turn is to be taken. What is known of the last SEARCHES is
-        kept."""
+        """Return the search of that op and seed, for a turn of it. The state of the last SEARCHES is kept."""
         found = self._searched.pop((op, seed), None) or _Searched(op, seed, self.terms)
         self._searched[op, seed] = found
         while len(self._searched) > SEARCHES:
@@ -318,7 +315,7 @@ class TurnRunner:
         return _Drawn(task, cases, entries, state)
 
     def _of_group(self, task: TurnJob) -> Sequence[Target]:
-        """The targets that the turn is for."""
+        """Return the targets that the turn is for."""
         names = self.terms.groups[task.group]
         return [each for each in self._targets if each.kernel.op == task.op and each.id in names]
 
@@ -366,11 +363,11 @@ def mates_at(number: int) -> int:
 
 
 def placed(proposed: Sequence[Proposal]) -> list[Proposal]:
-    """Relatives have the places of a turn after its own cases."""
+    """Return relatives with numbers that follow those of the turn's own cases."""
     return [(draw, capability, BATCH + 1 + number) for draw, capability, number in proposed]
 
 
 def _by_case(turn: _Drawn, found: Examined) -> Iterable[tuple[Made, Sequence[Judgement]]]:
-    """The cases as they were made, each with what is said of it; twins are nobody's."""
+    """Yield each case with its judgements, without twins."""
     own = [(entry, each) for entry, each in zip(turn.entries, found.judgements, strict=False) if entry.check is None]
     return [(made, judgements) for made, (_, judgements) in zip(turn.cases, own, strict=False)]

@@ -1,7 +1,5 @@
-"""Messages between a search and its processes, in MessagePack: records, but for what both sides know.
-
-Nothing of ours is pickled.
-"""
+"""Messages between a search and its processes, in MessagePack: records without what both sides know. Pickle is not
+used."""
 
 from __future__ import annotations
 
@@ -24,35 +22,35 @@ from fuzz.core.laws.registry import LAWS
 
 
 class Start(Struct, tag="start"):
-    """Workers are to be started."""
+    """Start workers."""
 
 
 class Cut(Struct, tag="cut"):
-    """Cases that run are to be waited for no longer."""
+    """Wait no longer for the cases that run."""
 
 
 class Take(Struct, tag="take"):
-    """A turn is to be taken."""
+    """Take a turn."""
 
     task: TurnJob
     lessons: list[bytes]
-    """Those of the places after the last that the process was told of, each as in its report."""
+    """The lessons of positions after the last that the process knows, each as in its report."""
     kept: list[FindingId]
 
 
 class CallsRequest(Struct, tag="ask"):
-    """The calls before a finding are asked for."""
+    """Asks for the calls before a finding."""
 
     finding: FindingId
 
 
 class WorkersStarted(Struct, tag="started"):
-    """Workers are there."""
+    """Workers have started."""
 
     missing: dict[str, str]
-    """Why a target has none."""
+    """By target, why it has no worker."""
     attested: dict[str, dict[str, Any]]
-    """What those of the others have told of themselves."""
+    """By other target, what its worker attested."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +87,11 @@ class Failed(Struct, tag="failed"):
     error: str
     trace: str
     usage: bool = False
-    """It is one of the user's, and said in one line."""
+    """Whether it is a user's error, which is reported in one line."""
 
 
 class TurnTaken(Struct, tag="taken"):
-    """A turn was taken: what came of it, and how the process is."""
+    """A turn was taken: its report, and the state of the process."""
 
     plain: TurnReport
     """The report without laws, which are code."""
@@ -110,7 +108,7 @@ class TurnTaken(Struct, tag="taken"):
 
 
 def taken(report: TurnReport, resident: int, restarts: Mapping[str, int]) -> TurnTaken:
-    """The message of a report. Of the case of a failing run it has only the digest, beside its evidence."""
+    """Return the message of a report. Of a failing run's case it has only the digest, besides its evidence."""
     checks = [run.law for each in report.sightings for run in each.judgements]
     plain = _with_runs(report, lambda run: replace(run, of=run.case, law=None))
     laws = [None if check is None else (check.name, check.key) for check in checks]
@@ -118,13 +116,13 @@ def taken(report: TurnReport, resident: int, restarts: Mapping[str, int]) -> Tur
 
 
 def _with_runs(report: TurnReport, changed: Callable[[Judgement], Judgement]) -> TurnReport:
-    """The report with its failing runs as they become."""
+    """Return the report with its failing runs changed."""
     sightings = [replace(each, judgements=list(map(changed, each.judgements))) for each in report.sightings]
     return replace(report, sightings=sightings)
 
 
 def _to(value: object) -> Any:
-    if isinstance(value, Together):  # whose integers have hundreds of bits
+    if isinstance(value, Together):  # its integers have hundreds of bits
         return [(f"{bit:x}", f"{others:x}") for bit, others in value.beside.items()]
     assert isinstance(value, np.ndarray), "a mask"
     return value.shape, np.packbits(value).tobytes()
@@ -141,22 +139,22 @@ def _back(kind: Any, value: Any) -> Any:
 
 packed = msgspec.msgpack.Encoder(enc_hook=_to).encode
 order = msgspec.msgpack.Decoder(Start | Cut | Take | CallsRequest).decode
-"""What a process is told."""
+"""Reads what a process is told."""
 
 
 class _Rest(Struct):
-    """What a report says of pieces to come."""
+    """What a report says about pieces to come."""
 
     rest: int = 0
 
 
 class Passed(Struct, tag="taken"):
-    """A turn that was taken, as who hands on what came of it reads it."""
+    """A turn that was taken, as read by a process that hands its report on."""
 
     plain: _Rest
 
 
 passing = msgspec.msgpack.Decoder(WorkersStarted | Waiting | Passed | Calls | Failed).decode
-"""The same of a process whose reports are handed on."""
+"""Reads a process whose reports are handed on."""
 answer = msgspec.msgpack.Decoder(WorkersStarted | Waiting | TurnTaken | Calls | Failed, dec_hook=_back).decode
-"""What it says."""
+"""Reads what a process answers."""

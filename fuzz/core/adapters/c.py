@@ -28,7 +28,7 @@ from fuzz.core.adapters.c_kernel import CKernel, c_kernel, language_of
 from fuzz.core.adapters.export import Script, c_script
 from fuzz.core.adapters.isa import ISAS, Value
 from fuzz.core.adapters.linking import Library
-from fuzz.core.adapters.places import Place, places
+from fuzz.core.adapters.sites import Site, sites
 from fuzz.core.adapters.target import (
     Adapter,
     Attestation,
@@ -155,19 +155,19 @@ class CAdapter(Adapter):
     def targets(self, kernel: Kernel, host: Host) -> Iterator[Target]:
         known = c_kernel(kernel)
         families = ISAS[known.isa].compilers or toolchain.families(host)
-        for place in places(known.isa, known.beside, host):
+        for site in sites(known.isa, known.beside, host):
             for family in families:
-                yield from (self._target(known, host, place, family, opt) for opt in OPTS)
+                yield from (self._target(known, host, site, family, opt) for opt in OPTS)
 
-    def _target(self, kernel: CKernel, host: Host, place: Place, family: str, opt: str) -> Target:
+    def _target(self, kernel: CKernel, host: Host, site: Site, family: str, opt: str) -> Target:
         row = ISAS[kernel.isa]
-        told = (("arch", place.arch),) if place.emulator is not None and row.arch is None else ()
+        told = (("arch", site.arch),) if site.emulator is not None and row.arch is None else ()
         return Target(
-            TargetId("c", kernel.name, place.name, (*told, *place.told), family, opt),
-            kernel, self, (("optimisation", f"-{opt}"), ("compiler", family), *place.traits),
-            place.case_limit, place.size_limit(opt),
-            arch=place.arch, emulator=place.emulator, own=place.own, settings=place.settings, host=host,
-            flags=(f"-{opt}", *row.flags.get(family, ()), *kernel.flags, *place.flags),
+            TargetId("c", kernel.name, site.name, (*told, *site.told), family, opt),
+            kernel, self, (("optimisation", f"-{opt}"), ("compiler", family), *site.traits),
+            site.case_limit, site.size_limit(opt),
+            arch=site.arch, emulator=site.emulator, own=site.own, settings=site.settings, host=host,
+            flags=(f"-{opt}", *row.flags.get(family, ()), *kernel.flags, *site.flags),
         )  # fmt: skip
 
     def unavailable(self, target: Target) -> str | None:

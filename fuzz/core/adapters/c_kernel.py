@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fuzz.core.adapters.isa import ISAS
 from fuzz.core.adapters.linking import Library
-from fuzz.core.adapters.places import OwnTarget
+from fuzz.core.adapters.sites import OwnTarget
 from fuzz.core.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, one_of
 from fuzz.core.base.kernel import PLAIN, Kernel
 from oracles.formula.contract import Contract

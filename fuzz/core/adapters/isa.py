@@ -24,7 +24,7 @@ class Emulator:
     """The names that systems know it by; the first one that is installed is used."""
     package: str
     processors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The options by architecture by which it takes the processor that has most, where these are not `-cpu max`."""
+    """By architecture, the options that choose the fullest processor, where these are not `-cpu max`."""
     limits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The options by architecture that bound what the guest may do to its host."""
     hides_preload: tuple[str, ...] = ()
@@ -49,24 +49,24 @@ QEMU = Emulator(
 
 
 WASM = Emulator("wasm", (), "", attested=frozenset({"wasm"}))
-"""Engines of WebAssembly: `adapters/wasm.py` knows how each is started."""
+"""Engines of WebAssembly. `adapters/wasm.py` knows how each is started."""
 
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What an instruction set leaves to the processor, such as the length of vectors: an emulator can vary it. Each
-    value is a target, which is told apart by it, and whose worker must attest it."""
+    """What an instruction set leaves to the processor, such as the length of vectors, and an emulator can vary. There
+    is a target for each value, which is part of its id and which its worker must attest."""
 
     word: str
     """Its name in the ids of targets, and in the line `settings` by which a worker attests it: 'vl'."""
     trait: str
-    """What it is called as a property of a target, in causes and in rules of failing: 'vector length'."""
+    """Its name as a property of a target, in causes and in rules of failing: 'vector length'."""
     options: Mapping[Value, str]
     """The values that are tried, each with the property by which the emulator's processor has it."""
     is_width: bool = False
     """Whether its values are the width of vectors in bits, from which the number of their lanes follows."""
     here: Callable[[], Value | None] = lambda: None
-    """The value that this machine has, where its processor has the instruction set; None where that cannot be told."""
+    """Returns this machine's value, where its processor has the instruction set; None where that is unknown."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for a word that an id cannot have, and for widths that are no numbers."""
@@ -90,7 +90,7 @@ class InstructionSet:
     features: frozenset[str] = frozenset()
     """The processor features that the flags let the compiler use. The worker must attest them all."""
     emulator: Emulator | None = QEMU
-    """The emulator that has it; None where none does, or where to emulate it shows nothing new."""
+    """The emulator that has it; None where no emulator has it, or where emulation shows nothing new."""
     processor: tuple[str, ...] = ("-cpu", "max")
     """Options by which the emulator takes a processor that has it; those of settings follow, after commas."""
     always_emulated: bool = False
@@ -105,7 +105,7 @@ class InstructionSet:
     """Whether its emulator takes long to write a vector, which code that was not optimised does after every step."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for settings that nothing varies, or that one cannot tell apart."""
+        """Raise ValueError for settings that nothing varies, or that have one name."""
         words = [setting.word for setting in self.settings]
         if self.settings and self.emulator is None:
             raise ValueError(f"settings {', '.join(words)}: an emulator varies them")
@@ -114,7 +114,7 @@ class InstructionSet:
 
     @property
     def emulated_here(self) -> bool:
-        """Whether it is emulated where the real processor is here: nothing else varies its settings."""
+        """Whether it is emulated although the real processor is here, since nothing else varies its settings."""
         return self.always_emulated or bool(self.settings)
 
     @property
@@ -124,20 +124,20 @@ class InstructionSet:
         return tuple(tuple(values) for values in product(*each))
 
     def processor_with(self, settings: Settings, arch: str) -> tuple[str, ...]:
-        """The options by which the emulator takes a processor of that architecture that is set so."""
+        """Return the options by which the emulator chooses a processor of that architecture with these settings."""
         any_there = self.emulator.processors if self.emulator is not None and self.arch is None else {}
         *options, processor = any_there.get(arch, self.processor)
         return (*options, ",".join([processor, *(setting.options[value] for setting, value in settings)]))
 
 
 def _alike(*flags: str) -> Flags:
-    """The same flags for gcc and for clang."""
+    """Return the same flags for gcc and for clang."""
     return dict.fromkeys(("gcc", "clang"), flags)
 
 
 def _sve_length() -> int | None:
-    """The vector length in bits that the kernel gives to new processes, by prctl(PR_SVE_GET_VL): its low 16 bits are
-    bytes."""
+    """Return the vector length in bits that the kernel gives to new processes, by prctl(PR_SVE_GET_VL): the low 16
+    bits."""
     pr_sve_get_vl, length_mask = 51, 0xFFFF
     answer = int(ctypes.CDLL(None).prctl(pr_sve_get_vl, 0, 0, 0, 0))
     return (answer & length_mask) * 8 if answer > 0 else None
@@ -160,8 +160,8 @@ _STREAMING_LENGTH = Setting(
 _RVV_LENGTH = Setting("vl", "vector length", {bits: f"vlen={bits}" for bits in (128, 256, 512, 1024)}, is_width=True)
 _RVV_TAIL = Setting("tail", "tail policy", {"kept": "rvv_ta_all_1s=off", "ones": "rvv_ta_all_1s=on"})
 _RVV_MASK = Setting("masked", "mask policy", {"kept": "rvv_ma_all_1s=off", "ones": "rvv_ma_all_1s=on"})
-"""Lanes behind the end of a vector, and those that a mask leaves out, where an instruction is agnostic of them: a
-processor may keep them or fill them with ones, and QEMU does either."""
+"""What happens to lanes behind the end of a vector, and to masked-out ones, if an instruction is agnostic of them: a
+processor may keep them or fill them with ones, and QEMU can do either."""
 _RVV = InstructionSet(
     "riscv64",
     {"clang19": ("-march=rv64gcv",)},
@@ -231,10 +231,10 @@ when it runs, so that it is tried on every architecture."""
 
 
 def architectures() -> tuple[str, ...]:
-    """Every architecture of a processor that some instruction set is of."""
+    """Return every architecture of some instruction set."""
     return tuple(dict.fromkeys(row.arch for row in ISAS.values() if row.arch is not None and row.emulator is not WASM))
 
 
 def settings() -> tuple[Setting, ...]:
-    """Every setting of some instruction set."""
+    """Return every setting of some instruction set."""
     return tuple(dict.fromkeys(setting for row in ISAS.values() for setting in row.settings))

@@ -21,9 +21,9 @@ _SHARED = 3
 WRAPPED = tuple(
     f"-Wl,--wrap={name}" for name in ("malloc", "realloc", "aligned_alloc", "posix_memalign", "_Znwm", "_Znam")
 )
-"""What the linker is told, so that what gives a kernel memory fills it: see `native/poison.c`."""
+"""The linker's options by which functions that give a kernel memory also fill it: see `native/poison.c`."""
 _START = "crt1.o"
-"""A file of every C library: by it a compiler shows for which machine it links."""
+"""A file of every C library; its format shows for which machine a compiler links."""
 
 
 _STATIC = "and what is emulated or sent elsewhere is linked statically"
@@ -52,7 +52,7 @@ class Library:
 
     @property
     def changed(self) -> bool:
-        """True where it is no longer what was read."""
+        """Whether it differs from what was read."""
         try:
             return _stamp(self.path) != self.stamp
         except OSError:
@@ -60,7 +60,7 @@ class Library:
 
 
 def library(path: Path, known: dict[Path, Library]) -> Library:
-    """The library in that file, which is read unless it is known. Raises BuildError."""
+    """Return the library in that file, which is read unless it is known. Raises BuildError."""
     if path not in known:
         try:
             known[path] = _read(path.absolute())
@@ -70,7 +70,8 @@ def library(path: Path, known: dict[Path, Library]) -> Library:
 
 
 def linked(libraries: Sequence[Path | str], known: dict[Path, Library], tool: Tool) -> list[Library | str]:
-    """What is linked for the machine of a compiler: the files that are of it, and the names. Raises BuildError."""
+    """Return what is linked for a compiler's machine: its files among the libraries, and the names. Raises
+    BuildError."""
     wanted = _machine(tool.command) if any(isinstance(each, Path) for each in libraries) else b""
     files = [library(each, known) if isinstance(each, Path) else each for each in libraries]
     return [each for each in files if isinstance(each, str) or wanted in (b"", each.machine)]
@@ -79,7 +80,7 @@ def linked(libraries: Sequence[Path | str], known: dict[Path, Library], tool: To
 def unusable(
     libraries: Sequence[Path | str], known: dict[Path, Library], tool: Tool, arch: str, *, static: bool
 ) -> str | None:
-    """Why a target cannot be linked with these, in one line; None where it can. Raises BuildError."""
+    """Return why a target cannot be linked with these, in one line; None where it can. Raises BuildError."""
     files = [each for each in libraries if isinstance(each, Path)]
     found = linked(libraries, known, tool)
     if files and not any(isinstance(each, Library) for each in found):
@@ -95,19 +96,19 @@ def unusable(
 
 
 def file_of(name: str, tool: Tool, *, static: bool) -> Path | None:
-    """The file that `-lname` means to a compiler; None where it has none."""
+    """Return the file that `-lname` means to a compiler; None where it has none."""
     return next((path for each in _file_names(name, static) if (path := _found(tool.command, each)) is not None), None)
 
 
 def digests(found: Sequence[Library | str], tool: Tool, *, static: bool) -> Mapping[str, str]:
-    """The digest of each library's file, by what it is called."""
+    """Return the digest of each library's file, by the library's name."""
     paths = {each: file_of(each, tool, static=static) for each in found if isinstance(each, str)}
     named = {name: _digest(path) if path is not None else "" for name, path in paths.items()}
     return {**named, **{str(each.path): each.digest for each in found if isinstance(each, Library)}}
 
 
 def _file_names(name: str, static: bool) -> tuple[str, ...]:
-    """What a linker looks for."""
+    """Return the file names that a linker looks for."""
     plain = name.removeprefix("-l")
     if plain.startswith(":"):
         return (plain[1:],)
@@ -115,14 +116,14 @@ def _file_names(name: str, static: bool) -> tuple[str, ...]:
 
 
 def sysroot(tool: Tool) -> Path | None:
-    """The folder in which a compiler of another architecture has that one's system; None where that cannot be told."""
+    """Return the folder of another architecture's system, for its compiler; None where that is unknown."""
     start = _found(tool.command, _START)
     return None if start is None else start.resolve().parents[1]
 
 
 @lru_cache(maxsize=256)
 def _found(command: tuple[str, ...], name: str) -> Path | None:
-    """Where a compiler has a file of its libraries."""
+    """Return where a compiler has a file of its libraries."""
     answer = subprocess.run([*command, f"-print-file-name={name}"], capture_output=True, text=True, check=False)
     path = Path(answer.stdout.strip())
     return path if path.is_absolute() and path.is_file() else None
@@ -130,7 +131,7 @@ def _found(command: tuple[str, ...], name: str) -> Path | None:
 
 @lru_cache(maxsize=16)
 def _machine(command: tuple[str, ...]) -> bytes:
-    """The machine that a compiler links for, as its start files say; empty where that cannot be told."""
+    """Return the machine that a compiler links for, from its start files; empty where that is unknown."""
     path = _found(command, _START)
     return b"" if path is None else _read(path).machine
 
@@ -154,7 +155,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def _header(path: Path) -> bytes | None:
-    """The ELF header of a file, or of the first object of an archive."""
+    """Return the ELF header of a file, or of the first object of an archive."""
     with path.open("rb") as file:
         start = file.read(_HEADER_BYTES)
         if not start.startswith(_ARCHIVE):

@@ -22,9 +22,9 @@ from fuzz.core.adapters.build import plain_path
 from fuzz.core.adapters.c_kernel import CKernel
 from fuzz.core.adapters.command_kernel import CommandKernel
 from fuzz.core.adapters.cuda_kernel import CudaKernel
-from fuzz.core.adapters.places import own_targets
 from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.core.adapters.shared_kernel import SharedKernel
+from fuzz.core.adapters.sites import own_targets
 from fuzz.core.base.capability import Capabilities, DeclarationError
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.kernel import Kernel, Mutant
@@ -60,9 +60,9 @@ _UNKNOWN = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '
 
 IMPORT_S = 600.0
 """The most seconds for the import of a pack, by the clock. Torch takes one to three seconds of a processor, a minute if
-that is busy, and a pack may compile something; what takes longer is taken to wait for ever."""
+that is busy, and a pack may compile something; an import that takes longer counts as hanging. Chosen."""
 _IMPORTED = 87
-"""The exit code of a process that has imported a pack; any code that others seldom use would do."""
+"""The exit code of a process that has imported a pack. Any code that is seldom used would do."""
 
 
 class PackError(UsageError):
@@ -79,29 +79,29 @@ class Pack:
     ops: tuple[Op, ...] = ()
 
     def kernel(self, name: str) -> Kernel:
-        """The kernel of that name. Raises PackError."""
+        """Return the kernel of that name. Raises PackError."""
         for kernel in self.kernels:
             if kernel.name == name:
                 return kernel
         raise PackError(f"{self.path} has no kernel {name!r}; it has {', '.join(k.name for k in self.kernels)}")
 
     def distrusted(self) -> Pack:
-        """The pack with its kernels in sandboxes. What the pack itself does when it is loaded is not."""
+        """Return the pack with its kernels in sandboxes. Loading the pack itself is not sandboxed."""
         return replace(self, kernels=tuple(replace(kernel, untrusted=True) for kernel in self.kernels))
 
     def mutated_kernels(self) -> tuple[Kernel, ...]:
-        """Every mutant as a kernel of its own name."""
+        """Return every mutant as a kernel of its own name."""
         return tuple(mutant.apply(self.kernel(mutant.base)) for mutant in self.mutants)
 
 
 def found() -> Path | None:
-    """The pack that is meant where none is named: `kernels/` of the checkout that this package runs from, else of the
-    current folder; None where neither is one."""
+    """Return the folder used where no pack is named: `kernels/` of the checkout that this package runs from, or of the
+    current folder; None where neither exists."""
     return next((folder for folder in _candidates() if (folder / "pack.py").is_file()), None)
 
 
 def built_in() -> Path:
-    """The same, or PackError."""
+    """Return the folder used where no pack is named. Raises PackError where there is none."""
     folder = found()
     if folder is None:
         raise PackError(
@@ -140,7 +140,7 @@ def load(path: Path | None, *, sources: bool = True, rehearsed: bool = False) ->
     if not kernels:
         raise PackError(f"{entry} declares no kernels: define KERNELS = (CKernel(...), ...)")
     lost = [f"kernel {kernel.name}: {kernel.lost}" for kernel in kernels if kernel.lost]
-    if len(lost) == len(kernels) and sources:  # where some are there they run, and the others are told as broken
+    if len(lost) == len(kernels) and sources:  # where some are there they run, and the others are reported as broken
         raise PackError(f"{entry}: {lost[0]}")
     for kernel in kernels:
         try:
@@ -174,11 +174,11 @@ def make_known(op: Op) -> None:
 
 
 def _rehearse(entry: Path) -> None:
-    """Import the pack in a process of its own first: what ends that one would end this one, without a word and with any
-    exit code, 0 too. Raises PackError."""
+    """Import the pack in a process of its own first, since a pack that ends its process would end this one, without a
+    word and with any exit code, even 0. Raises PackError."""
     if threading.active_count() > 1 or sys.modules.keys() & {"torch", "jax"}:
-        return  # a process that is forked has no threads, and would wait for them for ever
-    from multiprocessing import get_context  # which takes longer to import than most packs
+        return  # in a forked process there are no threads, and the import could wait for them for ever
+    from multiprocessing import get_context  # imported here, since that takes longer than importing most packs
 
     process = get_context("fork").Process(target=_imported, args=(entry,), daemon=False)
     with warnings.catch_warnings():
@@ -198,7 +198,8 @@ def _rehearse(entry: Path) -> None:
 
 
 def _imported(entry: Path) -> None:
-    """Import the pack, and end with a code of its own. What it prints or raises is told when it is imported for use."""
+    """Import the pack, and end with a code of its own. What it prints or raises is shown when it is imported for
+    use."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (1, 2):
         os.dup2(nothing, stream)
@@ -209,7 +210,7 @@ def _imported(entry: Path) -> None:
 
 def _execute(entry: Path) -> ModuleType:
     name = "_kernelfuzz_pack_" + hashlib.sha256(os.fsencode(entry.resolve())).hexdigest()[:12]
-    for op in list(OPS.known.values()):  # of a pack that was loaded before, and may have been changed
+    for op in list(OPS.known.values()):  # they may come from a pack that was loaded before, and may have changed
         if f"{op.formula.__module__}.".startswith(f"{name}."):
             del OPS[op.name]
     spec = importlib.util.spec_from_file_location(name, entry, submodule_search_locations=[str(entry.parent)])
@@ -228,7 +229,7 @@ def _execute(entry: Path) -> ModuleType:
 
 
 def _unknown_field(error: BaseException, folder: Path) -> str | None:
-    """Which line of the pack gives a declaration a field that it does not have, and the field that may be meant; None
+    """Return the pack's line that gives a declaration a field it does not have, and the field that may be meant; None
     for any other error."""
     unknown = _UNKNOWN.search(str(error)) if isinstance(error, TypeError) else None
     frames = [each for each in traceback.extract_tb(error.__traceback__)
@@ -244,7 +245,7 @@ def _unknown_field(error: BaseException, folder: Path) -> str | None:
 
 
 def _said(error: BaseException) -> str:
-    """A declaration's own message; any other error with its type and the line of the pack that raised it."""
+    """Return a declaration's own message; for any other error its type and the line of the pack that raised it."""
     if isinstance(error, (DeclarationError, NumericsError, OpError)):
         return str(error)
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith("pack.py")]
@@ -253,7 +254,7 @@ def _said(error: BaseException) -> str:
 
 
 def _declared(module: ModuleType, name: str, kind: type, entry: Path) -> tuple[Any, ...]:
-    """The tuple called `name`; PackError for what is easily written instead of one."""
+    """Return the tuple called `name`. Raises PackError for what is easily written instead of one."""
     declared, example = getattr(module, name, ()), "CKernel" if kind is Kernel else kind.__name__
     if not isinstance(declared, (tuple, list)):
         raise PackError(f"{entry}: {name} must be a tuple: {name} = ({example}(...),) - mind the comma")

@@ -56,7 +56,7 @@ class PrototypedKernel(Kernel):
         return replace(found, dtypes=self._dtypes(), strides=loosest, mixed=mixed)
 
     def _dtypes(self) -> tuple[str, ...]:
-        """The dtypes of the first input: its pointer says them, where they are one."""
+        """The dtypes of the first input; its pointer names the dtype, if it has just one."""
         declared, argument = self.capabilities.dtypes, self.binding.tensors.get(OPS[self.op].main)
         known = argument.type.dtypes if argument is not None else declared
         if len(known) == 1 and declared == CONTIGUOUS_F32.dtypes:
@@ -70,7 +70,7 @@ class PrototypedKernel(Kernel):
         return declared
 
     def _mixed(self, declared: set[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """The dtypes of other tensors, where their pointers say another one than that of the first input."""
+        """Return the dtypes of other tensors whose pointers name another dtype than the first input's."""
         op, main = OPS[self.op], self._dtypes()
         for name, argument in self.binding.tensors.items():
             operand, known = op.operand(name), argument.type.dtypes
@@ -80,7 +80,7 @@ class PrototypedKernel(Kernel):
 
 
 def _check_layout(able: Capabilities, binding: Binding, told: Strides) -> None:
-    """Raise DeclarationError for what the function cannot be told."""
+    """Raise DeclarationError for layouts that the arguments cannot express."""
     if able.axis != "last":
         raise DeclarationError(f"capabilities.{AXIS}: {able.axis!r}: a function of C is given rows along the last axis")
     if able.stacked:

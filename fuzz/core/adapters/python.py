@@ -33,7 +33,7 @@ from oracles.ops import OPS
 if TYPE_CHECKING:
     from fuzz.core.adapters.export import Script
 
-# What a tool prints on its stdout would be taken for the worker's frames, which go elsewhere.
+# Output of a tool on stdout would be taken for the worker's frames, so these go elsewhere.
 _WATCHED = f'{REPORT}=$(mktemp) && export {REPORT} && exec "$0" --log-file "${REPORT}" "$@" 3>&1 1>&2'
 _NO_TORCH = "torch is not installed, which has the tensors on a GPU: pip install torch"
 
@@ -67,7 +67,7 @@ class PythonAdapter(Adapter):
         return missing or next((tool.missing for tool in self.tools(target) if tool.missing), None)
 
     def tools(self, target: Target) -> tuple[Tool, ...]:
-        """They are of no use without the packages, nor on a device that compiles by itself."""
+        """Return no tools without the packages, or on a device that compiles by itself."""
         if target.name.place == "cuda" or self.missing_package() is not None:
             return ()
         return tuple(program(name) for name in python_kernel(target.kernel).programs)
@@ -96,17 +96,17 @@ class PythonAdapter(Adapter):
         return python_kernel(kernel).shown or f"def {python_kernel(kernel).function}"
 
     def files(self, kernel: Kernel) -> Mapping[Path, str]:
-        """What belongs to it counts too, and the modules in its folder that it names."""
+        """Return the kernel's files; those beside it and the modules in its folder that it names count too."""
         source, text = kernel.source.resolve(), edited_source(kernel)
         named = [path for path in source.parent.glob("*.py") if re.search(rf"\b{path.stem}\b", text)]
         beside = [*named, *belonging(source, text).values()]
-        # Of a package all modules count: which of them it imports is known only as it runs.
+        # All modules of a package count: which of them it imports is known only as it runs.
         beside += [module for folder in beside if folder.is_dir() for module in folder.rglob("*.py")]
         found = {path.resolve() for path in beside if path.is_file()}
         return {source: text, **{path: path.read_text("utf-8", "replace") for path in found if path != source}}
 
     def missing_package(self) -> str | None:
-        """Why its framework cannot be used and how to get it, or None."""
+        """Return why its framework cannot be used and how to get it, or None."""
         missing = next((package for package in self.framework.packages if find_spec(package) is None), None)
         return None if missing is None else f"{missing} is not installed: pip install {missing}"
 
@@ -128,13 +128,13 @@ def _sandbox_of(kernel: Kernel, builder: Builder) -> Sandbox | None:
 def sandbox_at(home: Path, builder: Builder) -> Sandbox:
     """Return the sandbox of kernels whose files are in a folder: it shows that, and of what was built only theirs."""
     apart = builder.cache / _apart(home)
-    with suppress(OSError):  # who writes there says why it cannot
+    with suppress(OSError):  # a later write there says why it failed
         apart.mkdir(parents=True, exist_ok=True)
     return Sandbox().showing(home, apart, *map(Path, filter(None, [fault_watcher(builder)])))
 
 
 def _apart(home: Path) -> str:
-    """The folder, in that of what is built, of what is built of files in a folder that nobody vouches for."""
+    """Return a folder of the cache for what is built from an untrusted folder's files."""
     return f"apart-{digest_of([str(home.absolute())])[:32]}"
 
 
@@ -146,8 +146,8 @@ def _is_installed(package: str) -> bool:
 
 
 def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
-    """What a worker of `target` is told, and the digest of the code. The source is written to the cache, where Triton
-    looks it up, with the files that it may import. Raises BuildError."""
+    """Return what a worker of `target` is told, and the digest of the code. The source is written to the cache, where
+    Triton looks it up, with the files that it may import. Raises BuildError."""
     kernel = python_kernel(target.kernel)
     texts = {**kernel.modules, kernel.source.name: edited_source(kernel)}
     digest, op = source_digest(texts), OPS[kernel.op]
@@ -200,13 +200,13 @@ class PythonProgram:
     spec: Spec
     digest: str
     mode: str
-    """How its code must be seen to run."""
+    """How its code must run for the worker to be accepted."""
     sandbox: Sandbox | None = None
 
     @property
     def household(self) -> str:
         """What a process has from its start: the tool that watches it, what it imports, and the environment that
-        libraries read at first use. Two kernels may have modules of one name beside them."""
+        libraries read at first use. Kernels with modules of one name beside them do not share it."""
         if not self.target.shares or self.sandbox is not None or self.spec.siblings:
             return ""
         imports = imports_of(self.spec.framework, untrusted=False)

@@ -36,10 +36,10 @@ class DevicePlacement:
 
     device: Device
     mode: str
-    """How their code must be seen to run there: 'interpreted' or 'compiled' by Triton, or by 'torch' or 'numpy'."""
+    """How their code must run there: 'interpreted' or 'compiled' by Triton, or by 'torch' or 'numpy'."""
     case_limit: float
-    """The limit of a case in seconds. The first call of a compiled kernel compiles it, and a whole frame is in flight
-    on a GPU."""
+    """The limit of a case in seconds. The first call of a compiled kernel compiles it, and a GPU has a whole frame in
+    flight."""
     size_limit: SizeLimit | None = None
     slow: bool = False
 
@@ -66,7 +66,7 @@ class Framework:
 
 
 _TORCH = ("torch", "triton.language")
-"""One server has both: torch takes most of the time of either."""
+"""Imported by one server for both: torch takes most of the time of either."""
 
 FRAMEWORKS: dict[str, Framework] = {
     "triton": Framework(
@@ -101,7 +101,7 @@ FRAMEWORKS: dict[str, Framework] = {
         (), (DevicePlacement("cpu", "dlpack", 60.0), DevicePlacement("cuda", "dlpack", 120.0)), ("numpy",)
     ),
 }
-"""All of them. Of "dlpack" each kernel says itself what makes its arrays."""
+"""All frameworks. A kernel of "dlpack" declares itself what makes its arrays."""
 _LIBRARIES = frozenset(package for each in FRAMEWORKS.values() for package in each.packages)
 
 
@@ -134,8 +134,7 @@ class PythonKernel(Kernel):
     options: tuple[tuple[str, str | int | float | bool], ...] = ()
     """More keyword arguments, such as (("mode", "multi_wave_cached"),)."""
     arguments: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
-    """What its parameters are that have other names than the op's tensors and parameters, such as {"gamma":
-    "weight"}."""
+    """The op's tensor or parameter by the function's parameter, where the names differ, such as {"gamma": "weight"}."""
     devices: tuple[Device, ...] = ()
     """The devices that it runs on; by default all that its framework does."""
     slow: bool = False
@@ -265,7 +264,7 @@ class PythonKernel(Kernel):
 
 
 def _pairs(environment: object) -> tuple[tuple[str, str], ...]:
-    """The variables as pairs, which have a hash. Raises DeclarationError."""
+    """Return the variables as pairs, which can be hashed. Raises DeclarationError."""
     example = '{"NAME": "value"}'
     try:
         pairs = tuple(sorted(dict(environment).items()))  # type: ignore[call-overload]
@@ -280,6 +279,6 @@ def _pairs(environment: object) -> tuple[tuple[str, str], ...]:
 
 
 def python_kernel(kernel: Kernel) -> PythonKernel:
-    """The kernel, which is one in Python."""
+    """Return the kernel, after checking that it is in Python."""
     assert isinstance(kernel, PythonKernel)
     return kernel

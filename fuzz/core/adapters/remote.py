@@ -34,7 +34,7 @@ ulimit -d {MEMORY_LIMIT >> 10}; ulimit -c 0; "$w"; c=$?; [ $c -lt {CUT} ] || c=2
 
 
 def unavailable(target: Target) -> str | None:
-    """Why a kernel cannot be tried on another machine, whatever that has."""
+    """Return why a kernel cannot be run on any other machine."""
     assert target.own is not None
     kernel, place = c_kernel(target.kernel), target.own.place
     if kernel.loads:
@@ -59,7 +59,7 @@ def process(target: Target, path: Path, limit: float, start_limit: float) -> Pro
 
 @lru_cache(maxsize=4096)
 def _sent(prefix: tuple[str, ...], path: Path, arch: str) -> str:
-    """The digest of a worker that is there from then on. Raises OSError."""
+    """Copy a worker to the other machine and return its digest. Raises OSError."""
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     words = [*prefix, _command(_SEND, path, digest, arch)]
     try:
@@ -76,5 +76,5 @@ def _sent(prefix: tuple[str, ...], path: Path, arch: str) -> str:
 
 
 def _command(script: str, path: Path, digest: str, arch: str) -> str:
-    """One command for whatever shell there is."""
+    """Return a single command for any shell."""
     return shlex.join(["sh", "-c", script.strip(), path.name, digest, arch])

@@ -10,10 +10,10 @@ from pathlib import Path
 from fuzz.core.adapters.build import plain_path
 from fuzz.core.adapters.c_kernel import CKernel, CompiledKernel
 from fuzz.core.adapters.isa import ISAS
-from fuzz.core.adapters.places import OwnTarget
 from fuzz.core.adapters.prototyped_kernel import PrototypedKernel
 from fuzz.core.adapters.shim import shim
 from fuzz.core.adapters.signature import pairs
+from fuzz.core.adapters.sites import OwnTarget
 from fuzz.core.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, Strides, one_of
 from fuzz.core.base.kernel import PLAIN
 from oracles.formula.contract import Contract
@@ -119,6 +119,6 @@ class Shim(CKernel):
 
 
 def shared_kernel(kernel: object) -> SharedKernel:
-    """The kernel, which is in a shared library."""
+    """Return the kernel, after checking that it is in a shared library."""
     assert isinstance(kernel, SharedKernel)
     return kernel

@@ -26,7 +26,7 @@ _SHIM, _LOADER = (Path(__file__).with_name(name) for name in ("shim.c", "shim_lo
 
 
 def shim(binding: Binding, library: Path, first: Sequence[Path] = ()) -> str:
-    """The text of the shim; the libraries that come `first` are loaded before, for all to use."""
+    """Return the text of the shim. The libraries `first` are loaded before, for all to use."""
     loader = _with(
         _LOADER,
         function=binding.prototype.name,
@@ -39,7 +39,7 @@ def shim(binding: Binding, library: Path, first: Sequence[Path] = ()) -> str:
 
 
 def caller(binding: Binding, source: Path) -> str:
-    """The text of what calls the function where it is linked, from a source of it."""
+    """Return the text that calls the function where it is linked, from a source of it."""
     name = binding.prototype.name
     declared = f"extern {_c(binding.prototype.result)} {name}({_types(binding)});\n"
     return _text(binding, source, f"{declared}#define function {name}\n\n", [])
@@ -63,7 +63,7 @@ def _types(binding: Binding) -> str:
 
 
 def _c(kind: Type) -> str:
-    """The type as a compiler that has seen no header knows it."""
+    """Return the type as a compiler without headers knows it."""
     return "void *" if kind.pointer else kind.word or "int"
 
 
@@ -78,7 +78,7 @@ def _body(binding: Binding) -> Iterator[str]:
         yield "const int64_t count = 1;"
         yield "for (int64_t row = 0; row < rows; row++) {"
     else:
-        # No caller would give it a distance that its argument's type cannot hold: such rows come singly.
+        # No caller would pass a distance that its argument's type cannot hold: such rows come singly.
         fits = " && ".join(_fitting(binding))
         yield f"const int64_t count = {f'rows == 0 || ({fits}) ? rows : 1' if fits else 'rows'};"
         yield "for (int64_t row = 0; row == 0 || row < rows; row += count > 0 ? count : 1) {"
@@ -106,7 +106,7 @@ def _fitting(binding: Binding) -> Iterator[str]:
 
 def _place(binding: Binding, name: str) -> str:
     operand = binding.op.operand(name)
-    if own_dims(operand) == len(operand.axes):  # it is the same for all rows
+    if own_dims(operand) == len(operand.axes):  # the distance is the same for all rows
         return f"call->{name}.data"
     return f"at(&call->{name}, {own_dims(operand)}, row)"
 
@@ -133,7 +133,7 @@ def _number(meaning: str, binding: Binding) -> str:
 
 
 def _extent(dim: str, binding: Binding) -> str:
-    """The extent of a dimension, by a tensor that is there in every call."""
+    """Return the extent of a dimension, read from a tensor that is there in every call."""
     operands = sorted(binding.op.operands, key=lambda each: each.optional)
     operand = next(each for each in operands if dim in each.axes)
     return f"extent(&call->{operand.name}, {len(operand.axes) - operand.axes.index(dim)})"

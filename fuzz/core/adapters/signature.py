@@ -1,6 +1,5 @@
-"""What the source of a Python kernel says: the signature of its function, and what lies beside it and belongs to it.
-
-A pack is loaded in this process and its kernels in their workers: there the source is read and not executed."""
+"""What the source of a Python kernel says: the signature of its function, and which files beside it belong to it. The
+source is only read, not executed: a pack is loaded in this process, its kernels in their workers."""
 
 from __future__ import annotations
 
@@ -34,11 +33,11 @@ class Signature:
     make another function of it."""
 
     def takes(self, name: str) -> bool:
-        """True when the function can be given `name`."""
+        """Whether the function can be given `name`."""
         return self.takes_all or name in self.parameters
 
     def renamed(self, names: Mapping[str, str]) -> Signature:
-        """The same with parameters by other names: a new one by the old one."""
+        """Return the same signature with parameters by other names: a new one by the old one."""
         parameters = {names.get(each, each): left for each, left in self.parameters.items()}
         return replace(
             self, parameters=parameters, lines={names.get(each, each): at for each, at in self.lines.items()}
@@ -46,11 +45,11 @@ class Signature:
 
 
 NOTHING_KNOWN = Signature({}, takes_all=True)
-"""The signature of what cannot be read: it says nothing of the kernel."""
+"""The signature of a source that cannot be read, which allows everything."""
 
 
 def signature_of(function: Callable[..., Any]) -> Signature:
-    """The signature of a function that is here. Raises TypeError or ValueError where it has none."""
+    """Return the signature of a function in this process. Raises TypeError or ValueError where it has none."""
     kinds = inspect.Parameter
     parameters = inspect.signature(function).parameters.values()
     by_keyword = [each for each in parameters if each.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)]
@@ -60,7 +59,7 @@ def signature_of(function: Callable[..., Any]) -> Signature:
 
 @lru_cache(maxsize=1024)
 def signature_in(source: str, function: str) -> Signature:
-    """The signature of the function that a module of this text defines by a `def`, below no other."""
+    """Return the signature of the function that a module of this text defines by a `def` at its top."""
     try:
         body = ast.parse(source).body
     except _UNREADABLE:
@@ -77,7 +76,7 @@ def signature_in(source: str, function: str) -> Signature:
 
 
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""What the parser raises of texts that are no source."""
+"""What the parser raises for text that is not Python."""
 
 
 def _functions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
@@ -90,14 +89,14 @@ def _functions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
 
 
 _ALIKE, _ONE_LETTER = 0.6, 0.8
-"""How near two names are that may be meant as one: 'epsilon' and 'eps', the default of difflib; and 'wieght' and
-'weight', where nothing else speaks for a mistake, and a parameter that is called 'num' is not meant as 'sum'."""
+"""How similar two names are that may mean the same: 'epsilon' and 'eps', by the default of difflib; and 'wieght' and
+'weight', where nothing else suggests a mistake, so that a parameter 'num' does not count as 'sum'."""
 
 
 def misfits(op: Op, signature: Signature, given: Collection[str] = ()) -> Iterator[tuple[str, str]]:
-    """Why a call by keyword, with the op's tensors and parameters and with `given`, fails every time or leaves out what
-    is meant: the parameter, and what is wrong. Two names that are nearly the same, or usual for the same, are taken for
-    one."""
+    """Return why a call by keyword, with the op's tensors and parameters and with `given`, always fails or leaves out
+    what is meant: the parameter, and what is wrong. Names that are nearly the same, or usual for the same thing, count
+    as one."""
     known = {*(operand.name for operand in op.operands), *op.params, *given}
     has = f"{op.name} has {', '.join((*(operand.name for operand in op.operands), *op.params))}"
     for name, may_be_left_out in signature.parameters.items():
@@ -120,12 +119,10 @@ def misfits(op: Op, signature: Signature, given: Collection[str] = ()) -> Iterat
 def completed(
     declared: Capabilities, op: Op, signature: Signature, given: Collection[str] = (), returns: Collection[str] = ()
 ) -> Capabilities:
-    """The capabilities with what the signature says of optional tensors and parameters, where they leave it open.
-
-    What has no default the function cannot be called without: it needs that, besides what is declared. What has one it
-    takes, unless `takes` is declared: that may be less, and () is nothing. `given` are parameters that it is given by
-    other ways, and `returns` optional outputs that it returns. Raises DeclarationError.
-    """
+    """Return the capabilities, completed by the signature where they leave optional tensors and parameters open. Those
+    without a default are needed, besides what is declared; those with one are taken, unless `takes` is declared, which
+    may have fewer (() has none). `given` are parameters that are passed in other ways, and `returns` optional outputs
+    that are returned. Raises DeclarationError."""
     if declared.axis == "any" and not signature.takes(AXIS):
         raise DeclarationError(f"capabilities.axis: 'any' needs a parameter {AXIS!r}")
     optional = [operand.name for operand in op.operands if operand.optional and operand.name not in given]
@@ -225,7 +222,7 @@ def _is_package(path: Path) -> bool:
 
 @lru_cache(maxsize=1024)
 def _imports(text: str) -> frozenset[tuple[str, int]]:
-    """The first names of what is imported, each with the number of dots before it."""
+    """Return the first names of what is imported, each with the number of dots before it."""
     try:
         nodes = [*ast.walk(ast.parse(text))]
     except (SyntaxError, ValueError):  # who runs it says so

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from fuzz.core.adapters import isa
 from fuzz.core.adapters.build import Builder, BuildError
 from fuzz.core.adapters.isa import Emulator, Settings
-from fuzz.core.adapters.places import OwnTarget
+from fuzz.core.adapters.sites import OwnTarget
 from fuzz.core.adapters.toolchain import Host, Tool, this_host
 from fuzz.core.base.dispatch import SizeLimit
 from fuzz.core.base.errors import InternalError
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bystander:
-    """If it does not start either, no kernel is to blame."""
+    """A program without the kernel: if it does not start either, the kernel is not to blame."""
 
     process: Process
     place: str
-    """What starts it, such as 'qemu'."""
+    """The program that starts it, such as 'qemu'."""
     command: Sequence[str]
 
     def hindrance(self) -> Steps[str]:
-        """Why it does not start, in one line; '' where it does. Its process is over then."""
+        """Return why it does not start, in one line; '' where it does. Its process has ended then."""
         try:
             yield from self.process.hello()
         except EndedError as error:
@@ -63,16 +63,16 @@ class TargetId:
     """The kind of the kernel: the name of its adapter."""
     kernel: str
     place: str
-    """The place is 'native', an emulator, 'interpret' or a device."""
+    """'native', an emulator, 'interpret' or a device."""
     settings: tuple[tuple[str, str], ...] = ()
-    """The settings of the place, such as ("vl", "256")."""
+    """The settings of the site, such as ("vl", "256")."""
     compiler: str = ""
     opt: str = ""
 
     @classmethod
     @lru_cache(maxsize=4096)
     def parse(cls, text: str) -> TargetId:
-        """The id that `str` wrote. Other text is read as far as it goes: case files may hold anything."""
+        """Return the id that `str` wrote. Other text is read as far as it goes: case files may hold anything."""
         head, _, where = text.partition("@")
         kind, dash, kernel = head.partition("-")
         place, _, details = where.partition(":")
@@ -91,7 +91,7 @@ class TargetId:
 
     @property
     def where(self) -> str:
-        """All but the kernel: `qemu:vl=256,gcc-O0`."""
+        """The id without the kernel: `qemu:vl=256,gcc-O0`."""
         details = [*self.set_there, *([f"{self.compiler}-{self.opt}"] if self.compiler else [])]
         return f"{self.place}:{','.join(details)}" if details else self.place
 
@@ -109,13 +109,13 @@ class Target:
     kernel: Kernel
     adapter: Adapter = field(repr=False)
     traits: tuple[tuple[str, str | int], ...]
-    """What may be said of it, in the words in which a rule of failing is stated."""
+    """Its properties, in the words in which a rule of failing is stated."""
     case_limit: float
-    """The limit of a case in seconds: a busy machine is slow, an endless loop is endless."""
+    """The limit of a case in seconds: long enough for a busy machine, and an end for endless loops."""
     size_limit: SizeLimit | None = None
     """The largest case that a search dispatches to it."""
     slow: bool = False
-    """Whether a case takes it hundreds of times as long as other targets, so that a search spares it some."""
+    """Whether a case takes it hundreds of times as long as other targets, so that a search gives it fewer."""
     costly: bool = False
     """Whether a case takes it milliseconds, and not microseconds: explaining a failure probes it sparingly."""
     batched: bool = False
@@ -125,7 +125,7 @@ class Target:
     """Whether a program is compiled for it for each length, dtype and alignment that it is called with: a case then
     takes it seconds, and further ones of the same program next to nothing."""
     shares: bool = False
-    """Whether its workers take over one another's processes, of which each takes hundreds of megabytes of a device."""
+    """Whether its workers take over one another's processes, each of which takes hundreds of megabytes of a device."""
     sanitizable: bool = False
     """Whether tools that watch device memory are of use to it."""
     sanitizer: str = ""
@@ -135,9 +135,9 @@ class Target:
     emulator: Emulator | None = None
     """The emulator that it runs under; None on a real processor."""
     own: OwnTarget | None = None
-    """The row of its pack's `targets.toml` that it is of."""
+    """Its row in the pack's `targets.toml`, if it comes from there."""
     settings: Settings = ()
-    """What it is set to, or has, of what its instruction set leaves open."""
+    """Its values of what its instruction set leaves open."""
     flags: tuple[str, ...] = ()
     """The compiler flags of the kernel's object."""
     host: Host | None = None
@@ -149,7 +149,7 @@ class Target:
         return str(self.name)
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a trait that nothing is known of: it would be taken for a condition on the case."""
+        """Raise ValueError for an unknown trait, which would be taken for a condition on the case."""
         unknown = [name for name, _ in self.traits if name not in causes_by_trait()]
         if unknown:
             raise ValueError(f"{self.id}: nobody knows what the trait {unknown[0]!r} of a target is about")
@@ -170,7 +170,7 @@ class Target:
         return self.meant(self.kernel.contract)
 
     def meant(self, contract: Contract) -> Contract:
-        """The contract with what its platform documents, at the width of its vectors."""
+        """Return the contract with what its platform documents, at the width of its vectors."""
         kernel = self.kernel
         found = self.platform.completed(contract, OPS[kernel.op], kernel.able.dtypes, asks_tf32=kernel.asks_tf32)
         return found.at(self._width)
@@ -182,21 +182,21 @@ class Target:
 
     @property
     def emulated(self) -> bool:
-        """True where a program stands for the processor."""
+        """Whether a program stands in for the processor."""
         return self.emulator is not None
 
     @property
     def remote(self) -> bool:
-        """True where it is another machine's, to which its worker is sent."""
+        """Whether it is on another machine, to which its worker is sent."""
         return self.own is not None and self.own.remote
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether it is of a machine with another processor."""
+        """Whether it is on a machine with another processor."""
         return self.host is not None and self.host.arch != this_host().arch
 
     def unavailable(self) -> str | None:
-        """Why this target cannot run here and how to get it, or None when it can."""
+        """Return why this target cannot run here and how to get it, or None when it can."""
         missing = self.kernel.unfetched or self.adapter.unavailable(self)
         return missing or (unusable() if self.kernel.untrusted else None)
 
@@ -206,13 +206,13 @@ LANE_BITS = 32
 
 
 def lane_counts() -> frozenset[int]:
-    """The numbers of lanes that targets have by their settings."""
+    """Return the numbers of lanes that targets have by their settings."""
     widths = (int(value) for setting in isa.settings() if setting.is_width for value in setting.options)
     return frozenset(width // LANE_BITS for width in widths)
 
 
 def causes_by_trait() -> Mapping[str, str]:
-    """What each trait of a target is about: the cause of a failure that depends on it. All others are of cases."""
+    """Return the cause of a failure that depends on a trait of a target, by trait; other traits are of cases."""
     return {
         "optimisation": "compiler and flags",
         "compiler": "compiler and flags",
@@ -246,17 +246,17 @@ class Attestation:
 
     @property
     def kind(self) -> str:
-        """The same without what targets of one sort differ in, such as vector lengths."""
+        """Its words without what similar targets differ in, such as vector lengths."""
         return self.words
 
     @property
     def wrong_dtypes(self) -> Mapping[str, str]:
-        """The dtypes that this worker's surroundings get wrong, whatever the kernel does, and how that was seen."""
+        """By dtype, what this worker's surroundings get wrong whatever the kernel does, and how that was seen."""
         return {}
 
     @property
     def surroundings(self) -> str:
-        """What figures depend on besides the kernel: processor, emulator, compiler, libraries."""
+        """What measured figures depend on other than the kernel: processor, emulator, compiler, libraries."""
         raise NotImplementedError
 
     @property
@@ -274,11 +274,11 @@ class NotRun:
     """One line."""
     broken: str = ""
     """All that is known, where the kernel itself is to blame: it does not compile or load, or its worker is not what it
-    must be. It is '' where this machine is."""
+    must be. '' where this machine is to blame."""
 
     @classmethod
     def broken_by(cls, error: Exception) -> NotRun:
-        """A kernel of which no worker can be built or started."""
+        """Return a kernel of which no worker can be built or started."""
         said = str(error).strip() or repr(error)
         return cls(error.reason if isinstance(error, BuildError) else said.splitlines()[0], said)
 
@@ -293,76 +293,73 @@ def sandbox_of(kernel: Kernel, *paths: Path) -> Sandbox | None:
 
 
 class Program(Protocol):
-    """Starts worker processes of one target, and knows what they have to be."""
+    """Starts worker processes of one target, and knows what they must attest."""
 
     @property
     def household(self) -> str:
-        """Programs that can run in one process, one after the other, have the same; '' where that is its own alone."""
+        """Equal for programs that can run in one process, one after the other; '' for a program that needs its own."""
         ...
 
     @property
     def order(self) -> str:
-        """What a process of its household is told to run it."""
+        """The message by which a process of its household is told to run it."""
         ...
 
     def process(self, limit: float) -> Process:
-        """Start one. Raises OSError."""
+        """Start a process. Raises OSError."""
         ...
 
     def attested(self, hello: str) -> Attestation:
-        """What a process said of itself.
-
-        Raises AttestationError where that is not what the target asks for, Unavailable where the target turns out not
-        to run here, BuildError where its kernel cannot be loaded.
-        """
+        """Return what a process said of itself. Raises AttestationError where it is not what the target asks for,
+        Unavailable where the target turns out not to run here, BuildError where its kernel cannot be loaded."""
         ...
 
     def bystander(self) -> Bystander | None:
-        """A process that is started as its are, with another kernel; None where nothing stands between these and this
-        machine. Asked only of one whose process ended before it said what it is. Raises BuildError and OSError."""
+        """Return a process started like its own, with another kernel; None where these run directly on this machine. It
+        is only asked for after a process ended without saying what it is. Raises BuildError and OSError."""
         ...
 
 
 NO_PROGRAM = "."
-"""The suffix of an adapter of whose kernels no program can be written: no file has it."""
+"""The suffix of an adapter that writes no programs for its kernels; no file has it."""
 
 
 class Adapter(ABC):
-    """What is done with kernels of one kind. Nothing else asks of what kind a kernel is."""
+    """What is done with kernels of one kind. Nothing else depends on the kind of a kernel."""
 
     suffix: str
     """The suffix of files in its language."""
     kernel_per_source: bool = True
-    """Whether a source is one kernel's; otherwise many may be in one file, so that to share it says nothing."""
+    """Whether a source belongs to one kernel; otherwise a file may have many, and sharing it means nothing."""
 
     @abstractmethod
     def targets(self, kernel: Kernel, host: Host) -> Iterator[Target]:
-        """Every target of the kernel, whether or not it can run here: nothing is left out silently."""
+        """Return every target of the kernel, whether or not it can run here: nothing is left out silently."""
 
     @abstractmethod
     def unavailable(self, target: Target) -> str | None:
-        """Why the target cannot run here and how to get it, or None when it can."""
+        """Return why the target cannot run here and how to get it, or None when it can."""
 
     @abstractmethod
     def tools(self, target: Target) -> tuple[Tool, ...]:
-        """Programs that must be installed for it."""
+        """Return the programs that must be installed for it."""
 
     @abstractmethod
     def program(self, target: Target, builder: Builder) -> Program:
-        """What its workers are started from, built unless the cache has it. Raises BuildError."""
+        """Return what its workers are started from, built unless the cache has it. Raises BuildError."""
 
     def share(self, target: Target, builder: Builder) -> None:  # noqa: B027  (most have nothing to share)
-        """Start what its workers have in common, before the processes are forked that start them. Raises OSError."""
+        """Start what its workers have in common, before the processes that start them are forked. Raises OSError."""
 
     @abstractmethod
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
-        """A program of that name that makes the calls by itself; `about` is said in its first comment."""
+        """Return a program of that name that makes the calls by itself; its first comment contains `about`."""
 
     @abstractmethod
     def definition(self, kernel: Kernel) -> str:
-        """What stands before the parameters where the source defines the kernel's function."""
+        """Return the text before the parameters in the definition of the kernel's function."""
 
     @abstractmethod
     def files(self, kernel: Kernel) -> Mapping[Path, str]:
-        """The files that the kernel is made of, with their texts as they are built, or the digest of a library; ours do
-        not count. Raises BuildError."""
+        """Return the files that the kernel is made of, without ours, with their texts as they are built, or the digest
+        of a library. Raises BuildError."""

@@ -16,7 +16,7 @@ from fuzz.core.adapters.isa import ISAS, Emulator, Value, architectures
 from fuzz.core.base.packages import how
 
 _RENAMED_ARCHES = {"ppc64le": "powerpc64le"}
-"""What compilers call architectures otherwise than Linux and QEMU do."""
+"""The names of architectures for compilers, where they differ from Linux's and QEMU's."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Compiler:
     links_with: str = ""
     """The family whose cross compiler's libraries it needs there."""
     optional: bool = False
-    """Whether it may be missing: then nothing is built with it and nothing is said."""
+    """Whether it may be missing: then nothing is built with it, and no message says so."""
     usual: bool = True
-    """Whether it builds what names no compiler."""
+    """Whether it builds kernels that name no compiler."""
     links_by: tuple[str, ...] = ()
-    """What its linker is told besides."""
+    """Further options for its linker."""
 
 
 _WASI = Compiler(
@@ -46,7 +46,7 @@ _WASI = Compiler(
     "clang-19",
     ("--target=wasm32-wasi", "-D_WASI_EMULATED_SIGNAL"),
     usual=False,
-    # A stack that is too small ends below address 0, and not in somebody's data.
+    # A stack that is too small ends below address 0, and not in other data.
     links_by=("-Wl,--stack-first", "-Wl,-z,stack-size=8388608"),
 )
 COMPILERS: dict[str, Compiler] = {
@@ -77,7 +77,7 @@ CPP_COMPILERS: dict[str, Compiler] = {
 }
 """The compilers of C++ of the same families."""
 USUAL = tuple(name for name, row in COMPILERS.items() if row.usual)
-"""The families that build what names no compiler."""
+"""The families that build kernels that name no compiler."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Tool:
         """Why it cannot be used and how to get it, or None when it is there."""
         if self.path is not None:
             return None
-        if "/" in self.name:  # a file that somebody names, and no package has
+        if "/" in self.name:  # a file that somebody names, which is in no package
             wrong = f"is not executable: chmod +x {self.name}" if Path(self.name).exists() else "does not exist"
             return f"{self.name} {wrong}"
         return f"{self.name} is not installed{how(self.package)}"
@@ -120,11 +120,12 @@ class Host:
     arch: str
     features: frozenset[str]
     settings: Mapping[str, Value] = field(default_factory=dict, hash=False)
-    """What it has of what its instruction sets leave open, by the settings' words."""
+    """Its values of what its instruction sets leave open, by the settings' words."""
 
 
 def compiler(family: str, arch: str, host: Host, language: str = "c") -> Tool:
-    """The compiler of that family that produces code for `arch` on `host`, or the one that it cannot do without."""
+    """Return the compiler of that family that produces code for `arch` on `host`; where there is none, the one that is
+    needed."""
     row = (CPP_COMPILERS if language == "c++" else COMPILERS)[family]
     if arch == host.arch:
         return _find(row.program, row.package, optional=row.optional)
@@ -133,32 +134,32 @@ def compiler(family: str, arch: str, host: Host, language: str = "c") -> Tool:
     package = row.cross_package.format(arch=called.replace("_", "-"))
     found = _find(row.cross.format(arch=called), package, arguments, row.optional)
     if row.links_with and (linker := compiler(row.links_with, arch, host, language)).path is None:
-        # Both are to be had at once: who installs the one must not be told of the other then.
+        # Both are reported at once: somebody who installs one should not hear of the other only then.
         both = found.path is None and not found.optional
         return replace(linker, package=f"{linker.package} {package}") if both else linker
     return found
 
 
 def emulator(row: Emulator, arch: str) -> Tool:
-    """The emulator's program for `arch`: the first one that is installed."""
+    """Return the emulator's program for `arch`: the first one that is installed."""
     tools = [_find(name.format(arch=arch), row.package) for name in row.programs]
     return next((tool for tool in tools if tool.path is not None), tools[0])
 
 
 def program(name: str, package: str = "") -> Tool:
-    """A program whose package has its name, such as g++, or another one."""
+    """Return a program whose package has its name, such as g++, or another one."""
     return _find(name, package or name)
 
 
 def families(host: Host) -> tuple[str, ...]:
-    """The usual families of compilers: gcc always, so that its absence shows; clang where it is installed."""
+    """Return the usual families of compilers: gcc always, so that its absence shows; clang where it is installed."""
     return tuple(
         name for name in USUAL if not COMPILERS[name].optional or compiler(name, host.arch, host).path is not None
     )
 
 
 def this_host() -> Host:
-    """The machine we are on. Raises RuntimeError on an architecture that has no C targets."""
+    """Return the machine we are on. Raises RuntimeError on an architecture that has no C targets."""
     arch = platform.machine()
     if arch not in architectures():
         raise RuntimeError(f"C kernels run on {' and '.join(architectures())}, not on {arch}")
@@ -179,7 +180,7 @@ def _version(path: str) -> str:
 
 
 _RENAMED = {"asimd": "neon", "asimdhp": "fp16"}
-"""What Linux calls features of aarch64 otherwise than compilers do."""
+"""Compilers' names of aarch64 features, by Linux's."""
 
 
 @lru_cache(maxsize=1)
@@ -194,20 +195,19 @@ def _cpu_features() -> frozenset[str]:
 
 _FLAGS = ("-O2", "-std=gnu11", "-shared", "-fPIC")
 LINKED = ("-Wl,--no-as-needed", "-lm", "-ldl")
-"""Whose function it calls must be there, whatever the emulator needs by itself."""
+"""Libraries that a kernel may call, linked whatever the emulator itself needs."""
 
 
 def fault_watcher(builder: Builder) -> str:
-    """The library by which a worker of Python kernels notes what they touch beyond their tensors: its path. '' where no
-    compiler makes it, as where none is installed; then a touch ends the worker."""
+    """Return the path of the library by which a worker of Python kernels notes what they touch beyond their tensors. ''
+    where no compiler can make it; then such a touch ends the worker."""
     arch = platform.machine()
     headers = [path for path in (NATIVE / "machine.h", NATIVE / f"{arch}.h") if path.is_file()]
     return library(builder, NATIVE.parent / "python" / "faults.c", (machine(arch),), also=headers)
 
 
 def emulator_helper(builder: Builder, host: Host) -> str:
-    """The library that an emulator is started with, to be faster: its path. '' where it is of no use, or no compiler
-    makes it."""
+    """Return the path of the library that makes an emulator faster; '' if it is useless, or no compiler makes it."""
     if host.arch != "x86_64" or "avx" not in host.features:
         return ""
     return library(builder, Path(__file__).with_name("vzeroupper.c"), ("-mavx", "-fno-builtin"), LINKED)

@@ -172,7 +172,7 @@ class Capability:
 
     @lazy
     def _untaken(self) -> frozenset[str]:
-        """The optional tensors that are never there."""
+        """Return the optional tensors that are never there."""
         return frozenset(OPS[self.op].optional) - {*self.able.optional}
 
     @lazy
@@ -182,21 +182,22 @@ class Capability:
 
     @lazy
     def _fixed(self) -> Mapping[str, float]:
-        """The parameters that have no other value than the neutral one."""
+        """Return the parameters that have no other value than the neutral one."""
         return {name: value for name, value in OPS[self.op].neutral.items() if name not in (self.able.params or ())}
 
     def refusal(self, case: Case) -> str | None:
-        """Why `case` is outside the capabilities, in plain words, or None when it is within."""
+        """Return why `case` is outside the capabilities, in plain words, or None when it is within."""
         foreign = self.foreign(case)
         found = self.invalid(case) if foreign is None else None
         return foreign if found is None else found.reason
 
     def accepts(self, case: Case) -> bool:
-        """True when `case` is within the capabilities."""
+        """Whether `case` is within the capabilities."""
         return self.refusal(case) is None
 
     def foreign(self, case: Case) -> str | None:
-        """Why `case` cannot even be tried: it says what the kernel has no way to hear of, and so cannot reject."""
+        """Return why `case` cannot even be tried: it has something that the kernel cannot be told, and so cannot
+        reject."""
         if case.op != self.op:
             return f"op {case.op}"
         there = case.tensors.keys()
@@ -226,14 +227,13 @@ class Capability:
 
     @lazy
     def _borne(self) -> frozenset[str]:
-        """The inputs that may have numbers that are no places: others would make it read elsewhere."""
+        """Return the inputs that may have numbers which are no places; in others those would make the kernel read
+        elsewhere."""
         return frozenset((*self.able.checks, *self.stray))
 
     def is_dispatched(self, case: Case) -> bool:
-        """True when `case` is to be run: within the capabilities, or invalid input that is promised to be rejected.
-
-        Where a kernel takes empty tensors, nothing else about them is invalid: one that returns at once does no harm.
-        """
+        """Whether `case` is to be run: within the capabilities, or invalid input that is promised to be rejected. Where
+        a kernel takes empty tensors, nothing else about them is invalid: one that returns at once does no harm."""
         if self.foreign(case) is not None:
             return False
         found = self.invalid(case)
@@ -243,7 +243,7 @@ class Capability:
         return rejects and not (self.able.empty and _is_empty(case))
 
     def invalid(self, case: Case) -> Refusal | None:
-        """Why `case`, which is not foreign, is to be rejected."""
+        """Return why `case`, which is not foreign, is to be rejected."""
         for output, source, relation in case.meetings():
             if (output, source) not in (self.able.aliases if relation == "same" else self.able.overlap):
                 how = f"{output} {'in the memory of' if relation == 'same' else 'overlapping'} {source}"
@@ -292,12 +292,12 @@ class Capability:
         return size <= self.able.max.get(dim, size) and size % self.step(dim) == 0
 
     def step(self, dim: str) -> int:
-        """What the extent of a dimension must be a multiple of."""
+        """Return what the extent of a dimension must be a multiple of."""
         return self.able.multiple_of.get(dim, 1)
 
     def dtypes_of(self, name: str, there: Mapping[str, str]) -> tuple[str, ...]:
-        """The dtypes that a tensor may have, where others have those that are `there`, by name: the first input, and
-        the one whose dtype this one has by default."""
+        """Return the dtypes that a tensor may have, given dtypes `there` of others by name: of the first input, and of
+        the tensor whose dtype this one has by default."""
         main = self._main
         if name == main:
             return self.able.dtypes
@@ -320,7 +320,7 @@ class Capability:
 
     @lazy
     def _places(self) -> Mapping[str, tuple[int, int, int]]:
-        """The highest rank, the loosest layout and the alignment of rows that are taken, by tensor."""
+        """Return by tensor the highest rank, the loosest layout and the alignment of rows that are taken."""
         op, able = OPS[self.op], self.able
         loosest, found = get_args(Strides).index(able.strides), dict[str, tuple[int, int, int]]()
         for name in self._usual:

@@ -100,7 +100,7 @@ class Layout:
         return start, start + extent
 
     def relation(self, other: Layout) -> Relation:
-        """How this storage lies to another one at the same guard page, for elements of one size."""
+        """Return how this storage lies to another one at the same guard page, for elements of one size."""
         (start, end), (first, last) = self.place, other.place
         if self.size == 0 or other.size == 0 or end <= first or last <= start:
             return "apart"
@@ -141,7 +141,7 @@ class Layout:
 
 
 def contiguous(shape: tuple[int, ...], guard: Guard = "after", offset: int = 0) -> Layout:
-    """A C-contiguous layout."""
+    """Return a C-contiguous layout."""
     strides = [1] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):
         strides[axis] = strides[axis + 1] * max(shape[axis + 1], 1)
@@ -246,11 +246,11 @@ class Case:
             raise CaseError(f"inputs.{name}.alias: dtype, layout and bits must be those of {tensor.alias!r}")
 
     def home(self, name: str | None) -> str | None:
-        """The input whose memory the input `name` is: itself, unless it shares that of another."""
+        """Return the input whose memory the input `name` has: itself, unless it shares another's."""
         return (self.inputs[name].alias or name) if name is not None else None
 
     def meetings(self) -> Iterator[tuple[str, str, Relation]]:
-        """Every output that has memory in common with an input: the two names and how they lie to each other."""
+        """Yield every output that has memory in common with an input: the two names and how they lie to each other."""
         for name, output in self.outputs.items():
             home = self.home(output.alias)
             for other, tensor in self.inputs.items() if home is not None else ():
@@ -262,12 +262,12 @@ class Case:
 
     @lazy
     def reaches_far(self) -> bool:
-        """True where some tensor's storage, gaps included, is too large to be held in memory."""
+        """Whether some tensor's storage, gaps included, is too large to be held in memory."""
         return any(t.layout.extent * ITEMSIZE[t.dtype] > STORAGE_LIMIT for t in self.tensors.values())
 
     @lazy
     def apart(self) -> bool:
-        """True where every tensor has memory of its own, or is written exactly in place of one input."""
+        """Whether every tensor has memory of its own, or is written exactly in place of one input."""
         shared = any(tensor.alias is not None for tensor in self.inputs.values())
         moved = any(o.alias is not None and o.layout != self.inputs[o.alias].layout for o in self.outputs.values())
         return not shared and not moved

@@ -28,7 +28,7 @@ class SizeLimit:
     place there, however few the elements."""
 
     def holds(self, case: Case) -> bool:
-        """True when `case` is no larger."""
+        """Whether `case` is no larger."""
         if (case.reaches_far and not self.far) or any(
             tensor.layout.size > self.elements for tensor in case.tensors.values()
         ):
@@ -39,15 +39,14 @@ class SizeLimit:
         return not shape or math.prod(shape) <= self.most_rows(op) * shape[axis]
 
     def beyond(self, op: Op) -> str:
-        """What is larger, in words."""
+        """Return what is larger, in words."""
         far = "" if self.far else ", or that reach further than its memory"
         rows = f"more than {self.most_rows(op):,} rows"
         return f"those of more than {self.elements:,} elements in a tensor, or of {rows}{far}"
 
     def most_rows(self, op: Op) -> int:
-        """The number of rows that the first input may have: more where kernels take tiles of several dimensions with
-        names, since a program has several rows there, and as many times more as it has in any case, by its fixed
-        extents."""
+        """Return the number of rows that the first input may have. It is larger where kernels take tiles of several
+        named dimensions, since a program has several rows there, and in proportion to its fixed extents."""
         always = math.prod(op.fixed.get(dim, 1) for dim in op.operand(op.main).axes[:-1])
         return self.rows * always * (_TILE if len({*op.tiled} & {*op.named}) > 1 else 1)
 
@@ -65,5 +64,5 @@ class Dispatch:
     size_limit: SizeLimit | None
 
     def accepts(self, case: Case) -> bool:
-        """True when `case` is to be run."""
+        """Whether `case` is to be run."""
         return (self.size_limit is None or self.size_limit.holds(case)) and self.capability.is_dispatched(case)

@@ -15,39 +15,40 @@ from oracles.operand import AXIS, OUTER, Kept
 from oracles.ops import OPS
 
 GIVEN = "given"
-"""The recipe whose values are those that the part gives, bit by bit."""
+"""The recipe whose values are stated in the part, bit by bit."""
 
 Shift = tuple[int, int]
-"""How far an output lies from the first element of an input: elements, and rows of n elements."""
+"""The distance of an output from the first element of an input: elements, and rows of n elements."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where one tensor goes: a layout class and its details, or explicit strides."""
+    """Where one tensor lies: a layout class and its details, or explicit strides."""
 
     layout: str = "contiguous"
     spread: int = 1
     guard: Guard = "after"
     offset: int = 0
     step: int = 1
-    """The strides of the class are multiplied by this."""
+    """A factor on the strides of the class."""
     strides: tuple[int, ...] | None = None
-    """They stand in place of those of the class."""
+    """Explicit strides, in place of those of the class."""
 
 
 @dataclass(frozen=True)
 class Given:
-    """Values bit by bit, a row of `n` after the other. Of a tensor with one element per row each is a row."""
+    """Values bit by bit, row by row with `n` elements each. For a tensor with one element per row, each element is a
+    row."""
 
     dtype: str
     n: int
     bits: bytes
     places: int | None = None
-    """The number of places that there were, if the values are places; else None."""
+    """For values that are places, the number of places that existed; else None."""
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.bits) // max(1, self.n * ITEMSIZE[self.dtype])
 
 
@@ -57,20 +58,21 @@ class Part:
 
     name: str
     dtype: str
-    """The dtype of its own memory; a part in another's memory has that one's dtype."""
+    """The dtype, if it has memory of its own; a part in another's memory has that one's dtype."""
     place: Placement = Placement()
     recipe: str = ""
-    """Only an input has one."""
+    """The recipe of an input; '' for an output."""
     given: Given | None = None
-    """What the recipe of an input starts from, where it is one of `fuzz.core.generate.given`."""
+    """The values that an input's recipe starts from, if it is one of `fuzz.core.generate.given`."""
     alias: str | None = None
-    """The input in whose memory it is."""
+    """The input in whose memory it lies, if any."""
     shift: Shift | None = None
-    """Where an output with an alias is not exactly in place of it; its strides are that one's or its own."""
+    """The distance of an output from the input in whose memory it lies; None if it lies exactly in place of it."""
     dense: bool = False
-    """Whether such an output without strides of its own lies in C order without gaps; else it has that one's."""
+    """Whether an output at such a distance, without strides of its own, lies in C order without gaps; else it has the
+    input's strides."""
     stack: str = ""
-    """One of rank 2 has 'one' row for all rows of the grid, or 'many', see `Operand.stackable`."""
+    """For a stacked tensor of rank 2: 'one' row for all rows of the grid, or 'many', see `Operand.stackable`."""
 
 
 @dataclass(frozen=True)
@@ -80,19 +82,19 @@ class Draw:
     op: str
     n: int
     outer: tuple[int, ...]
-    """The extents of the other axes than that of the rows."""
+    """The extents of all axes but that of the rows."""
     params: Mapping[str, float | int]
     seed: int
     parts: tuple[Part, ...]
-    """The inputs and outputs that are there, each after the inputs on whose memory it depends."""
+    """The inputs and outputs of the case, each after the inputs in whose memory it lies."""
     structured: bool | None = None
-    """Whether the rounding errors of given values are not random, as of `Case`; None where the recipes say it."""
+    """As in `Case`, for given values: whether rounding errors are not random. None if that follows from the recipes."""
     origin: Origin | None = None
-    """None: what it is made of."""
+    """What `realise` notes as the case's origin; None for what the draw is made of."""
     extents: Extents = field(default_factory=dict)
-    """Those of the dimensions that the first input does not have."""
+    """The extents of dimensions that the first input does not have."""
     kept: Mapping[str, Kept] | None = None
-    """What the values of inputs are made to be; None: what its op says that they always are."""
+    """Properties that the values of inputs are made to have; None for those that the op says they always have."""
 
     @lazy
     def rows(self) -> int:
@@ -104,42 +106,42 @@ class Draw:
 
     @lazy
     def axis(self) -> int:
-        """The axis of the rows, counted from the front."""
+        """Return the axis of the rows, counted from the front."""
         return int(self.params.get(AXIS, -1)) % self.rank
 
     @lazy
     def parameters(self) -> Mapping[str, float]:
-        """Every parameter of the op by name; one that the draw does not have is neutral."""
+        """Return every parameter of the op by name; those that the draw does not have are neutral."""
         found = {each.name: self.params.get(each.name, each.neutral) for each in OPS[self.op].parameters}
         return {name: float(value) for name, value in found.items() if value is not None}
 
     @lazy
     def grid(self) -> tuple[int, ...]:
-        """The shape of the first input."""
+        """Return the shape of the first input."""
         return (*self.outer[: self.axis], self.n, *self.outer[self.axis :])
 
     @lazy
     def sizes(self) -> Extents:
-        """The extents of all named dimensions."""
+        """Return the extents of all named dimensions."""
         return {**OPS[self.op].sizes(self.grid, self.axis), **self.extents}
 
     @lazy
     def batch(self) -> tuple[int, ...]:
-        """The extents of the dimensions without a name."""
+        """Return the extents of the dimensions without a name."""
         return self.outer[: self.rank - len(OPS[self.op].inner)]
 
     @lazy
     def work(self) -> int:
-        """The number of terms of the largest step of the formula, see `Op.work`."""
+        """Return the number of terms of the largest step of the formula, see `Op.work`."""
         op = OPS[self.op]
         return op.work({OUTER: math.prod(self.batch), **self.sizes})
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a tensor, unless it is stacked."""
+        """Return the shape of a tensor that is not stacked."""
         return OPS[self.op].shape(name, self.grid, self.axis, self.extents)
 
     def block(self, name: str) -> tuple[int, int]:
-        """How many rows a tensor has, and how long they are; unless it is stacked."""
+        """Return how many rows a tensor that is not stacked has, and how long they are."""
         op = OPS[self.op]
         if name in op.alike:
             return self.rows, self.n
@@ -149,7 +151,7 @@ class Draw:
         return math.prod(shape[:-1]), shape[-1]
 
     def part(self, name: str) -> Part:
-        """The part of that name. Raises KeyError."""
+        """Return the part of that name. Raises KeyError."""
         return self._by_name[name]
 
     @lazy
@@ -161,18 +163,18 @@ class Draw:
         return replace(self, outer=spread_over(rows, len(self.outer)))
 
     def with_params(self, **params: float | int) -> Draw:
-        """Other parameters. One that has its neutral value is left out."""
+        """Return the draw with other values of parameters; one that gets its neutral value is left out."""
         neutral, joined = OPS[self.op].neutral, {**self.params, **params}
         return replace(self, params={name: value for name, value in joined.items() if neutral.get(name) != value})
 
     def with_parts(self, *changed: Part) -> Draw:
-        """These in place of the parts of their names."""
+        """Return the draw with these parts in place of the parts of the same names."""
         by_name = {part.name: part for part in changed}
         return replace(self, parts=tuple(by_name.get(part.name, part) for part in self.parts))
 
     def without(self, *names: str) -> Draw:
-        """Without these parts, and parameters that mean nothing without them; what was in their memory gets memory of
-        its own."""
+        """Return the draw without these parts, and without parameters that only they give a meaning; what lay in their
+        memory gets memory of its own."""
         left = (part for part in self.parts if part.name not in names)
         parts = tuple(replace(p, alias=None, shift=None) if p.alias in names else p for p in left)
         idle = {each.name for each in OPS[self.op].parameters if each.neutral is not None and each.only_with in names}
@@ -194,7 +196,7 @@ def spread_over(rows: int, axes: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Frame:
-    """A case's grid of rows and columns, and how its tensors hang on it."""
+    """A case's grid of rows and columns, and how its tensors' shapes follow from it."""
 
     case: Case
 
@@ -212,12 +214,12 @@ class Frame:
 
     @property
     def outer(self) -> tuple[int, ...]:
-        """Extents of the other axes."""
+        """The extents of all axes but that of the rows."""
         return (*self.grid[: self.axis], *self.grid[self.axis + 1 :])
 
     @property
     def extents(self) -> Extents:
-        """Those of the dimensions that the first input does not have."""
+        """The extents of dimensions that the first input does not have."""
         return OPS[self.case.op].extents({name: tensor.layout.shape for name, tensor in self.case.tensors.items()})
 
     @property
@@ -227,7 +229,7 @@ class Frame:
 
     @property
     def whole(self) -> Extents:
-        """The same, and those that follow from them."""
+        """The extents of all named dimensions, and of those that follow from them."""
         return OPS[self.case.op].whole(self.sizes) or self.sizes
 
     @property
@@ -236,7 +238,7 @@ class Frame:
         return OPS[self.case.op].outer(self.grid, self.axis)
 
     def fits(self) -> bool:
-        """True when every tensor has the shape that its dimensions ask for: else it is no draw's."""
+        """Return whether every tensor has the shape that its dimensions ask for; else no draw makes the case."""
         op = OPS.get(self.case.op)
         if op is None or op.main not in self.case.inputs or not self.grid:
             return False

@@ -17,12 +17,12 @@ NUMPY_DTYPE: Mapping[str, np.dtype[np.generic]] = {
 assert all(dtype.itemsize == DTYPES[name].itemsize for name, dtype in NUMPY_DTYPE.items())
 
 _WHOLE = 2**53
-"""Float64 has every integer up to this one; no larger ones are drawn."""
+"""Float64 has every integer up to this one, so no larger ones are drawn."""
 
 
 def quantise(values: NDArray[np.float64], dtype: str) -> NDArray[np.generic]:
-    """Return the values rounded to nearest even in `dtype`, finite ones within its range: those beyond it become its
-    largest number, and so do infinities where it has none. Among integers what is no number becomes 0."""
+    """Return the values rounded to nearest even in `dtype`. Finite values beyond its range become its largest number,
+    and so do infinities if it has none. NaN becomes 0 in an integer dtype."""
     kind = DTYPES[dtype]
     if isinstance(kind, Integer):
         whole = np.rint(np.nan_to_num(values, posinf=0.0, neginf=0.0))
@@ -32,19 +32,19 @@ def quantise(values: NDArray[np.float64], dtype: str) -> NDArray[np.generic]:
     bounded = np.asarray(np.minimum(np.maximum(values, -largest), largest))
     if FORMATS[dtype].infinities:
         np.copyto(bounded, values, where=~np.isfinite(values))
-    if dtype not in NATIVE:  # the casts of ml_dtypes go through float32 in some versions, and would round twice
+    if dtype not in NATIVE:  # some versions of ml_dtypes cast through float32, and would round twice
         bounded = round_to(bounded, FORMATS[dtype])
     stored: NDArray[np.generic] = bounded.astype(NUMPY_DTYPE[dtype])
     return stored
 
 
 def from_bits(bits: bytes, dtype: str, shape: tuple[int, ...]) -> NDArray[np.generic]:
-    """The logical array that little-endian `bits` encode."""
+    """Return the logical array that little-endian `bits` encode."""
     return np.frombuffer(bits, dtype=NUMPY_DTYPE[dtype]).reshape(shape)
 
 
 def numbers(bits: bytes, dtype: str, shape: tuple[int, ...]) -> NDArray[np.generic]:
-    """Return the same with one quiet NaN for all, with which NumPy calculates without a warning."""
+    """Return the logical array of these bits, with one quiet NaN for all NaNs so that NumPy does not warn."""
     values = from_bits(bits, dtype, shape)
     if dtype in INTEGERS:
         return values
@@ -72,7 +72,7 @@ def nans(dtype: str, words: NDArray[np.uint64]) -> NDArray[np.generic]:
 
 
 def decimal(value: float, dtype: str) -> str:
-    """The shortest decimal number that is `value` again where it is rounded to `dtype`."""
+    """Return the shortest decimal number that becomes `value` when rounded to `dtype`."""
     if dtype in INTEGERS:
         return str(int(value))
     if form(dtype) is DOUBLE or not math.isfinite(value):
@@ -83,11 +83,12 @@ def decimal(value: float, dtype: str) -> str:
 
 
 def shortest(value: float) -> str:
-    """The same in float32, in which kernels are given parameters; nine digits of what is no number of float32."""
+    """Return the shortest decimal number that is `value` in float32, in which kernels get parameters; nine digits if
+    float32 does not have `value`."""
     with np.errstate(over="ignore"):
         single = float(np.float32(value)) == value
     return decimal(value, "f32") if single else f"{value:.{_MOST_DIGITS}g}"
 
 
 _MOST_DIGITS = 9
-"""The digits that tell any two numbers of f32 apart, and of formats with fewer bits."""
+"""As many digits as are needed to tell any two numbers of f32, or of a narrower format, apart."""

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 _INSTALLABLE = frozenset({"jax", "numpy", "torch", "triton"})
-"""Packages that are installed by the name by which they are imported."""
+"""Packages whose name for installing is the name for importing."""
 
 
 class UsageError(Exception):
-    """Something that the user asked for cannot be done, and the user can mend it. The message says what to do."""
+    """Something that the user asked for cannot be done, but the user can fix it. The message says how."""
 
 
 class AwayError(Exception):
-    """Another program that this one cannot do without does not answer any longer. The message says which."""
+    """A program that this one depends on no longer answers. The message says which."""
 
 
 class InternalError(Exception):
-    """One of our own processes broke its contract: nothing that it said may be judged."""
+    """One of our own processes broke its contract: nothing that it said may be judged. An internal error."""
 
 
 def error_line(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Exit codes, the same for every verb: what each means, and how a use that ends with it is headed."""
+"""Exit codes, the same for every verb: the meaning of each, and the first words of a report that ends with it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """What the process exit code means."""
+    """What the process's exit code means."""
 
     OK = 0
     FINDINGS = 1
@@ -16,11 +16,11 @@ class Exit(IntEnum):
     USAGE = 4
     NOTHING_RAN = 5
     MOSTLY_NOT_JUDGED = 6
-    """Nothing is wrong with the runs that were judged, and most runs or kernels were not."""
+    """Nothing was wrong in the runs that were judged, but most runs or kernels were not judged."""
     REQUIRED_NOT_RUN = 10
     ORACLE_GAVE_UP = 11
     CANNOT_JUDGE = 125
-    """It tells `git bisect run` to skip this commit."""
+    """It makes `git bisect run` skip this commit."""
 
 
 MEANINGS: Mapping[Exit, str] = {
@@ -39,7 +39,7 @@ MEANINGS: Mapping[Exit, str] = {
     Exit.CANNOT_JUDGE: "`repro` cannot tell whether the case fails: its kernel cannot be built or loaded, is not "
     "among the targets, or did not run; it hangs, though it was found to fail in another way; or the oracle gave up",
 }
-"""What each says, in the words of `kernelfuzz explain` and of the page of verdicts."""
+"""The meaning of each code, as `kernelfuzz explain` and the page of verdicts print it."""
 
 ENDINGS: Mapping[Exit, str] = {
     Exit.OK: "passed",

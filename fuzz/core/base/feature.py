@@ -1,5 +1,5 @@
-"""Features: what may be said of a case, of the elements of its output and of where it runs, as records. A rule of
-failing is stated of them; the words in which they are printed are made here, and read nowhere."""
+"""Features: questions about a case, the elements of its output or where it runs, as records. Rules of failing are made
+of them. Their words are made here, for printing alone: no code reads them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 Form = Literal["word", "count", "number", "residue", "quantile", "position", "power", "size"]
-"""What a feature is of a case: a word; a whole number from 0 on; any number; what is left over a block; a real number
-whose thresholds are found by bisection; a place in a row; the power of two that is not larger than what it stands
-for; a size that follows from several extents, of which limits say something and single values nothing."""
+"""What the answer to a feature is: a word; a whole number from 0; any number; the remainder over a block; a real number
+whose thresholds are found by bisection; a place in a row; the largest power of two that is not larger than the
+quantity; or a size that follows from several extents, for which only limits mean something."""
 About = Literal["case", "values", "scale", "parameter", "target"]
-"""What a feature is about: `values` of a tensor, or how large what a parameter is compared with is (`scale`), hide a
-failure more often than they cause one. `parameter`: it is told with those, and hides nothing by itself."""
+"""What a feature is about. `values` of a tensor, and `scale`, how large the values are that a parameter is compared
+with, hide a failure more often than they cause one. `parameter` is printed with those, but hides nothing by itself."""
 Kind = Literal[
     "extent", "rank", "outer extent", "remainder", "quotient", "power of two", "product", "in blocks", "compared",
     "beyond the first", "among the outer", "axis", "axis is first", "after the axis", "dtype", "dtype and that of",
@@ -31,29 +31,29 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Row:
-    """What is known of one kind of features."""
+    """What is known of one kind of feature."""
 
     text: str
-    """The name, of subject {0}, relation {1} and operand {2}."""
+    """The name, with {0} for the subject, {1} for the relation and {2} for the operand."""
     form: Form = "word"
     about: About = "case"
     cost: float = 1.0
-    """What a condition on it costs in a rule: a residue is a reason of its own; a ratio or a product is one only where
-    nothing plainer is, a quantile only where nothing is that the formula names. That a tensor is there says more than
-    what it has where it is there, or what its memory is to that of others; where it is, more than where its rows
-    are."""
+    """The cost of a condition on it in a rule: the plainer the reason, the cheaper. A residue is a reason of its own; a
+    ratio or a product is one only if nothing plainer is, a quantile only if the formula names nothing. That a tensor is
+    present says more than its values or what its memory has to do with others'; where it lies says more than where its
+    rows lie."""
     yes: str = ""
-    """The sentence where it holds, with {limit} for what is stated of a number; or ''."""
+    """The sentence that says it holds, with {limit} for the limit of a number; '' if there is none."""
     no: str = ""
     label: str = ""
-    """How coverage names it, the length of rows as {row}; '' for as `text` does."""
+    """The name in coverage, with {row} for the length of rows; '' for the name in `text`."""
     answer: str = "{0}"
-    """How coverage names an answer of several parts."""
+    """How coverage prints an answer of several parts."""
 
 
 class Feature(NamedTuple):
-    """A question about a case: a tuple, since rules are learnt from thousands of cases with hundreds of features, which
-    is a matter of how fast these are hashed. As JSON it is a list of the same."""
+    """A question about a case. It is a tuple because rules are learnt from thousands of cases with hundreds of
+    features, and a tuple is hashed quickly. In JSON it is a list with the same items."""
 
     kind: Kind
     subject: str = ""
@@ -63,12 +63,12 @@ class Feature(NamedTuple):
 
     @property
     def row(self) -> Row:
-        """What is known of its kind."""
+        """The row of its kind."""
         return KINDS[self.kind]
 
     @property
     def cost(self) -> float:
-        """What a condition on it costs in a rule: that on a smaller block less."""
+        """The cost of a condition on it in a rule; a condition on a smaller block costs less."""
         block = self.operand if isinstance(self.operand, int) else 8
         return self.row.cost + (block / 1000 if self.row.form == "residue" else 0.0)
 
@@ -84,11 +84,11 @@ class Feature(NamedTuple):
 
     @property
     def tensor(self) -> str:
-        """The tensor that has such values; '' for what is about none."""
+        """The tensor whose values it asks about; '' if it asks about no tensor's values."""
         return self.subject if self.row.about == "values" else ""
 
     def said(self, template: str, row: str = "n", **more: str) -> str:
-        """Return the words of a template of its row, where the length of rows is called so."""
+        """Return a template of its row filled in, with `row` as the name of the length of rows."""
         parts = self.subject, self.relation, self.operand
         return template.format(*parts, opposite=_OPPOSITE.get(self.relation), row=row, **more)
 
@@ -98,7 +98,7 @@ class Feature(NamedTuple):
         return self.said(self.row.text)
 
     def label(self, row: str = "n") -> str:
-        """The name of which coverage speaks, where the length of rows is called so."""
+        """Return the name in coverage, with `row` as the name of the length of rows."""
         return self.said(self.row.label or self.row.text, row).lstrip()
 
     def __str__(self) -> str:
@@ -106,7 +106,7 @@ class Feature(NamedTuple):
 
 
 Answer = str | int | tuple[str | int, ...]
-"""What a feature is of a case that is counted as coverage."""
+"""An answer to a feature that coverage counts."""
 Label = tuple[Feature, Answer]
 
 
@@ -123,7 +123,7 @@ def answer_words(kind: Feature, answers: Iterable[Answer]) -> list[str]:
 
 _OPPOSITE: Mapping[str, str] = {"=": "!=", ">": "<=", "<": ">="}
 _RESIDUE, _MEMORY, _PRODUCT, _FURTHEST, _RATIO, _QUANTILE = 1.2, 1.05, 1.1, 1.15, 1.3, 1.35
-_COMPARED = 1.16  # more than 'layout of x != contiguous': transposed inputs are often those that are not square
+_COMPARED = 1.16  # costlier than 'layout of x != contiguous': transposed inputs are often those that are not square
 _KEPT = ("rounding {0} to the dtype of {2} changes it by another factor than the twin's",
          "rounding {0} to the dtype of {2} changes it by the same factor as the twin's")  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Files that must be whole: written so, or set aside where they are not; and folders that cannot be written."""
+"""Files that are written whole or not at all, or set aside if they are damaged; and folders that cannot be written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def write_whole(path: Path, content: str) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename what is broken, so that another can be made in its place and nothing is lost; its new name."""
+    """Rename a damaged file, so that nothing is lost and a new one can be written in its place; return its new name."""
     number = 1
     while os.path.lexists(aside := path.with_name(f"{path.name}.broken-{number}")):
         number += 1

@@ -1,9 +1,6 @@
-"""Fills: what lies, right before a call, where a kernel may not rely on anything: registers, dead
-stack, new memory, shared memory of a GPU.
-
-Which one it is follows from the case; a second run, and the twin of the law `rerun`, have another. A case that has the
-param `FILL` asks for one itself; the kernel does not get it.
-"""
+"""Fills: what registers, dead stack, new memory and a GPU's shared memory hold right before a call, since a kernel may
+not rely on it. The kind of fill follows from the case; a second run, and the twin of the law `rerun`, get another kind.
+A case with the param `FILL` asks for a kind itself; the kernel does not get that param."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from typing import Final
 from fuzz.core.base.case import Case
 
 FILL: Final = "_fill"
-"""The param that says with what is filled. No parameter of an op can have that name."""
+"""The param that says what is filled in. No parameter of an op can have that name."""
 FILLS = {
     "0": 0x0000,
     "NaN": 0xFFFB,
@@ -23,17 +20,17 @@ FILLS = {
     "a huge negative number": 0xFBFB,
     "an ordinary number": 0x3F3F,
 }
-"""Each kind in words, and the two bytes that are repeated: so it is that in each dtype of two bytes or more."""
+"""Each kind in words, with the two bytes that are repeated: it means that in each dtype of two bytes or more."""
 UNSET = ("registers", "stack", "heap", "shared")
-"""What is filled, where there is such: the last is what threads of a GPU share. A case may ask for 0 in some of it."""
+"""What is filled, where it exists; `shared` is what the threads of a GPU share. A case may ask for 0 in some of it."""
 ZERO, NAN, HUGE, NEGATIVE, ORDINARY = range(len(FILLS))
 _ROOM = 8
-"""The number of kinds that there is room for."""
+"""The number of kinds that the param has room for."""
 _DRAWN = (NAN, HUGE, NAN, NEGATIVE, NAN, ORDINARY, NAN, HUGE)
-"""NaN shows nearly everywhere, and is passed over by a maximum. 0 is not drawn: what needs it would pass, and the rule
-of such a failure would be about chance."""
+"""The kinds that are drawn. NaN shows nearly everywhere, but a maximum may pass over it. 0 is not drawn: a kernel that
+needs it would pass by chance, and the rule of its failure would be about chance."""
 _LOOKED_AT = 256
-"""The number of bytes of each input from which the kind is drawn."""
+"""The bytes of each input that decide the kind."""
 
 
 def fill_of(case: Case) -> int:
@@ -65,7 +62,7 @@ def filled(case: Case, kind: int, without: Collection[str] = ()) -> Case:
 
 
 def refilled(case: Case) -> Case:
-    """Return the case with another kind where it is filled with one, and in place of drawn NaN with 0."""
+    """Return the case with another kind of fill than it states or, if it states none, than it draws."""
     asked, drawn = case.params.get(FILL), fill_of(case)
     if asked is None:
         return filled(case, ZERO if drawn == NAN else NAN)

@@ -1,4 +1,4 @@
-"""What git says of a folder. A command that fails is an error, never an empty answer."""
+"""What git says about a folder. A command that fails is an error, never an empty answer."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _KEPT = (
     "GIT_CONFIG", "GIT_SSH", "GIT_SSL", "GIT_HTTP", "GIT_PROXY",
     "GIT_ASKPASS", "GIT_EXEC", "GIT_CEILING", "GIT_DISC",
 )  # fmt: skip
-"""The variables of git that say how it reaches a remote and which folders it trusts. All others, such as GIT_DIR in a
-hook, GIT_EXTERNAL_DIFF or GIT_TRACE, would change what it is asked, or its answer."""
+"""Prefixes of git's variables that say how it reaches a remote and which folders it trusts. All others, such as GIT_DIR
+in a hook, GIT_EXTERNAL_DIFF or GIT_TRACE, would change what it is asked, or its answer."""
 _SETTINGS = {
     "core.fsmonitor": "false",  # a program of the user's that says which files may have changed
     "core.untrackedCache": "false",
@@ -25,9 +25,9 @@ DIFF = (
     "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--ignore-submodules=dirty", "-O/dev/null",
     "--inter-hunk-context=0",
 )  # fmt: skip
-"""What a diff is asked for besides, so that it is the same whatever its user has configured."""
+"""Options of each diff, so that it does not depend on the user's configuration."""
 _MOST = 300
-"""The most characters of git's message that are told: about three lines."""
+"""The most characters of git's message that are quoted: about three lines."""
 
 
 class GitError(Exception):
@@ -40,7 +40,7 @@ class GitError(Exception):
 
 def git(folder: Path, *arguments: str) -> str:
     """Return what git prints in the folder, as text without the last line end. Raises GitError."""
-    # Names of files, sources and messages are in any encoding.
+    # names of files, sources and messages can be in any encoding
     return raw(folder, *arguments).decode("utf-8", "surrogateescape").removesuffix("\n")
 
 
@@ -48,11 +48,11 @@ def raw(folder: Path, *arguments: str) -> bytes:
     """Return what git prints in the folder, whatever its user's settings and environment. Raises GitError."""
     settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
     surroundings = {name: value for name, value in os.environ.items() if name[:4] != "GIT_" or name.startswith(_KEPT)}
-    surroundings |= {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}  # it neither asks nor writes
+    surroundings |= {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}  # git neither asks nor locks
     surroundings |= {
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_GRAFT_FILE": "/dev/null/none",
-    }  # a commit is what its digest says
+    }  # replacement objects are ignored: a commit is what its digest says
     command = ["git", "--no-pager", "--literal-pathspecs", *settings, "-C", str(folder), *arguments]
     try:
         answer = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=surroundings)
@@ -66,7 +66,7 @@ def raw(folder: Path, *arguments: str) -> bytes:
 
 
 def said_of(folder: Path, *arguments: str) -> str | None:
-    """Return what git prints, or None where it fails: for what a report adds where it can, and nothing depends on."""
+    """Return what git prints, or None if it fails: for additions to a report that nothing depends on."""
     try:
         return git(folder, *arguments)
     except GitError:

@@ -1,5 +1,5 @@
-"""A kernel as its author declares it: where its source is, what it promises and accepts. A mutant is one that has
-exactly one planted defect, by which the tool proves that it can find it."""
+"""A kernel as its author declares it: where its source is, what it promises and what it accepts. A mutant is a kernel
+with exactly one planted defect, by which the tool proves that it can find it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from oracles.ops import OPS
 from oracles.summation import Summation
 
 PLAIN = Contract()
-"""What a kernel declares that says nothing: it promises what its platform documents, see `Platform.completed`."""
+"""The contract of a kernel that declares nothing: it promises what its platform documents, see `Platform.completed`."""
 
 
 class Kernel:
-    """A kernel as its author declares it: what kernels of every kind say. Each kind is a frozen dataclass in the
-    module of its adapter, and has these fields where its authors expect them."""
+    """A kernel as its author declares it: the fields that all kinds have. Each kind is a frozen dataclass in the module
+    of its adapter, with these fields in the order that its authors expect."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -39,39 +39,40 @@ class Kernel:
     contract: Contract
     capabilities: Capabilities
     edits: tuple[tuple[str, str], ...]
-    """These (old, new) replacements are made in the source before it is built. Mutants are made by them."""
+    """(old, new) replacements in the source before it is built; they make mutants."""
     laws: tuple[str, ...]
-    """These laws hold bit for bit, as `kernelfuzz list laws` names them. A correct kernel may break all but the
-    default: it may peel rows to an aligned address, split a reduction by the number of rows, or take another path for
-    strides. One that adds in no fixed order, such as by atomic additions, declares `laws=()`."""
+    """Laws that hold bit for bit, by their names in `kernelfuzz list laws`. A correct kernel may break all but the
+    default: it may peel rows to an aligned address, split a reduction by the number of rows, or use other code for
+    strides. A kernel that adds in no fixed order, for example by atomic additions, declares `laws=()`."""
     keeps: tuple[str, ...]
-    """What of its process it may leave changed, in the words of CHANGES: ("threads",) for a pool of threads that waits
-    for the next call. Everything else that outlives a call is a finding."""
+    """Changes to its process that it may leave behind, by their names in CHANGES: ("threads",) for a pool of threads
+    that waits for the next call. Any other change that outlives a call is a finding."""
     summary: str
-    """The line that `kernelfuzz list kernels` shows."""
+    """The line that `kernelfuzz list kernels` prints."""
 
     slow: bool = False
-    """A result takes it seconds now and then."""
+    """Whether a result can take seconds."""
     untrusted: bool = False
-    """Nobody vouches for it: its workers run in a sandbox."""
+    """Whether its workers run in a sandbox, because nobody vouches for the kernel."""
     shares_memory: ClassVar[bool] = True
-    """It can be given strides that are negative, storages that are sparse, one input in another's memory and an output
-    that overlaps an input in part."""
+    """Whether it can be given negative strides, sparse storages, one input in another's memory, and an output that
+    overlaps an input in part."""
 
     @cached_property
     def texts(self) -> dict[Path, str]:
-        """The texts of its files as they were when each was first read. What is saved while a run goes on is of the
-        next run: workers that are started later run the same code as the first."""
+        """The texts of its files as they were when each was first read. A file that is saved during a run counts in the
+        next run: workers that start later run the same code as the first."""
         return {}
 
     @property
     def kind(self) -> str:
-        """How it is declared: with this the ids of its targets begin."""
+        """How it is declared; the ids of its targets begin with this word."""
         raise NotImplementedError
 
     @property
     def arithmetic(self) -> str:
-        """What platforms call kernels that are calculated so: its kind, or that with flags that change what holds."""
+        """The name of its arithmetic among platforms: its kind, with the flags that change the arithmetic if it has
+        any."""
         return self.kind
 
     @property
@@ -80,64 +81,64 @@ class Kernel:
         return self.kind
 
     packages: tuple[str, ...] = ()
-    """Its worker says which versions of these it has."""
+    """Packages whose versions its worker attests."""
     libraries: tuple[Path | str, ...] = ()
-    """What else it is linked with: files, or names as a linker takes them."""
+    """What else it is linked with: files, or names as the linker knows them."""
 
     @property
     def written(self) -> tuple[Path, ...]:
-        """The files of its source: `source` first, and what is compiled beside it."""
+        """The files of its source: `source` first, then those that are compiled with it."""
         return (self.source,)
 
     @property
     def blamed(self) -> str:
-        """What its author is to look at where it is wrong."""
+        """The file that its author should look at if the kernel is wrong."""
         return "the kernel's source"
 
     fetch: str = ""
-    """The command that brings those of its files that may be absent: where one is, its targets are NOT_RUN and say it.
-    """
+    """The command that fetches those of its files that may be absent; while one is absent, its targets are NOT_RUN and
+    print the command."""
 
     @property
     def paths(self) -> Iterator[tuple[str, Path]]:
-        """Every path that it is declared with, each with the field that names it."""
+        """Every path in its declaration, with the name of the field."""
         yield "source", self.source
 
     @property
     def absent(self) -> tuple[str, Path] | None:
-        """The first of its paths where nothing is, with the field that names it."""
+        """The first declared path at which nothing exists, with the name of the field."""
         there = {"include": Path.is_dir}
         return next((each for each in self.paths if not there.get(each[0], Path.is_file)(each[1])), None)
 
     @property
     def unfetched(self) -> str | None:
-        """What is absent and how it is got; None where nothing is, or nobody says how."""
+        """What is absent and how to get it; None if nothing is, or if no command fetches it."""
         absent = self.absent if self.fetch else None
         return None if absent is None else f"{absent[1].name} is not here: {self.fetch}"
 
     @property
     def lost(self) -> str | None:
-        """What is absent, and nobody says how it is got; None where nothing is."""
+        """What is absent if no command fetches it; None if nothing is absent."""
         absent = None if self.fetch else self.absent
         return None if absent is None else f"{absent[0]}: {absent[1]} does not exist"
 
     def at(self, folder: Path) -> Kernel:
-        """It as a pack in that folder declares it: what is relative is from there."""
+        """Return the kernel as declared by a pack in that folder: relative paths start there."""
         return self
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """The environment variables that its worker has for its sake."""
+        """The environment variables that its worker gets."""
         return {}
 
     @property
     def takes_threads(self) -> bool:
-        """It can be told how many threads to use."""
+        """Whether it can be told how many threads to use."""
         return False
 
     @property
     def never(self) -> tuple[str, ...]:
-        """The ways in which users may call it and workers never do."""
+        """Ways in which users may call it but workers never do."""
         return ()
 
     @property
@@ -156,13 +157,13 @@ class Kernel:
 
     @cached_property
     def able(self) -> Capabilities:
-        """What it accepts: as declared, and as its source says where that is left to the source."""
+        """What it accepts: as declared, completed by its source for what the declaration leaves open."""
         declared = self.capabilities
         return replace(declared, takes=declared.takes or (), params=declared.params or ())
 
     @cached_property
     def capability(self) -> Capability:
-        """What it takes."""
+        """What generation needs to know of it."""
         return Capability(self.op, self.able, self.shares_memory, self.takes_threads)
 
     def __post_init__(self) -> None:
@@ -182,8 +183,8 @@ class Kernel:
         object.__setattr__(self, "summary", printable(self.summary))
 
     def check_op(self) -> None:
-        """Raise DeclarationError for an op that nobody knows, and for what does not fit it. A pack may have an op of
-        that name which is known only when all of it is read, so this is asked once it is loaded."""
+        """Raise DeclarationError if its op is unknown, or if the declaration does not fit it. Checked once the whole
+        pack is read, since the op may be the pack's own."""
         one_of("op", self.op, tuple(OPS))
         _check_contract(self.contract, OPS[self.op])
         _check_tensors(self.capabilities, OPS[self.op])
@@ -191,7 +192,7 @@ class Kernel:
 
 
 def capabilities_of(kernels: Iterable[Kernel], op: str) -> tuple[Capability, ...]:
-    """What kernels of `op` take, equal ones once, in the order of the kernels."""
+    """Return what kernels of `op` take, each distinct capability once, in the order of the kernels."""
     return tuple(dict.fromkeys(kernel.capability for kernel in kernels if kernel.op == op))
 
 
@@ -223,8 +224,8 @@ def _check_contract(contract: Contract, op: Op) -> None:
 
 
 def _locals(op: Op) -> tuple[str, ...]:
-    """What the formula calculates under a name, with all operands and without those that may be absent, and what its
-    algorithms do."""
+    """Return the names of the values that the formula and the op's algorithms calculate, with all optional operands
+    present and with none."""
     found = dict[str, None]()
     for graph in (_graph(op, op.inputs), _graph(op, [each for each in op.inputs if not each.optional])):
         rounded = {arg for node in graph.nodes if node.kind == "point" for arg in node.args}
@@ -235,7 +236,7 @@ def _locals(op: Op) -> tuple[str, ...]:
 
 
 def _points(op: Op) -> tuple[str, ...]:
-    """The names of what the formula, or an algorithm of it, says that a kernel may round for a use."""
+    """Return the names of the points at which the formula, or an algorithm, lets a kernel round a value."""
     found = dict[str, None]()
     optional = [(each,) for each in op.inputs if each.optional]
     for absent in ((), *optional, tuple(each for each in op.inputs if each.optional)):
@@ -300,14 +301,14 @@ def _check_tensors(able: Capabilities, op: Op) -> None:
 
 
 def _check_calculated(contract: Contract, able: Capabilities, op: Op) -> None:
-    """Raise DeclarationError where it calculates in the dtype of a tensor, and numbers are only stored in that."""
+    """Raise DeclarationError if the contract calculates in the dtype of a tensor that can only store numbers."""
     for field, word in (("compute", contract.compute), *contract.dtypes.items()):
         for dtype in () if word in (*FORMATS, WIDE) else _dtypes_of(op.main if word == INPUT else word, able, op):
             one_of(f"contract: {field} in the dtype of {word}", dtype, COMPUTED)
 
 
 def _dtypes_of(tensor: str, able: Capabilities, op: Op) -> tuple[str, ...]:
-    """The dtypes that a tensor may have. One that has that of another is taken to have that of the first input."""
+    """Return the dtypes that a tensor may have. One that follows another's follows the first input's."""
     if tensor == op.main:
         return able.dtypes
     usual = op.operand(tensor).dtype
@@ -329,25 +330,25 @@ class Mutant:
     base: str
     edits: tuple[tuple[str, str], ...]
     targets: tuple[str, ...]
-    """It must be killed on the targets that match these globs."""
+    """Globs of targets; the mutant must be caught on those that match."""
     trigger: str
-    """Plain words say which inputs show the defect."""
+    """The inputs that show the defect, in plain words."""
     caught_as: tuple[str, ...]
-    """These verdicts count as found for the right reason."""
+    """The verdicts that count as having found it for the right reason."""
     provenance: str
-    """The real bug that this one is modelled on."""
+    """The real bug that it is modelled on."""
     fails_when: Callable[[int], bool] | None = None
-    """It is true of the row lengths n at which the defect can show. A failure elsewhere has another cause."""
+    """Return whether the defect can show at row length n. A failure at another length has another cause."""
 
     big: bool = False
-    """Only cases that are big in one coordinate show it: they come first."""
+    """Whether only cases that are big in one coordinate show it; those are run first."""
     of_size: bool = False
-    """It is a loss of accuracy, wrong only where it is more than is allowed: a guided search hunts for such."""
+    """Whether it is a loss of accuracy, which a guided search looks for: only a loss beyond what is allowed fails."""
     needs_history: bool = False
-    """No case shows it alone: some other call must come before it in the same process."""
+    """Whether no single case shows it: another call must come before it in the same process."""
     explained_as: tuple[str, ...] = ()
-    """An explanation must have these words to name the trigger."""
+    """Words that an explanation must contain to name the trigger."""
 
     def apply(self, base: Kernel) -> Kernel:
-        """The base with the defect planted, under the mutant's name."""
+        """Return the base with the defect planted, under the mutant's name."""
         return replace(base, name=self.name, edits=self.edits, summary=self.trigger)

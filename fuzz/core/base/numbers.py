@@ -1,4 +1,4 @@
-"""The whole numbers of a kernel's source: the extents, blocks and limits that it knows are among them."""
+"""Whole numbers in a kernel's source: the extents, blocks and limits that matter to it are among them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 _LEAST, _MOST = 16, 1 << 16
-"""Smaller ones are drawn anyway, and a tensor with a larger extent takes long."""
+"""The range of numbers that are used: smaller ones are drawn anyway, and tensors with larger extents take long."""
 _ENOUGH = 16
-"""The numbers that are kept: most of a long source are about something else."""
+"""The most numbers that are kept: most numbers of a long source mean something else. Chosen."""
 _DEEP = 3
-"""Functions that a function calls are read too, to this depth."""
+"""How deep calls to other functions are followed. Chosen."""
 _LIBRARIES = frozenset(("torch", "numpy", "jax", "triton", "mlx", "cupy", "builtins", "math"))
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _WHOLE = r"(0[xX][0-9a-fA-F]+|[1-9]\d*)[uUlLzZ]*"
@@ -24,22 +24,22 @@ _TERM = re.compile(rf"(?<![\w.]){_WHOLE}(?:\s*(<<|\*)\s*{_WHOLE})?(?![\w.])")
 
 
 def numbers_in(path: Path, text: str) -> tuple[int, ...]:
-    """Those of a file in Python, or in a language like C."""
+    """Return the numbers in a file in Python, or in a language like C."""
     if path.suffix != ".py":
         return _kept(_of_text(_COMMENT.sub(" ", text)))
     try:
         return _kept(_of_constant(compile(text, str(path), "exec")))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # its worker says what is wrong
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # its worker reports the error
         return ()
 
 
 def numbers_of(function: Any) -> tuple[int, ...]:
-    """Those of a function that is here, and of what it calls that is no library."""
+    """Return the numbers in a loaded function, and in functions that it calls, libraries excepted."""
     return _kept(_of_function(function, _DEEP))
 
 
 def in_turn(sources: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Those of several sources: the first of each, the second of each, ..."""
+    """Return the numbers of several sources: the first of each, then the second of each, ..."""
     return _kept(number for each in zip_longest(*sources, fillvalue=0) for number in each)
 
 
@@ -70,7 +70,7 @@ def _of_constant(value: object) -> Iterator[int]:
 
 
 def _of_function(function: Any, depth: int) -> Iterator[int]:
-    """Those of its code, and of what it looks up by names: numbers, and functions."""
+    """Yield the numbers in its code, and in what it looks up by name: numbers and functions."""
     function = _plain(function)
     if function is None or (function.__module__ or "").partition(".")[0] in _LIBRARIES:  # not what exec made
         return
@@ -86,7 +86,7 @@ def _of_function(function: Any, depth: int) -> Iterator[int]:
 
 
 def _plain(function: Any) -> FunctionType | None:
-    """The function that another one wraps, such as a kernel of Triton's, or that an object is called by."""
+    """Return the plain function inside a wrapper, such as a kernel of Triton's, or the one that calls an object."""
     for _ in range(_DEEP):
         if isinstance(function, FunctionType) and not hasattr(function, "__wrapped__"):
             return function

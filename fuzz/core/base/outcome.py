@@ -15,9 +15,9 @@ class Status(Enum):
     RAN = "ran"
     """The kernel returned normally."""
     REJECTED = "rejected"
-    """The kernel said that it does not take this input."""
+    """The kernel said that it does not accept this input."""
     RAISED = "raised"
-    """A Python kernel raised what is no rejection; the worker lives."""
+    """A Python kernel raised an exception that is no rejection; the worker lives."""
     WRONG_SHAPE = "wrong shape"
     """A Python kernel returned an output of another shape."""
     WRONG_DTYPE = "wrong dtype"
@@ -25,7 +25,7 @@ class Status(Enum):
     FAULT = "fault"
     """A signal (SIGSEGV, SIGBUS, SIGILL, SIGFPE) was caught inside the kernel; the worker lives."""
     REPORTED = "reported"
-    """A tool that watches the memory of a GPU reported an error in the call; the worker lives."""
+    """A tool that watches a GPU's memory reported an error in the call; the worker lives."""
     DIED = "died"
     """The worker process ended during this case, and again when it ran alone in a fresh worker."""
     HUNG = "hung"
@@ -33,9 +33,9 @@ class Status(Enum):
     NOT_RUN = "not run"
     """The target cannot run here; never a pass."""
     MISUSED = "misused"
-    """The kernel is not declared or written as the tool asks: a usage error, and no finding."""
+    """The kernel is not declared or written as the tool requires: a usage error, not a finding."""
     OURS = "ours"
-    """Our own part of the worker failed at this case: an internal error, which says nothing of the kernel."""
+    """Our own part of the worker failed in this case: an internal error, which says nothing about the kernel."""
 
 
 @dataclass(frozen=True)
@@ -44,21 +44,21 @@ class Fault:
 
     signal: str
     tensor: str | None = None
-    """The tensor whose guarded region holds the address, if any."""
+    """The tensor in whose guarded region the address lies, if any."""
     row: int | None = None
-    """The row (all axes but that of the rows, flattened) nearest to the address."""
+    """The row nearest to the address; rows are counted over all other axes, flattened."""
     byte: int | None = None
-    """Bytes past the end (positive: 0 is the first byte after it) or before the start (negative) of the storage; None
-    inside a tensor so large that only what is near its elements is accessible."""
+    """Bytes past the end (0 or positive: 0 is the first byte after it) or before the start (negative) of the storage;
+    None inside a sparse tensor, where only the pages near its elements are accessible."""
     access: str | None = None
-    """'read' or 'write', where the machine tells."""
+    """'read' or 'write', if the machine says which."""
     column: int | None = None
-    """The element of that row that is nearest."""
+    """The nearest element in that row."""
 
 
 @dataclass(frozen=True)
 class Damage:
-    """Memory that the kernel changed and does not own."""
+    """A change to memory that the kernel does not own."""
 
     tensor: str
     kind: str
@@ -66,18 +66,19 @@ class Damage:
     'output' (an element of an output, written by a kernel that then rejected the input)."""
     row: int | None
     byte: int
-    """It counts as in Fault past or before the storage, and from its start inside the storage."""
+    """The first changed byte: counted past or before the storage as in `Fault`, or from the start of the storage if it
+    lies inside."""
     where: str
     """'before', 'inside' or 'after' the storage."""
     count: int
-    """The number of changed bytes in all."""
+    """The total number of changed bytes."""
     column: int | None = None
-    """The element of that row that is nearest to the first of them."""
+    """The element of that row that is nearest to the first changed byte."""
 
 
 @dataclass(frozen=True)
 class Unwritten:
-    """Output elements that still hold the poison they were given, under two different poison patterns."""
+    """Output elements that still hold their poison, in two runs with different poison patterns."""
 
     output: str
     first: int
@@ -89,12 +90,12 @@ CHANGES = (
     "floating-point environment", "calling convention", "memory", "signals", "descriptors", "children", "threads",
     "folder", "environment", "limits", "timers", "scheduling", "library state",
 )  # fmt: skip
-"""What of its process a kernel can leave changed behind it; a kernel may declare that it keeps some of it."""
+"""What a kernel can leave changed in its process; a kernel may declare some of it with `keeps`."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """Something of the process that is another one after the call."""
+    """A difference in the process between before and after the call."""
 
     kind: str
     """One of CHANGES."""
@@ -117,14 +118,14 @@ class Outcome:
     target: str
     status: Status
     outputs: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    """The logical elements in C order, little-endian, for RAN."""
+    """For RAN: each output's elements in C order, little-endian."""
     fault: Fault | None = None
     damage: tuple[Damage, ...] = ()
     unwritten: tuple[Unwritten, ...] = ()
     changes: tuple[Change, ...] = ()
-    """What the process is left with; of calls that returned."""
+    """Changes that returned calls left in the process."""
     detail: str = ""
-    """Plain words, for every status but RAN and FAULT: one line, whatever the kernel wrote or raised."""
+    """An explanation in one line for every status but RAN and FAULT, whatever the kernel wrote or raised."""
 
     def __post_init__(self) -> None:
         if self.detail:

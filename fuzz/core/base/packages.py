@@ -1,4 +1,4 @@
-"""How programs are installed here: the package managers of distributions, and what they call Debian's packages."""
+"""How programs are installed here: package managers of distributions, and their names for Debian's packages."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ class Manager:
 
     program: str
     install: str
-    """The words that install packages."""
+    """The command that installs packages."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """Its names of packages whose Debian names match these patterns; '' where it has none. Others have the same."""
+    """Names of packages that differ from Debian's, by a pattern that matches Debian's; '' for a package that it
+    lacks."""
 
     def name(self, package: str) -> str:
-        """What it calls a package of Debian; '' where it has none."""
+        """Return its name for a package of Debian; '' if it has no such package."""
         for pattern, name in self.names.items():
             if found := re.fullmatch(pattern, package):
                 return found.expand(name)
@@ -29,28 +30,29 @@ class Manager:
 APT = Manager("apt-get", "apt-get install")
 MANAGERS = (
     APT,
-    # Its cross compilers have no C library: they build kernels of Linux alone.
+    # These cross compilers come without a C library: they build the Linux kernel alone.
     Manager(
         "dnf", "dnf install",
         {r"g\+\+": "gcc-c++", "libc6-dev": "glibc-devel", r"(gcc|g\+\+)-.*-linux-gnu": "", r"clang-\d+": "clang"},
     ),
-    # Its repositories have none for POWER.
+    # Its repositories have no package for POWER.
     Manager(
         "pacman", "pacman -S",
         {r"g\+\+|gcc": "gcc", "libc6-dev": "glibc", r"(?:gcc|g\+\+)-(aarch64|riscv64)-linux-gnu": r"\1-linux-gnu-gcc",
          r"(gcc|g\+\+)-.*-linux-gnu": "", r"clang-\d+": "clang"},
     ),
 )  # fmt: skip
-"""Those that are known, Debian's first."""
+"""The known package managers, Debian's first."""
 
 
 def manager() -> Manager | None:
-    """The package manager of this machine; None if it has no known one."""
+    """Return the package manager of this machine; None if it is not a known one."""
     return next((each for each in MANAGERS if shutil.which(each.program) is not None), None)
 
 
 def how(package: str) -> str:
-    """What to type for packages of Debian, in parentheses, to be said behind what is missing; '' for none."""
+    """Return the command that installs packages of Debian's, in parentheses, to follow the name of what is missing; ''
+    if unknown."""
     if not package:
         return ""
     here, words = manager(), package.split()

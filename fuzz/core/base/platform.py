@@ -1,4 +1,5 @@
-"""Platforms: what the arithmetic that a kernel is written with is documented to be, where the kernel says nothing."""
+"""Platforms: what is documented about the arithmetic that kernels are written with; it holds wherever a kernel declares
+nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from oracles.op import Op
 
 @dataclass(frozen=True)
 class Besides:
-    """How far the results of a bounded function may be off besides, in ulp of 1: see `Contract.absolute`."""
+    """An additional absolute error of a function's results, in ulp of 1: see `Contract.absolute`."""
 
     ulp: float
 
@@ -31,7 +32,7 @@ class Besides:
 
 @dataclass(frozen=True)
 class InAnyOrder:
-    """Sums are in any order."""
+    """Sums may be in any order."""
 
     def __str__(self) -> str:
         return "in any order"
@@ -39,7 +40,7 @@ class InAnyOrder:
 
 @dataclass(frozen=True)
 class OfEitherSign:
-    """A zero may have either sign, in a function of which nothing at all is declared."""
+    """A function's zero may have either sign, if nothing at all is declared for it."""
 
     def __str__(self) -> str:
         return "of either sign, where nothing is declared"
@@ -47,7 +48,7 @@ class OfEitherSign:
 
 @dataclass(frozen=True)
 class InTf32:
-    """Products of matrices take f32 as TF32, where the source of a kernel says so."""
+    """Matrix products take f32 operands as TF32, if the kernel's source asks for it."""
 
     def __str__(self) -> str:
         return "in TF32, where the source says so"
@@ -55,7 +56,7 @@ class InTf32:
 
 @dataclass(frozen=True)
 class FlushesBf16:
-    """Subnormal numbers are flushed by it where an operand is of bf16, by instructions of some processors."""
+    """The function flushes subnormal numbers if an operand is bf16, with some processors' instructions."""
 
     def __str__(self) -> str:
         return "with subnormals of bf16 flushed"
@@ -63,7 +64,7 @@ class FlushesBf16:
 
 @dataclass(frozen=True)
 class Flushed:
-    """Subnormal numbers may be replaced by zero, by any operation."""
+    """Any operation may replace subnormal numbers by zero."""
 
     def __str__(self) -> str:
         return "may be zero"
@@ -71,7 +72,7 @@ class Flushed:
 
 @dataclass(frozen=True)
 class Usual:
-    """What a contract says by itself, in words: listed, since a kernel is held to it here too."""
+    """A fact that contracts state anyway, in words; it is listed because a kernel is held to it here too."""
 
     words: str
 
@@ -85,21 +86,21 @@ class Fact:
 
     platform: str
     about: str
-    """A function, "divide", or what else it is said of."""
+    """A function, "divide", or whatever else the fact is about."""
     value: Within | Besides | InAnyOrder | OfEitherSign | InTf32 | FlushesBf16 | Flushed | Usual
     source: str
 
 
 @dataclass(frozen=True)
 class Platform:
-    """What is documented of the arithmetic in one place."""
+    """What is documented about the arithmetic of one platform."""
 
     name: str
     facts: tuple[Fact, ...]
 
     @cached_property
     def documented(self) -> Mapping[str, Within]:
-        """The bounds of functions, by their names."""
+        """The documented bounds of functions, by name."""
         found = dict[str, Within]()
         for each in self.facts:
             if isinstance(each.value, Within):
@@ -108,19 +109,19 @@ class Platform:
 
     @cached_property
     def accuracy(self) -> Mapping[str, Within]:
-        """The bounds of functions, by their names, where they are wider than the usual ones of a contract."""
+        """The documented bounds of functions that are wider than a contract's usual ones, by name."""
         plain = Contract()
         wider = {name: bound.wider(plain.bound(name)) for name, bound in self.documented.items()}
         return {name: bound for name, bound in wider.items() if bound != plain.bound(name)}
 
     @cached_property
     def absolute(self) -> Mapping[str, float]:
-        """How far functions may be off besides."""
+        """The additional absolute errors of functions, by name."""
         return {each.about: each.value.ulp for each in self.facts if isinstance(each.value, Besides)}
 
     @cached_property
     def flushing_bf16(self) -> frozenset[str]:
-        """The functions that may flush subnormal numbers of bf16."""
+        """Functions that may flush subnormal numbers of bf16."""
         return frozenset(each.about for each in self.facts if isinstance(each.value, FlushesBf16))
 
     @property
@@ -163,7 +164,7 @@ class Platform:
         return FLUSHES_BF16 if "bf16" in dtypes and self.flushing_bf16 & used else "preserve"
 
     def undeclared(self, op: Op) -> Contract:
-        """Return the contract of a function of which nothing is declared."""
+        """Return the contract of a function for which nothing is declared."""
         either = any(isinstance(each.value, OfEitherSign) for each in self.facts)
         return Contract(sums=self._orders(op), zeros="any" if either else "ieee")
 
@@ -172,7 +173,8 @@ class Platform:
         return {node.label: summation.AnyOrder() for node in _nodes(op) if loose and node.kind in _ORDERED}
 
     def _cut_factors(self, op: Op) -> Mapping[str, str]:
-        """The factors of products of matrices that the formula lets kernels round, each as one that may lose bits."""
+        """Return the factors of matrix products that the formula lets kernels round, each with the rounding that TF32
+        may be."""
         known = any(isinstance(each.value, InTf32) for each in self.facts)
         factors = [arg for node in _nodes(op) if known and node.kind in CONTRACTIONS for arg in node.args[:2]]
         points = [arg.args[0] for arg in factors if arg.kind == "point"]
@@ -181,8 +183,8 @@ class Platform:
     def taken(
         self, contract: Contract, op: Op, dtypes: Collection[str] = (), *, asks_tf32: bool = False
     ) -> Iterator[Fact]:
-        """Yield the facts that fill in what a contract of an op does not say, without those about functions of other
-        algorithms."""
+        """Yield the facts that fill in what a contract of an op leaves open, without facts about functions that only
+        other algorithms use."""
         meant = self.completed(contract, op, dtypes, asks_tf32=asks_tf32)
         used = operations(op, frozenset((local, way) for ways in meant.algorithms for local, way in ways.items()))
         for each in self.facts:
@@ -203,21 +205,21 @@ class Platform:
 
 
 def _with_open_ways(contract: Contract, op: Op) -> Contract:
-    """Return the contract with every algorithm that an op leaves open where nothing is said."""
+    """Return the contract with every algorithm that the op allows for locals which it does not mention."""
     return replace(contract, algorithm={**op.open_ways, **contract.algorithm}) if op.open_ways else contract
 
 
 DOT = "dot"
-"""What facts call the products of matrices."""
+"""The name of matrix products in facts."""
 _MAYBE_TF32 = f"{MAYBE}tf32 towards zero"
-"""Rounded in any way, cut off, or whole."""
+"""TF32 by any rounding or by cutting bits off, or f32 unchanged."""
 _ORDERED = {*REDUCTIONS, "scan"} - {"max"}
-"""What is formed in some order that a contract states."""
+"""Reductions that are added up in some order, which a contract states."""
 
 
 @lru_cache(maxsize=256)
 def _nodes(op: Op, ways: frozenset[tuple[str, str]] | None = None) -> tuple[Node, ...]:
-    """What the formula of an op calculates, and each of its algorithms: of these ways to locals, or of all."""
+    """Return the nodes of an op's formula and of its algorithms: those of these (local, algorithm) pairs, or of all."""
     graph = traced(op, [*(each.name for each in op.operands), *(each.name for each in op.parameters)])
     nodes = [*graph.nodes]
     known = [(local, name, way) for local, own in op.algorithms.items() for name, way in own.items()]

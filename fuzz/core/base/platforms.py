@@ -1,8 +1,6 @@
-"""The platforms that there are: a row for each documented fact, with its source.
-
-A test of every night measures them where they can run. A bound that is stated from the correctly rounded
-result, as CUDA's are, is half an ulp more from the exact one.
-"""
+"""The platforms: a row for each documented fact, with its source. A test of every night measures them on hardware that
+it has. A bound that is documented relative to the correctly rounded result, as CUDA's are, is half an ulp larger
+relative to the exact one."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ _NVCC = "CUDA compiler driver NVCC"
 _LIBDEVICE = f"{_GUIDE}: {{0}}f within {{1}} ulp; Triton has libdevice flush (nvvm-reflect-ftz)"
 _CUDA_ULP = {"erf": 2, "atan": 2, "expm1": 1, "log1p": 1}
 _PLAIN_CUDA_ULP = {"exp": 2, "exp2": 2, "log": 1, "log2": 1, "sin": 2, "cos": 2, "tanh": 2, "pow": 4}
-"""The ulp of functions: of those that --use_fast_math leaves as they are, and of those that it does not."""
+"""CUDA's documented bounds in ulp: `_CUDA_ULP` for functions that --use_fast_math leaves alone, these for others."""
 _GLIBC = "GNU C Library manual, Errors in Math Functions: a few ulp; {0}f of glibc 2.36, measured of all f32: {1} ulp"
 _ONEDNN = (
     "oneDNN has {0} of bf16, by AVX512_BF16 where it can; Intel SDM, {1}: denormal operands are zero, results flushed,"
@@ -185,20 +183,20 @@ FACTS: tuple[Fact, ...] = (
     Fact(_FAST, "tanh", Within(4096.5), "PTX ISA, tanh.approx.f32, which tanhf becomes: within 2^-11 of its value"),
     Fact(_FAST, "subnormal numbers", Flushed(), f"{_NVCC}: it implies --ftz=true"),
 )  # fmt: skip
-"""All of them: where two rows of a platform are about one function, both hold."""
+"""All facts: if two rows of a platform are about one function, both hold."""
 
 _ALSO: Mapping[str, tuple[str, ...]] = {
     "triton@interpret": (_NUMPY,),  # it calls NumPy
-    **dict.fromkeys(("command", "jax", "mlx", "cupy", "dlpack"), (_SHARED,)),  # nobody sees what is in either
+    **dict.fromkeys(("command", "jax", "mlx", "cupy", "dlpack"), (_SHARED,)),  # nobody can look inside either
     "torch@cuda": (_TORCH, _TRITON),  # torch.compile writes Triton, and so may a function of tensors
 }
-"""Platforms of which others' facts hold."""
+"""For some platforms, the platforms whose facts hold there too."""
 
 
 def _platform(name: str) -> Platform:
     others = _ALSO.get(name, ())
 
-    def holds(fact: Fact) -> bool:  # the instructions of a processor are in no other place
+    def holds(fact: Fact) -> bool:  # the instructions of a processor exist nowhere else
         return fact.platform == name or (fact.platform in others and not isinstance(fact.value, FlushesBf16))
 
     return Platform(name, tuple(filter(holds, FACTS)))
@@ -207,9 +205,9 @@ def _platform(name: str) -> Platform:
 PLATFORMS: Mapping[str, Platform] = {
     name: _platform(name) for name in (*dict.fromkeys(each.platform for each in FACTS), *_ALSO)
 }
-"""Platforms by the kind of a kernel and the place where it runs, or by the kind alone."""
+"""Platforms by a kernel's kind and place, or by the kind alone."""
 
 
 def platform_of(kind: str, place: str) -> Platform:
-    """Return the platform of kernels of a kind in some place; one without facts where nothing is known of it."""
+    """Return the platform of kernels of a kind at a place; one without facts if nothing is known of it."""
     return PLATFORMS.get(f"{kind}@{place}") or PLATFORMS.get(kind) or Platform(f"{kind}@{place}", ())

@@ -1,8 +1,6 @@
-"""Probes: other ways to make a call, which a right kernel cannot tell from the usual one.
-
-A case that has the param `PROBE` is called that way; the kernel does not get it. What the call is made of follows
-from the case alone, so that whoever judges it knows it too.
-"""
+"""Probes: other ways to make a call, which a right kernel cannot tell from the usual one. A case with the param `PROBE`
+is called that way; the kernel does not get the param. How the call is made follows from the case alone, so that the
+judge knows it too."""
 
 from __future__ import annotations
 
@@ -21,18 +19,18 @@ from oracles.dtypes import INTEGERS
 PROBE: Final = "_probe"
 """The param that says by which probe a case is called. No parameter of an op can have that name."""
 WAS: Final = "_was"
-"""The param with the number that an element had before it was overwritten."""
+"""The param with the value that an element had before it was overwritten."""
 OVERWRITE, FRESH, CALLER, STREAM, GHOST = PROBES = ("overwrite", "fresh", "caller", "stream", "ghost")
 CALLS = 12
-"""The number of calls before the one that is judged, where there are some: a learning phase in the wild has 11."""
+"""Calls before the judged one, for probes that need some: a known exploit returns honest results 11 times first."""
 MOST = len(PROBES) << 40
-"""No value of the param is larger."""
+"""The largest value of the param."""
 
 
 def probed(case: Case, probe: str, element: int = 0) -> Case:
-    """Return the case called by a probe, where that is about the values with other ones. `element` is a number among
-    all elements of its inputs: `OVERWRITE` changes the first from there on that is not zero, which a kernel that does
-    not look at it would have been wrong about before; before `FRESH` that tensor has other ones."""
+    """Return the case called by a probe, with other values if the probe is about values. `element` is an index among
+    all elements of its inputs: `OVERWRITE` changes the first non-zero element from there on, so that a kernel that
+    ignores the change would be wrong; `FRESH` gives that element's tensor other values before the call."""
     params = {**case.params, PROBE: element * len(PROBES) + PROBES.index(probe)}
     called = replace(case, params=params)
     name, place = place_of(called)
@@ -77,8 +75,8 @@ def place_of(case: Case) -> tuple[str, int]:
 
 
 def before(case: Case) -> Case:
-    """Return the case with the values that its tensors have in the calls before: one element is another, or all of one
-    tensor are, or all. Where it can be none, such as the only place there is, it is what it was."""
+    """Return the case with the values that its tensors have in the calls before: one element differs, or all elements
+    of one tensor, or all. A value that cannot differ, such as the only place of a dimension, stays."""
     name, place = place_of(case)
     tensor = case.inputs[name]
     if probe_of(case) == FRESH:
@@ -95,8 +93,8 @@ def _all_altered(tensor: Tensor) -> Tensor:
 
 
 def _altered(tensor: Tensor, where: NDArray[np.bool_]) -> Tensor:
-    """Halves, and 1 in place of what has none: of the same sign and of moderate size, as what the op takes. An integer
-    becomes another one that is there, or 0."""
+    """Return the tensor with other values at some elements: halves, or 1 for a value without a half, of the same sign
+    and of moderate size, so that the op accepts them. An integer becomes another one of the tensor, or 0."""
     values = from_bits(tensor.bits, tensor.dtype, (tensor.layout.size,))
     if tensor.dtype in INTEGERS:
         other = np.where(values == 0, values.max(initial=0), 0).astype(values.dtype)

@@ -13,29 +13,28 @@ Matcher = Callable[[str], bool]
 
 _SHORT = re.compile(r"^(\w+)@")
 _PLACE = re.compile(r"^(c\b.*@\w+)$")
-"""A target of C without what follows its place: compiler and options."""
+"""A C target without its compiler and options, as in 'c-sve@qemu'."""
 
 
 class SelectionError(UsageError):
-    """A selection that cannot be read or that selects nothing."""
+    """A selection that cannot be read, or that selects nothing."""
 
 
 def globs(patterns: Iterable[str]) -> tuple[str, ...]:
-    """Split comma-separated globs. Target names hold commas too, so only a comma before another '@' separates.
-
-    'triton@interpret' is short for 'triton-*@interpret', and so for every kind; 'c-sve@qemu' for 'c-sve@qemu:*'.
-    """
+    """Split comma-separated globs. Names of targets contain commas too, so a comma separates only before another '@'.
+    'triton@interpret' is short for 'triton-*@interpret', and so for every kind; 'c-sve@qemu' for 'c-sve@qemu:*'."""
     parts = (part for pattern in patterns for part in re.split(r",(?=[^,]*@)", pattern) if part)
     return tuple(_SHORT.sub(r"\1-*@", _PLACE.sub(r"\1:*", part)) for part in parts)
 
 
 def matches_any(name: str, patterns: Iterable[str]) -> bool:
-    """True when `name` matches one of the globs."""
+    """Whether `name` matches one of the globs."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def keyword(expression: str) -> Matcher:
-    """A matcher for 'avx and not O0': words are substrings of the name; and, or, not and parentheses combine them."""
+    """Return a matcher for an expression such as 'avx and not O0': words are substrings of the name, combined by and,
+    or, not and parentheses."""
     tokens = re.findall(r"\(|\)|[^\s()]+", expression)
     matcher, rest = _either(tokens, expression)
     if rest:

@@ -1,29 +1,26 @@
-"""Text that others wrote, made safe to print: of a case file or a state, of a kernel, a compiler, an exception.
-
-Such text comes in at few places and goes out at many: a terminal, a log, GitHub, a page, a comment of a program. So it
-is made plain where it comes in, and what goes out escapes only what its own format gives a meaning to.
-"""
+"""Text of others, made safe to print: from a case file or a state, a kernel, a compiler, an exception. It comes in at
+few places and goes out at many: a terminal, a log, GitHub, a page, a comment of a program. So it is made plain where it
+comes in, and each output escapes only what its own format gives a meaning to."""
 
 from __future__ import annotations
 
 import re
 
 _MOST = 2000
-"""The most characters of a text that are kept: no line of ours is so long, and compilers repeat whole sources."""
+"""The most characters of a text that are kept: none of our lines is longer, and compilers repeat whole sources."""
 _COMMAND = re.compile(r":(?=:[A-Za-z-]+(?:::|\s|$))|#(?=#\[)")
-"""What begins a workflow command of GitHub: `::name::` or `::name key=value::` after blanks, `##[name]` anywhere."""
+"""The beginning of a workflow command of GitHub: `::name::` or `::name key=value::` after blanks, `##[name]`
+anywhere."""
 _PASSWORD = re.compile(r"(://[^\s:/@]*:)\S*@|(password=)[^\s&]+", re.IGNORECASE)
-"""The password of an address, which may itself have any character but a blank: people give one where a command takes
-none, and databases repeat it."""
+"""The password in a URL, which may contain any character but a blank: people give one to commands that take none, and
+databases repeat it."""
 
 
 def printable(text: str) -> str:
-    """The text as one line that nothing obeys: whatever is no visible character is written as Python escapes it.
-
-    These are control characters and line ends, marks that turn the direction of writing, and lone surrogates. What
-    would begin a command of a code host is escaped too, and a password in a URL is hidden. Plain text stays as it is,
-    and so does what was made here.
-    """
+    """Return the text as one line that no terminal or code host obeys. Control characters, line ends, marks that change
+    the direction of writing and lone surrogates are escaped as Python does it. So is the beginning of a code host's
+    command, and a password in a URL is hidden. Plain text stays the same, and so does text that was made printable
+    before."""
     text = text if len(text) <= _MOST else f"{text[: _MOST - 4]} ..."
     if not text.isprintable():
         text = "".join(each if each.isprintable() else _escaped(each) for each in text)
@@ -41,7 +38,7 @@ def _escaped(character: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same for a text of several lines, each by itself."""
+    """Return the text with each of its lines made printable."""
     return "\n".join(map(printable, text.splitlines()))
 
 

@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Verdict(Enum):
-    """What is said of one case on one target."""
+    """The judgement of one case on one target."""
 
     PASS = "PASS"
     """Every output element lies in the conformance set, and nothing else was touched."""
@@ -23,17 +23,17 @@ class Verdict(Enum):
     FAIL_DTYPE = "FAIL_DTYPE"
     """An output of the wrong dtype."""
     FAIL_INPUT_MODIFIED = "FAIL_INPUT_MODIFIED"
-    """An input that is no output was changed."""
+    """An input that is not also an output was changed."""
     FAIL_UNWRITTEN = "FAIL_UNWRITTEN"
-    """An output element holds what it held before the call: it was never written, or made of that."""
+    """An output element holds what it held before the call, or a value made from that: it was never written."""
     FAIL_ACCEPTED_INVALID = "FAIL_ACCEPTED_INVALID"
-    """An input that must be rejected was taken."""
+    """An input that must be rejected was accepted."""
     FAIL_PROCESS = "FAIL_PROCESS"
-    """The values are right, and the kernel left its process changed: its floating-point environment, its memory in use,
+    """The values are right, but the kernel left its process changed: its floating-point environment, its memory in use,
     its descriptors, a child, ..."""
     CRASH = "CRASH"
-    """A signal that is no memory error near a tensor, an exception, the process ended, or it could not be built or
-    started."""
+    """A signal without a tensor near its address, an exception, an ended process, or a kernel that could not be built
+    or started."""
     TIMEOUT = "TIMEOUT"
     """No answer within the time limit."""
     REJECTED = "REJECTED"
@@ -45,5 +45,5 @@ class Verdict(Enum):
 
     @property
     def is_finding(self) -> bool:
-        """True for verdicts that say something is wrong with the kernel."""
+        """Whether it says that something is wrong with the kernel."""
         return self not in (Verdict.PASS, Verdict.ORACLE_GAVE_UP, Verdict.NOT_RUN)

@@ -1,4 +1,4 @@
-"""Which case is to blame where a worker's process ended, hung or was left changed; every case gets an outcome."""
+"""Which case is to blame when a worker's process ended, hung or was left changed. Every case gets an outcome."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from fuzz.core.transport.frames import FrameError
 from fuzz.core.transport.steps import Steps
 
 _UNEXPLAINED = 5
-"""So often a target's worker may be killed or hang with nothing that shows it again before that is its kernel's doing.
-An operator, or a machine short of memory, ends one worker once or twice."""
+"""How often a target's worker may be killed or hang, without that happening again in a rerun, before its kernel is
+blamed. An operator, or a machine short of memory, ends one worker once or twice. Chosen."""
 _AFTER_DEATH = "sent to its worker together with a case that ended the process"
 _ATTRIBUTIONS = 3
-"""So often the case that changed the process is looked for; after that the last case of the frame stands for it."""
+"""How often the case that changed the process is searched for; after that the frame's last case is named. Chosen."""
 
 
 class Blame:
-    """Runs cases on a worker, and again where that tells which of them is to blame."""
+    """Runs cases on a worker, and again if that tells which of them is to blame."""
 
     def __init__(self, worker: Worker, conduct: Conduct) -> None:
         self._worker = worker
@@ -30,8 +30,8 @@ class Blame:
         self._target = worker.target.id
 
     def run(self, cases: Sequence[Encoded]) -> Steps[list[Outcome]]:
-        """One outcome per case, in order, whatever the kernel does. Raises FrameError, an internal error, where we sent
-        what is no case of its op."""
+        """Return one outcome per case, in order, whatever the kernel does. Raises FrameError, an internal error, if we
+        sent something that is no case of its op."""
         outcomes: list[Outcome] = []
         try:
             while len(outcomes) < len(cases):
@@ -50,11 +50,11 @@ class Blame:
         return outcomes
 
     def _attribute_changes(self, cases: Sequence[Encoded], outcomes: list[Outcome]) -> Steps[None]:
-        """Where the process was found changed, go on in a new one, and say which of these cases changed it: a worker
-        looks at most of its process only after the last of them."""
+        """If the process was found changed, continue in a new one and find which of these cases changed it: a worker
+        checks most of its process only after the last case of a frame."""
         changed = [place for place, each in enumerate(outcomes[-len(cases) :]) if _lasting(each)]
         if not changed:
-            if any(each.changes for each in outcomes[-len(cases) :]):  # memory that was lost would be lost to the next
+            if any(each.changes for each in outcomes[-len(cases) :]):  # leaked memory stays lost
                 self._worker.renew()
             return
         self._worker.renew()
@@ -77,16 +77,17 @@ class Blame:
             outcomes[place] = replace(outcomes[place], changes=again[culprit].changes)
 
     def _find_culprits(self, cases: Sequence[Encoded], first: Ending, outcomes: list[Outcome]) -> Steps[None]:
-        """Run cases one by one of which nothing tells which ended the process: they were launched together, or answers
-        were lost with it."""
+        """Run cases one by one if nothing tells which of them ended the process: they were launched together, or
+        answers were lost with it."""
         start, restarts = len(outcomes), self._conduct.restarts
         for case in cases:
             ending = yield from self._worker.run([case], outcomes)
             if ending is not None:
                 outcomes.append((yield from self._judge_culprit(case, ending)))
                 if outcomes[-1].status is Status.DIED and self._conduct.searches:
-                    # Cases of one program are sent together, and often end it alike: each would cost two processes,
-                    # which take seconds on a GPU. No wrong hint of an address was reported within 20 s.
+                    # Cases of one program are sent together, and often end it in the same way: running each again would
+                    # cost two processes, which take seconds to start on a GPU. In tests, no wrong hint of an address
+                    # was reported within 20 s.
                     left = Outcome(self._target, Status.NOT_RUN, detail=_AFTER_DEATH)
                     outcomes += [left] * (len(cases) - (len(outcomes) - start))
                     return
@@ -131,8 +132,8 @@ class Blame:
         return self._blamed(first, f"{first} ({why})")
 
     def _comes_again(self, calls: Sequence[Encoded], first: Ending) -> Steps[bool]:
-        """Whether fresh processes that are given these calls end in that way too; where somebody may have killed it,
-        twice."""
+        """Return whether fresh processes that get these calls end in the same way; twice, if the first may have been
+        killed from outside."""
         for _ in range(1 if first.hung else 2):
             self._worker.renew()
             again = yield from self._worker.run(calls, [], patient=True)
@@ -147,8 +148,8 @@ class Blame:
         return excused
 
     def _blamed(self, ending: Ending, detail: str) -> Outcome:
-        """The outcome of the case that is to blame. A kernel whose cases hang again and again is given up: the others
-        would wait for it."""
+        """Return the outcome of the case that is to blame. A kernel that hangs again and again gets no more cases,
+        because others would wait for it."""
         self._conduct.hangs += ending.hung
         if self._conduct.given_up:
             self._worker.give_up(self._conduct.given_up)

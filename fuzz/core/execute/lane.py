@@ -19,46 +19,47 @@ from fuzz.core.transport.frames import FrameError
 from fuzz.core.transport.steps import Steps, taken
 
 _AT_FAULT = (BuildError, AttestationError, EndedError)
-"""What ends the start of a worker by its kernel's own doing. A missing device or process is not."""
+"""Errors at the start of a worker that are its kernel's fault. A missing device, or a failed fork, is not."""
 
 
 _NO_TIME_S = 1.0
-"""A run does not wait for a case that has run for less at its end: see `GRACE_S` of `campaign/search/stopping.py`."""
+"""A case that has run for less time than this is not waited for when a run ends: see `GRACE_S` in
+`campaign/search/stopping.py`."""
 UNFINISHED = "the run ended while it was at"
-"""With these words begins why a case did not run that the end of a run cut off."""
+"""How the reason begins why a case that the end of a run cut off did not run."""
 UNSEEN = Attestation("")
-"""The status of a worker that starts with its first case. What it really is is checked then: where that is not what its
+"""The status of a worker that starts with its first case. What it really is is checked then: if that is not what its
 target asks for, its cases do not run."""
 
 
 @dataclass(frozen=True)
 class Wait:
-    """A target at work, as somebody sees it who waits for it."""
+    """A target at work, as seen by somebody who waits for it."""
 
     target: str
     case: Case | None
-    """The case that it runs; None while it is built or its process starts."""
+    """The case that it runs; None while its worker is built or started."""
     seconds: float
-    """The time for which it has been seen at that case."""
+    """Seconds for which it has been seen at that case."""
     limit: float
     """The limit of a case in seconds."""
 
     @property
     def name(self) -> str:
-        """What it is at, without the time: two with one name are one wait."""
+        """What it is doing, without the time: two with the same name are the same wait."""
         return "its start" if self.case is None else _described(self.case)
 
     @property
     def words(self) -> str:
-        """Such as 'rms_norm f32 [3, 57], 7 s of 60 s'."""
+        """A line such as 'rms_norm f32 [3, 57], 7 s of 60 s'."""
         if self.case is None:
             return f"it is built or started, {self.seconds:.0f} s"
         return f"{_described(self.case)}, {self.seconds:.0f} s of {self.limit:g} s"
 
     @property
     def broken_off(self) -> str:
-        """Why its cases did not run, where it is waited for no longer. Who was at one for no time to speak of did not
-        hold anything up."""
+        """Why its cases did not run, if it is no longer waited for. A target that had hardly begun a case did not hold
+        anything up."""
         if self.case is None:
             return f"{UNFINISHED} its start, {self.seconds:.0f} s"
         return f"{UNFINISHED} {_described(self.case) if self.seconds < _NO_TIME_S else self.words}"
@@ -71,13 +72,13 @@ def _described(case: Case) -> str:
 
 @dataclass
 class TargetBatch:
-    """What a batch has for one target: indices of its cases and, once they have run, their outcomes."""
+    """One target's part of a batch: the indices of its cases and, once they have run, their outcomes."""
 
     target: str
     indices: Sequence[int]
     outcomes: Sequence[Outcome] | None = None
     error: FrameError | None = None
-    """An internal error, in place of the outcomes."""
+    """An internal error, instead of outcomes."""
 
     @property
     def done(self) -> bool:
@@ -85,10 +86,8 @@ class TargetBatch:
 
 
 class Lane:
-    """Builds, starts and feeds the worker of one target; what is submitted first is done first.
-
-    It runs no more cases after `most_hangs` cases that hung.
-    """
+    """Builds, starts and feeds the worker of one target, in the order in which cases were submitted. It runs no more
+    cases after `most_hangs` hung ones."""
 
     def __init__(
         self, target: Target, limit: float, loop: Loop, most_hangs: int | None = None, sharing: Sharing | None = None
@@ -103,29 +102,29 @@ class Lane:
         self._program: Program | None = None
         self._stopped = False
         self._cut: tuple[Worker | None, int] = None, 0
-        """A worker that was cut off, and the last batch that it was submitted."""
+        """The worker that was cut off, and the number of the last batch submitted to it."""
         self._at_work = False
         self._seen: tuple[Case | None, float] = None, 0.0
-        """The case that was seen running last, and since when."""
+        """The case that was last seen running, and since when."""
 
     @property
     def restarts(self) -> int:
-        """Processes that were replaced although the kernel did nothing wrong."""
+        """The number of processes that were replaced although the kernel did nothing wrong."""
         return self._conduct.restarts + self._conduct.killed_early
 
     @property
     def pid(self) -> int | None:
-        """The id of its process, while there is one."""
+        """The id of its process, if it has one."""
         return None if self._worker is None else self._worker.pid
 
     @property
     def busy_s(self) -> float:
-        """Seconds that it has been at work."""
+        """The seconds for which it has been at work."""
         return self._queue.busy_s
 
     def start(self, builder: Builder, *, at_once: bool = True) -> Attestation | NotRun:
-        """Build the worker and start it, or, where it shares processes and need not be there `at_once`, have it start
-        with its first case. Whatever is wrong with the kernel is said of it, and stops no other."""
+        """Build the worker and start it; if it shares processes and need not be there `at_once`, it starts with its
+        first case. Return what it attests, or what is wrong with the kernel, which stops no other target."""
         self._at_work = True
         try:
             self._program = self._built(builder)
@@ -142,7 +141,7 @@ class Lane:
             self._at_work = False
 
     def _built(self, builder: Builder) -> Program:
-        """Return its program. Raises BuildError; a file that went away after it was read is no reason."""
+        """Return its program. Raises BuildError, which says it if a file was lost after it was read."""
         try:
             return self.target.adapter.program(self.target, builder)
         except BuildError as error:
@@ -151,16 +150,16 @@ class Lane:
             raise
 
     def submit(self, number: int, part: TargetBatch, frames: Sequence[Sequence[Encoded]]) -> None:
-        """Run the cases of batch `number`, which are those of `part`."""
+        """Run the cases of batch `number` that `part` names."""
         self._loop.submit(self._queue, number, self._run(number, part, frames))
 
     def renew(self) -> None:
-        """Give the target a new process: what is submitted next are its first calls. It has nothing to do now."""
+        """Give the target a new process, so that the next cases are its first calls. The target must be idle."""
         if self._worker is not None:
             self._worker.renew()
 
     def wait(self) -> Wait | None:
-        """What it is at, if anything; asked several times a second by one who waits for it."""
+        """Return what it is doing, or None if it is idle; a waiting caller asks several times a second."""
         if not self._at_work:
             self._seen = None, 0.0
             return None
@@ -170,7 +169,7 @@ class Lane:
         return Wait(self.target.id, case, now - self._seen[1], self.limit)
 
     def cut(self, number: int, reason: str) -> None:
-        """Break off the batches up to that number: what is not done of them becomes NOT_RUN, for that reason."""
+        """Break off all batches up to that number: their unfinished cases become NOT_RUN for that reason."""
         self._cut = self._worker, number
         if self._worker is not None:
             self._worker.stop(reason)
@@ -182,12 +181,12 @@ class Lane:
             self._worker.stop()
 
     def close(self) -> None:
-        """Release what it holds, after `stop`."""
+        """Release its resources, after `stop`."""
         if self._worker is not None:
             self._worker.close()
 
     def _employed(self) -> Worker:
-        """A worker of its own, in the place of one that was cut off."""
+        """Return its worker: a new one if the last was cut off."""
         assert self._program is not None
         if self._worker is not None:
             self._worker.close()

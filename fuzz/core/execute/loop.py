@@ -1,4 +1,4 @@
-"""The loop: one thread that takes the steps of many lanes, and decides whose turn it is."""
+"""The loop: one thread that takes the steps of many lanes, and decides which lanes work."""
 
 from __future__ import annotations
 
@@ -12,24 +12,21 @@ from fuzz.core.transport.steps import Pause, Steps
 
 @dataclass(eq=False)
 class Queue:
-    """What one lane is to do, in order, one after the other."""
+    """What one lane has to do, in order."""
 
     busy_s: float = 0.0
-    """The time for which it had its turn."""
+    """The seconds for which it was at work."""
     jobs: deque[tuple[int, Steps[None]]] = field(default_factory=deque)
-    """Each is the number of a batch, and what is to be done of it."""
+    """The number of each batch, with its steps."""
     pause: Pause | None = None
-    """What its first job waits for; None while it has no turn."""
+    """What its first job waits for; None while it is not at work."""
     began: float = 0.0
 
 
 class Loop:
-    """Lets `slots` lanes at a time have their turn: batches are done in the order of their numbers.
-
-    More workers than processors would only take time from one another, and count it against their cases. Of one batch
-    the slowest go first: it is done with its last. A thread for each lane would do too, but to hand over between
-    threads takes longer than many a small batch.
-    """
+    """Lets `slots` lanes work at a time, batch by batch: more workers than processors would only take time from each
+    other, and it would count against their cases. The slowest lanes of a batch go first, since the batch ends with its
+    last lane. A thread for each lane would do too, but switching threads takes longer than many a small batch."""
 
     def __init__(self, slots: int) -> None:
         self._free = slots
@@ -38,7 +35,7 @@ class Loop:
         self._poll = select.poll()
 
     def submit(self, queue: Queue, number: int, steps: Steps[None]) -> None:
-        """Add steps, which raise nothing, and take the first ones of what may begin now."""
+        """Add a job, whose steps raise nothing, and take the first steps of jobs that may begin now."""
         queue.jobs.append((number, steps))
         if queue.pause is None and queue not in self._waiting:
             self._waiting.append(queue)

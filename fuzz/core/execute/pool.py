@@ -1,4 +1,4 @@
-"""The worker pool: one process for each target, and one thread that talks to them all."""
+"""The worker pool: one process for each target, and one thread that talks to all of them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from fuzz.core.transport.frames import encode_case
 
 _UNBOUNDED_LIMIT_S = 900.0
 _LOOK_S = 0.25
-"""Seconds between two looks at what is waited for: often enough for a live line, too rare to cost anything."""
+"""Seconds between two looks at what is waited for: often enough for a live line, too rare to cost anything. Chosen."""
 FRAME_BYTES = 4 << 20
-"""Cases are sent in frames of about this size, so that no worker holds a whole batch of large tensors."""
+"""The approximate size of a frame of cases: no worker holds a whole batch of large tensors."""
 
 
 @dataclass
@@ -55,32 +55,33 @@ class Batch:
 
 
 Watch = Callable[[Sequence[Wait]], Collection[str]]
-"""Told several times a second what is waited for; it returns the targets that shall not be waited for any longer."""
+"""A function that is called several times a second with what is waited for; it returns the targets that shall not be
+waited for any longer."""
 
 
 def patient(waits: Sequence[Wait]) -> Collection[str]:
-    """Waits for everything."""
+    """Return no targets: everything is waited for."""
     return ()
 
 
 class Pool(Protocol):
-    """Where cases run: worker processes, or this very process."""
+    """Where cases run: worker processes, or this process."""
 
     @property
     def statuses(self) -> Mapping[str, Attestation | NotRun]: ...
 
     @property
     def limits(self) -> Mapping[str, float]:
-        """The seconds that a case may take, by target; without those that no process of ours runs."""
+        """The limit of a case in seconds, by target, without targets that have no process of ours."""
         ...
 
     @property
     def threads(self) -> int:
-        """The processor threads of a call that asks for no others; 0 where nobody knows."""
+        """The processor threads of a call that asks for no number; 0 if unknown."""
         ...
 
     watch: Watch
-    """Asked while a batch is waited for."""
+    """Called while a batch is waited for."""
 
     def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch: ...
 
@@ -88,21 +89,17 @@ class Pool(Protocol):
 
 
 class WorkerPool:
-    """Builds, starts and feeds the workers of `targets`; a context manager.
+    """Builds, starts and feeds the workers of `targets`; a context manager. `limit`: seconds per case, by default each
+    target's own. `second_run`: run every case twice with different output poisons, not only where poison was left.
+    `jobs`: the most targets at work at a time, by default one per processor. `cache`: the folder of built workers, by
+    default `cache_directory()`. `bounded`: dispatch only small cases to slow targets. `most_hangs`: stop giving a
+    target cases after this many hung. `longest`: the most seconds of any case, except where kernels are compiled now
+    and then. Without `at_once`, workers that share processes start with their first case. `programs`: a file to which
+    workers add the names of what they compile. A target that cannot run here, whose kernel cannot be built or loaded,
+    or whose worker is not what the target asks for, has a NotRun in `statuses` and no outcomes. Entering raises
+    CacheError."""
 
-    `limit` is in seconds per case, by default that of each target; `second_run` runs every case twice with different
-    output poisons, instead of only where poison was left; `jobs` targets at most run at a time, by default one per
-    processor; `cache` is the folder of built workers, `cache_directory()` by default; with
-    `bounded`, only small cases are dispatched to slow targets; with `most_hangs`, a target is
-    given no more cases after so many that hung; no case may take more seconds than `longest`, but where kernels are
-    compiled now and then; without `at_once` workers that share processes are started with their first cases; what
-    is compiled while they run is added to the file `programs`.
-
-    A target that cannot run here has a NotRun in `statuses` and no outcomes, and so has one whose kernel cannot be
-    built or loaded, or whose worker is not what the target asks for. Entering raises CacheError.
-    """
-
-    threads = 1  # a worker asks OpenMP, linear algebra and torch for no more
+    threads = 1  # a worker tells OpenMP, linear algebra and torch to use no more
 
     def __init__(
         self,
@@ -147,28 +144,28 @@ class WorkerPool:
 
     @property
     def restarts(self) -> Mapping[str, int]:
-        """Workers that were replaced although their kernel did nothing wrong, by target; without the zeros."""
+        """Workers that were replaced although their kernel did nothing wrong, by target, without zeros."""
         counted = {lane.target.id: lane.restarts for lane in self._lanes}
         return {target: count for target, count in counted.items() if count > 0}
 
     @property
     def notices(self) -> Sequence[str]:
-        """What was damaged in the cache of built workers, and was made anew."""
+        """A line for each damaged file in the cache of built workers, which was built anew."""
         return self._builder.notices
 
     @property
     def busy_s(self) -> Mapping[str, float]:
-        """Seconds that each target's worker has been at work."""
+        """The seconds for which each target's worker has been at work."""
         return {lane.target.id: lane.busy_s for lane in self._lanes}
 
     @property
     def pids(self) -> Mapping[str, int]:
-        """Process of each live worker."""
+        """The process id of each live worker."""
         found = {lane.target.id: lane.pid for lane in self._lanes}
         return {target: pid for target, pid in found.items() if pid is not None}
 
     def __enter__(self) -> WorkerPool:
-        # A thread each: compilers are waited for, and libraries that are imported. From then on there is one thread.
+        # One thread for each start, because compilers and imports are waited for. From then on there is one thread.
         starters = ThreadPoolExecutor(max(1, len(self._lanes)))
         try:
             starting = {
@@ -194,11 +191,9 @@ class WorkerPool:
         self._close()
 
     def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch:
-        """Dispatch each case to every live target that accepts it; to those in `without` only the cases whose indices
-        are in `for_all`. Returns at once; see `Batch.outcomes`.
-
-        How much is held in memory is up to the caller: wait for one batch before submitting many.
-        """
+        """Dispatch each case to every live target that accepts it; to targets in `without`, only the cases with indices
+        in `for_all`. Returns at once; see `Batch.outcomes`. The caller limits memory: wait for one batch before
+        submitting many."""
         batch = Batch(tuple(cases), advance=self._advance)
         self._looked = time.monotonic()
         self._submitted += 1
@@ -225,13 +220,13 @@ class WorkerPool:
         return batch
 
     def stop(self) -> None:
-        """Kill every worker and compiler without waiting for them. What they have not finished becomes NOT_RUN."""
+        """Kill every worker and compiler without waiting for them. Unfinished cases become NOT_RUN."""
         self._builder.stop()
         for lane in self._lanes:
             lane.stop()
 
     def renew(self) -> None:
-        """Give every target a new process: what is submitted next are its first calls."""
+        """Give every target a new process, so that the next cases are its first calls."""
         while self._loop.turn(_LOOK_S):
             self._look_around()
         for lane in self._lanes:
@@ -242,14 +237,14 @@ class WorkerPool:
         self._look_around()
 
     def _look_around(self) -> None:
-        """Look, where the last look was long ago."""
+        """Call `_look` if the last look was long ago."""
         if time.monotonic() - self._looked >= _LOOK_S:
             self._look()
             self._looked = time.monotonic()
 
     def _look(self) -> None:
-        """Show `watch` what is waited for, and break off what it wants no more. What was submitted up to now counts as
-        what is waited for: of a kernel that hangs, more is on its way."""
+        """Show `watch` what is waited for, and break off the targets that it names, with everything that was submitted
+        to them so far: a kernel that hangs has more cases on the way."""
         waits = {lane: wait for lane in self._lanes if (wait := lane.wait()) is not None}
         unwanted = self.watch(list(waits.values()))
         for lane, wait in waits.items():
@@ -257,7 +252,8 @@ class WorkerPool:
                 lane.cut(self._submitted, wait.broken_off)
 
     def _without_faults(self, batch: Batch, target: str, status: Attestation, indices: Sequence[int]) -> list[int]:
-        """Those of the cases that need no dtype that is wrong there. The others are NOT_RUN, and say why."""
+        """Return the indices of cases without a dtype that this worker gets wrong. The other cases become NOT_RUN, with
+        the reason."""
         wrong: dict[int, Outcome] = {}
         for dtype, why in status.wrong_dtypes.items():
             concerned = [index for index in indices if dtype in batch.cases[index].dtypes]
@@ -276,7 +272,7 @@ _T = TypeVar("_T")
 
 
 def awaited(future: Future[_T], look: Callable[[], None]) -> _T:
-    """The result, with a look around several times a second until it is there."""
+    """Return the future's result, calling `look` several times a second until it is there."""
     while True:
         try:
             return future.result(_LOOK_S)
@@ -287,7 +283,7 @@ def awaited(future: Future[_T], look: Callable[[], None]) -> _T:
 
 
 def _split(cases: Sequence[Encoded]) -> list[list[Encoded]]:
-    """Cut into frames of about FRAME_BYTES."""
+    """Return the cases in frames of about FRAME_BYTES."""
     frames: list[list[Encoded]] = []
     size = FRAME_BYTES
     for case in cases:

@@ -1,4 +1,5 @@
-"""Processes that several workers use in turn: on a GPU each has a context, which takes a second and half a gigabyte."""
+"""Processes that several workers use one after the other: on a GPU each process has a context, which takes a second and
+half a gigabyte."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ class Lender(Protocol):
     """A worker that may have a process to give away."""
 
     def lend(self) -> Process | None:
-        """Give away its process, if it has one that is idle."""
+        """Return its process and give it up, or None if it has no idle one."""
         ...
 
 
 class Sharing:
-    """The workers of one pool, by the households of their programs. A process is its last user's until another one of
-    the household needs one."""
+    """The workers of a pool that can share processes, by the households of their programs. A process belongs to its
+    last user until another worker of the household needs one."""
 
     def __init__(self) -> None:
         self._workers: dict[str, dict[Lender, None]] = defaultdict(dict)
@@ -30,7 +31,8 @@ class Sharing:
 
     @contextmanager
     def in_turn(self, target: Target) -> Iterator[None]:
-        """Inside, no other target that shares processes is started: it takes over that of the one before."""
+        """Within this context no other target that shares processes is started, so that each can take over the process
+        of the one before."""
         if not target.shares:
             yield
             return
@@ -38,7 +40,7 @@ class Sharing:
             yield
 
     def join(self, worker: Lender, program: Program) -> None:
-        """Let others take over the processes of a worker. The one that started last is asked first."""
+        """Let others take over the processes of a worker. The worker that started last is asked first."""
         if program.household:
             members = self._workers[program.household]
             members.pop(worker, None)
@@ -49,6 +51,6 @@ class Sharing:
         self._workers.get(program.household, {}).pop(worker, None)
 
     def taken_over(self, worker: Lender, program: Program) -> Process | None:
-        """The idle process of another worker of the household, if there is one."""
+        """Return the idle process of another worker of the household, or None."""
         others = [each for each in self._workers.get(program.household, ()) if each is not worker]
         return next((found for each in reversed(others) if (found := each.lend()) is not None), None)

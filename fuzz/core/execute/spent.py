@@ -1,5 +1,5 @@
-"""The time of processors that explaining takes. On a busy machine other processes take most of what a clock shows: a
-rule that is found in ten seconds alone is found beside a whole test suite, too."""
+"""The processor time that explaining takes. On a busy machine other processes take most of what a clock shows: so
+measured, a rule that takes ten seconds on an idle machine is found beside a whole test suite, too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fuzz.core.transport.taken import workers_time
 
 MOST_TIMES = 10
-"""The most seconds of a clock that count as one of processor time: a call that sleeps, or waits for another machine,
+"""The most seconds of wall clock for one second of processor time: a call that sleeps, or waits for another machine,
 uses no processor. Chosen, not measured."""
 
 
@@ -20,8 +20,8 @@ def processors_time() -> float:
 
 @dataclass(frozen=True)
 class Spent:
-    """A clock that begins now. It counts seconds of processors, those of kernels that run here and of workers, as far
-    as a clock does not say fewer: threads that run at once use more."""
+    """A clock that begins now. It counts processor seconds of this process, of kernels that run in it and of workers,
+    but never more than the wall clock, since threads that run at once use more, and at least a MOST_TIMES-th of it."""
 
     _began: float = field(default_factory=time.monotonic)
     _used: float = field(default_factory=processors_time)

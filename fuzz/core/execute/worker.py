@@ -1,4 +1,4 @@
-"""A worker: one process at a time of one target, started, attested, given cases and ended."""
+"""A worker: one process at a time for one target, which is started, attested, given cases and ended."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from fuzz.core.transport.process import Process
 from fuzz.core.transport.steps import Steps
 
 _PATIENCE_S = 1.0
-"""The least seconds after which a case counts as hung: a busy machine, or a first call, may take as long."""
+"""The least seconds after which a case counts as hung: a busy machine, or a first call, may need that long. Chosen."""
 _UNUSUAL = 100.0
-"""A hung case also takes at least this many times as long as others of its target. Cases of a search differ in size by
-far more, but the largest take less than a second."""
+"""A hung case also takes at least this many times as long as other cases of its target. Cases of a search differ in
+size by far more, but the largest take less than a second."""
 ATTEMPTS = 3
-"""A worker that is killed from outside is tried this many times."""
+"""How often a worker that is killed from outside is started. Chosen."""
 _RECENT_CASES, _RECENT_BYTES = 256, 1 << 20
-"""The most calls before a death, and the most bytes of their cases, that are kept to be made again. Kernels that die
-now and then count calls, or fill something up: the planted ones do it within 100."""
+"""The most calls before a death, and the most bytes of their cases, that are kept to be repeated. Kernels that die now
+and then count calls, or fill something up: the planted ones do so within 100 calls."""
 
 
 class Encoded(NamedTuple):
-    """A case on its way to workers."""
+    """A case on its way to workers, encoded once for all of them."""
 
     case: Case
     data: bytes
-    """It in the protocol."""
+    """The case in the workers' protocol."""
     answers: Answers
     """What targets have answered to it."""
 
@@ -47,22 +47,22 @@ class LostError(Exception):
 
 @dataclass
 class Conduct:
-    """What is known of a target's conduct, whichever worker it has."""
+    """What is known of a target's conduct, over all its processes."""
 
     most_hangs: int | None = None
-    """The number of hung cases after which it gets no more cases; None where nothing else waits for it."""
+    """The number of hung cases after which it gets no more cases; None if nothing else waits for it."""
     hangs: int = 0
     restarts: int = 0
-    """processes replaced after a death from outside, or a hang, that nothing showed again."""
+    """Processes that were replaced after a death from outside, or after a hang, that no rerun repeated."""
     killed_early: int = 0
-    """Processes that somebody killed before they had said what they are: no case was lost."""
+    """Processes that were killed from outside before they attested anything: no case was lost."""
     attributions: int = 0
     calls: int = 0
-    """Cases that were answered."""
+    """The number of cases that were answered."""
     busy_s: float = 0.0
-    """The seconds that they took."""
+    """The seconds that those cases took."""
     doubts: int = 0
-    """Cases that were taken for hung early, and returned alone."""
+    """Cases that were taken for hung early, but returned when they ran alone."""
 
     def patience(self, limit: float) -> float:
         """Return the seconds after which a case is taken for hung until that is confirmed. Each time that this was
@@ -77,7 +77,7 @@ class Conduct:
 
     @property
     def given_up(self) -> str:
-        """Why it is given no more cases; '' where it is."""
+        """Why it gets no more cases; '' while it does."""
         hangs_too_often = self.most_hangs is not None and self.hangs >= self.most_hangs
         return f"not run again after {self.hangs} cases that hung" if hangs_too_often else ""
 
@@ -87,7 +87,7 @@ class _Recent:
 
     def __init__(self) -> None:
         self.calls = 0
-        """How many it has run in all."""
+        """The total number of cases that it has run."""
         self._cases: deque[Encoded] = deque()
         self._bytes = 0
 
@@ -104,10 +104,8 @@ class _Recent:
 
 
 class Worker:
-    """The process of one target, and another one where that ended.
-
-    `limit` is in seconds per case. Where programs share a process, it is that of the worker that used it last.
-    """
+    """The process of one target, and its successors if it ends. `limit` is in seconds per case. If programs share a
+    process, it belongs to the worker that used it last."""
 
     def __init__(
         self, target: Target, program: Program, limit: float, conduct: Conduct, sharing: Sharing | None = None
@@ -119,21 +117,21 @@ class Worker:
         self._process: Process | None = None
         self._sharing = sharing or Sharing()
         self._former: Process | None = None
-        """The one that its latest calls were made in, which may be another worker's now."""
+        """The process in which its latest calls were made; it may be another worker's by now."""
         self._at_work = False
         self._has_guests = False
         """Whether other kernels have run in its process."""
         self._wants_fresh = False
         self._is_apart = False
-        """Whether it shares no process: it cannot be loaded where others have been."""
+        """Whether it shares no process, because it cannot be loaded where others have been."""
         self._lost: str | None = None
         self._recent = _Recent()
         self._running: tuple[Sequence[Encoded], list[Outcome], int] = (), [], 0
-        """The cases that were sent, the list to which their outcomes are added, and its length before."""
+        """The cases that were sent, the list to which their outcomes are added, and the length of that list before."""
 
     @property
     def pid(self) -> int | None:
-        """The process id, while there is a process."""
+        """The process id, or None without a process."""
         process = self._process
         return process.pid if process is not None else None
 
@@ -147,7 +145,7 @@ class Worker:
 
     @property
     def recent(self) -> Sequence[Encoded]:
-        """What the process has run last, or had when it ended."""
+        """The last cases of its process, or of the one that ended."""
         return self._recent.cases
 
     def start(self) -> Steps[Attestation]:
@@ -170,8 +168,8 @@ class Worker:
         return (yield from self._attested(hello))
 
     def _unready(self, error: EndedError) -> Steps[tuple[LostError, Exception]]:
-        """What is raised if a process ended before it said what it is, and its cause: the error if the kernel is
-        at fault."""
+        """Return the error to raise if a process ended before it said what it is, and its cause: the error if the
+        kernel is at fault."""
         process, self._process, ending = self._process, None, error.ending
         said = str(error)
         if ending.hung and process is not None:
@@ -181,7 +179,7 @@ class Worker:
         return lost, ConnectionError(str(error)) if ending.cut or hindrance else error
 
     def _hindrance(self) -> Steps[str]:
-        """Why no worker at all can be started as this one is; '' where one can."""
+        """Return why not even an idle worker like this one can be started; '' if it can."""
         try:
             bystander = self._program.bystander()
         except (BuildError, OSError):
@@ -196,18 +194,19 @@ class Worker:
         return "" if self._lost is not None else found
 
     def _attested(self, hello: str) -> Steps[Attestation]:
-        """Check what it says it is. Where others have been in its process it is asked again in one of its own."""
+        """Check what the process attests. If other kernels have been in it, a mismatch is checked again in a new
+        process."""
         try:
             return self._program.attested(hello)
         except (Unavailable, BuildError, AttestationError) as error:
             had_guests = self._has_guests
             self.renew()
-            if had_guests:  # they may have registered or patched what it does, too
+            if had_guests:  # other kernels may have registered or patched something that it uses
                 self._is_apart = True
                 self._sharing.leave(self, self._program)
                 return (yield from self.start())
             raise self._given_up(str(error)) from error
-        except (LookupError, ValueError, TypeError, RecursionError) as error:  # whatever it says, and in what JSON
+        except (LookupError, ValueError, TypeError, RecursionError) as error:  # in whatever JSON
             self.renew()
             wrong = AttestationError(f"its worker says of itself what cannot be read: {error!r}")
             raise self._given_up(str(wrong)) from wrong
@@ -240,7 +239,8 @@ class Worker:
         return None
 
     def lend(self) -> Process | None:
-        """Give its process away, unless it is at work; for the next case it takes one over, or starts one."""
+        """Return its process and give it up, unless it is at work; for its next case it takes one over or starts
+        one."""
         if self._at_work:
             return None
         process, self._process = self._process, None
@@ -265,7 +265,7 @@ class Worker:
             process.kill()
 
     def close(self) -> None:
-        """End the process and release what it holds."""
+        """End the process and release its resources."""
         self.stop()
         self._sharing.leave(self, self._program)
         if self._process is not None:
@@ -276,14 +276,14 @@ class Worker:
         return LostError(self._lost)
 
     def _hello(self) -> Steps[str]:
-        """Take over a process, unless a fresh one is wanted, or start one; another one when somebody kills it before it
-        speaks."""
+        """Take over a process, unless a fresh one is wanted, or start one, and another if it is killed before it says
+        anything; return its first message."""
         found = None if self._wants_fresh or self._is_apart else self._sharing.taken_over(self, self._program)
         if found is not None:
             try:
                 self._process, self._has_guests = found, True
                 return (yield from found.load(self._program.order, self.limit))
-            except EndedError:  # it ended while nobody used it, or cannot load this: nobody is blamed for that
+            except EndedError:  # it ended while nobody used it, or cannot load this kernel: nobody is blamed for that
                 self._process = None
         self._wants_fresh = self._has_guests = False
         for attempt in range(ATTEMPTS):
@@ -330,7 +330,7 @@ class Worker:
         try:
             outcome = outcome_of(response, case.case, self.target.id, case.answers)
         except CountError as error:
-            if not process.foreign:  # our workers count right: this one was written over
+            if not process.foreign:  # our workers count correctly, so this one was overwritten
                 process.refuse_answer(str(error))
             return Outcome(self.target.id, Status.WRONG_SHAPE, detail=str(error))
         except AnswerError as error:

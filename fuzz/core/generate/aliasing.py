@@ -1,4 +1,4 @@
-"""Cases whose tensors share memory: one buffer given as two inputs, an output that overlaps an input in part."""
+"""Cases whose tensors share memory: one buffer is given as two inputs, or an output overlaps an input in part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from oracles.op import Op
 from oracles.ops import OPS
 
 ONE_IN = 12
-"""One drawn case in this many is aliased."""
+"""One drawn case in this many shares memory. Chosen."""
 
 
 @dataclass(frozen=True)
@@ -27,32 +27,31 @@ class _Sharing:
     name: str
     other: str
     kind: str
-    """The kind is 'overlap' where an output overlaps an input, and 'shared' where two inputs share memory."""
+    """'overlap' if an output overlaps an input in part, 'shared' if two inputs are one buffer."""
 
     @property
     def label(self) -> tuple[str, str, str]:
-        """Such as 'y', 'over' and 'x', or 'residual', 'is' and 'x'."""
+        """Coverage's label, such as ('y', 'over', 'x') or ('residual', 'is', 'x')."""
         return self.name, "is" if self.kind == "shared" else "over", self.other
 
 
 def aliased(case: Case, capability: Capability, dice: Dice) -> Case:
-    """The case with shared memory, where the kernel takes that or promises to reject it; any other as it is.
-
-    Only what shares memory counts as visited.
-    """
+    """Return the case with shared memory, if the kernel accepts or rejects that by promise; else the case itself. Only
+    what shares memory counts as visited."""
     ways = list(_sharings(case))
     shared = _with_shared_memory(case, dice.pick(ways), dice.below(2**32), dice.below(2**32)) if ways else None
     return shared if shared is not None and capability.is_dispatched(shared) else case
 
 
 def aliased_as(case: Case, label: tuple[str | int, ...], turn: int) -> Case:
-    """The case with the memory shared that `label` names, each turn in another way; as it is where that cannot be."""
+    """Return the case with the shared memory that `label` names, each turn in another way; the case itself if that is
+    impossible."""
     way = next((way for way in _sharings(case) if way.label == label), None)
     return (_with_shared_memory(case, way, turn, turn) if way is not None else None) or case
 
 
 def memory_labels(capability: Capability) -> Iterator[tuple[str, str, str]]:
-    """The ways in which cases within what a kernel takes can share memory."""
+    """Yield the labels of the ways in which cases within a capability can share memory."""
     op = OPS[capability.op]
     if not capability.shares_memory:
         return
@@ -65,7 +64,7 @@ def memory_labels(capability: Capability) -> Iterator[tuple[str, str, str]]:
 
 
 def _addable(op: Op) -> Iterator[str]:
-    """Inputs that the first may be given as a second time."""
+    """Yield inputs that can be the same buffer as the first input."""
     return (operand.name for operand in op.inputs if operand.name in op.alike and operand.name != op.main)
 
 
@@ -77,7 +76,7 @@ def _with_shared_memory(case: Case, way: _Sharing, how: int, far: int) -> Case |
     except CaseError:  # two outputs would meet
         return None
     if way.kind == "overlap" and (way.name, way.other, "overlap") not in made.meetings():
-        return None  # too small to have something in common and something not
+        return None  # too small to overlap in part
     return made
 
 
@@ -96,12 +95,14 @@ def _sharings(case: Case) -> Iterator[_Sharing]:
 
 
 def _shared(draw: Draw, way: _Sharing) -> Draw:
-    """Equal rows do not round at random to one another: only the worst case is sound."""
+    """Return the draw with two inputs in one buffer. Equal rows do not round at random relative to each other, so only
+    the worst-case budget is sound."""
     return replace(draw.with_parts(replace(draw.part(way.name), alias=way.other)), structured=True)
 
 
 def _overlapping(draw: Draw, way: _Sharing, how: int, far: int) -> Draw:
-    """The output some elements before or after the input: one, a row, or any number that leaves something in common."""
+    """Return the draw with the output some elements before or after the input: one, a row, or any distance at which the
+    two still overlap."""
     source = draw.part(way.other)
     reach = layout_of(draw, source).extent
     step = min((1, max(draw.n, 1), 1 + far % reach)[how % 3], max(reach - 1, 1))
@@ -118,6 +119,6 @@ def _overlapping(draw: Draw, way: _Sharing, how: int, far: int) -> Draw:
 
 
 def _moved_by(layout: Layout, shift: int, turn: int) -> Layout:
-    """The same strides, or C order without gaps, at another offset from the same guard page."""
+    """Return a layout with the same strides, or C order without gaps, at another offset from the same guard page."""
     dense = contiguous(layout.shape, layout.guard, layout.offset + shift)
     return dense if turn % 2 else replace(layout, offset=layout.offset + shift)

@@ -1,11 +1,8 @@
-"""Cases that are big in one coordinate and cheap in memory: a fixed series, each visited once in a run, late.
-
-Many rows of a few elements; a row of more than 2^23; two rows so far apart that offsets leave 29, 31 or 32 bits; and of
-ops without sums every number that 16 bits have, in one input.
-Tensors that reach far are sparse: only the pages near their elements exist (see `core/transport/native/sparse.c`), so
-that they take no memory. On those pages what is no element is poisoned and checked, as everywhere; all else is
-inaccessible, and to touch it is a fault.
-"""
+"""Cases that are big in one coordinate and cheap in memory: a fixed series, visited once in a run, late. Many rows of a
+few elements; a row of more than 2^23; two rows so far apart that offsets need more than 29, 31 or 32 bits; and, for ops
+without sums, all 2^16 numbers of a 16-bit dtype in one input. Tensors that reach far are sparse: only the pages near
+their elements exist (see `core/transport/native/sparse.c`), so they take no memory. On those pages everything else is
+poisoned and checked, as everywhere; the rest is inaccessible, and touching it is a fault."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ _RECIPE = "normal"
 
 @dataclass(frozen=True)
 class Big:
-    """One of the series."""
+    """One case of the series."""
 
     name: str
     after: int
@@ -41,13 +38,14 @@ class Big:
     rows: int
     n: int
     pitch: int | None = None
-    """The elements between rows, in grids; each tensor has a pitch of its own, a few elements more."""
+    """The distance of rows in elements, for tensors of the first input's shape; each such tensor has another pitch, a
+    few elements more."""
     dtype: str = SINGLE.name
     grids: int | None = None
-    """It is for ops that need no more tensors of its size: the oracle of others would need too much memory."""
+    """The most tensors of its size that an op may have: with more, the oracle would need too much memory."""
     swept: int | None = None
-    """The input of the full shape, by number, that has every number of the dtype, NaNs and infinities too; for ops
-    whose elements depend on no others."""
+    """The number of the input, among those of the full shape, that gets every number of the dtype, NaNs and infinities
+    too; for ops whose output elements depend on no other elements."""
 
     def fits(self, op: Op) -> bool:
         """Whether it is for that op, which has a meaning for rows of that length. Many rows, and long ones, are what
@@ -60,7 +58,7 @@ class Big:
         return self.grids is None or len(needed) <= self.grids
 
     def place(self, op: Op, name: str, number: int) -> Placement:
-        """Where the op's tensor of that name and number lies."""
+        """Return where the op's tensor with that name and number lies."""
         if name not in op.alike or self.pitch is None:
             return Placement()
         pitch = self.pitch + (number if self.pitch > 0 else -number)
@@ -83,28 +81,28 @@ SWEEPS: tuple[Big, ...] = tuple(
     for swept in range(3)
     for dtype in NARROW
 )
-"""They come before those of `SERIES`."""
+"""The cases with every number of a dtype; they come before those of `SERIES`."""
 
 
 @dataclass(frozen=True)
 class Due:
-    """A big case by its number, from 1, in the series of its op."""
+    """A big case with its number in the series of its op, from 1."""
 
     number: int
     big: Big
     optional: bool
-    """With all optional tensors, or with none."""
+    """Whether all optional tensors are there, or none."""
     place: int
-    """The place of `big` in the series."""
+    """The index of `big` in the series."""
 
     @property
     def after(self) -> int:
-        """It comes after the turn of that number of a search, from 0."""
+        """The turn of a search, from 0, after which it comes."""
         return self.big.after
 
 
 def series(op: str) -> Iterator[Due]:
-    """All big cases of an op: with no optional tensor and with all."""
+    """Yield all big cases of an op: each without optional tensors and with all of them."""
     numbers = count(1)
     for place, big in enumerate(big for big in (*SWEEPS, *SERIES) if big.fits(OPS[op])):
         for optional in (False, True) if OPS[op].optional and big.n < 2**20 else (False,):
@@ -112,7 +110,7 @@ def series(op: str) -> Iterator[Due]:
 
 
 def big_case(big: Big, op_name: str, optional: bool) -> Case:
-    """The bit-exact case."""
+    """Return the bit-exact case."""
     op, stream = OPS[op_name], Stream(0).child(big.name)
     wanted = [operand for operand in op.operands if optional or not operand.optional]
     parts = []
@@ -127,12 +125,12 @@ def big_case(big: Big, op_name: str, optional: bool) -> Case:
 
 
 def usual(parameter: Parameter) -> float:
-    """A value in the middle of those that are drawn: neither the plainest nor the oddest."""
+    """Return a value in the middle of those that are drawn: neither the plainest nor the oddest."""
     return parameter.values[len(parameter.values) // 2]
 
 
 def _full_inputs(op: Op) -> list[str]:
-    """The inputs that are always there and have the shape of the first one."""
+    """Return the inputs that are always there and have the shape of the first one."""
     return [each.name for each in op.inputs if each.name in op.alike and not each.optional and not each.integers]
 
 
@@ -143,7 +141,8 @@ def _is_elementwise(op: Op) -> bool:
 
 
 def _given(big: Big, op: Op, operand: Operand, dtype: str, stream: Stream) -> Given:
-    """Random values; of one number for each row, positive ones; all that there are of what is swept."""
+    """Return random values; positive ones for an input with one number for each row; every number of the dtype for the
+    swept input."""
     if big.swept is not None and operand.name == _full_inputs(op)[big.swept]:
         every = np.arange(big.rows * big.n, dtype=np.uint16).view(NUMPY_DTYPE[dtype])
         return given_rows(every.reshape(big.rows, big.n))

@@ -1,4 +1,4 @@
-"""What capabilities leave open, and for which ones cases are made besides the kernels' own."""
+"""What capabilities leave open, and further capabilities for which cases are made."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def presence(capability: Capability, operand: Operand) -> tuple[str, ...]:
 
 @remembered(4096)
 def dtype_pairs(capability: Capability, name: str) -> tuple[tuple[str, str], ...]:
-    """The dtypes that a tensor may have, each with that of the first input."""
+    """Return the dtypes that a tensor may have, each with the first input's dtype."""
     main, able = OPS[capability.op].main, capability.able
     if name == main:
         return tuple((dtype, dtype) for dtype in able.dtypes)
@@ -38,8 +38,8 @@ def dtype_pairs(capability: Capability, name: str) -> tuple[tuple[str, str], ...
 
 @remembered(4096)
 def typings(capability: Capability, name: str, main: str) -> Sequence[Mapping[str, str]]:
-    """What the dtype of a tensor may depend on, by name, where the first input has the dtype `main`: that one, and the
-    dtype of the tensor whose dtype it has by default."""
+    """Return the combinations of other tensors' dtypes that the dtype of a tensor may depend on, with `main` for the
+    first input: the first input's, and that of the tensor whose dtype it has by default."""
     op = OPS[capability.op]
     followed = op.operand(name).dtype
     alone = {op.main: main}
@@ -62,8 +62,8 @@ Undeclared = Mapping[str, Sequence[str]]
 
 
 def undeclared(capability: Capability) -> Undeclared:
-    """What no case for this kernel can have, since it does not declare it. A bound that it does declare is no part of
-    it, such as the longest row."""
+    """Return what no case for this kernel can have because the kernel does not declare it. Bounds that it declares,
+    such as the longest row, are left out."""
     able, op = capability.able, OPS[capability.op]
     there = [each.name for each in op.inputs if "yes" in presence(capability, each)]
     columns = [name for name in there if name in op.columns]
@@ -94,20 +94,18 @@ def undeclared(capability: Capability) -> Undeclared:
 
 
 def anything(op: str) -> Capability:
-    """The capability that takes all that the op allows."""
+    """Return the capability that accepts all that the op allows."""
     spec = OPS[op]
     able = _boundless(op, Capabilities(dtypes=FLOATS, takes=spec.optional, params=tuple(spec.neutral)))
     return Capability(op, replace(able, stacked=tuple(each.name for each in spec.operands if each.stackable)))
 
 
 def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, ...]:
-    """For each kernel that promises to reject what it does not take, a capability of every dtype, axis, shape and
-    layout. Where a kernel takes 'columns' of rank 1 alone, also one of nothing more than such of rank 2, and where it
-    takes no empty tensors, one of nothing else: cases for the first are hardly ever wrong in that alone. For each input
-    whose places are checked there is one with invalid numbers.
-
-    What such a kernel cannot hear of, such as a tensor that it has no argument for, is not invalid: it is impossible.
-    """
+    """Return capabilities for cases that kernels promise to reject. Each kernel with such a promise gets one with every
+    dtype, axis, shape and layout; one with stacked tensors of rank 2 only, if it takes them with rank 1 only; one with
+    empty tensors only, if it takes none: a case for the first is hardly ever wrong in just that respect. Each input
+    whose places are checked gets one with invalid numbers. What the kernel cannot be told, such as a tensor without an
+    argument, is not invalid but impossible."""
     strict = [each for each in capabilities if each.able.outside == "rejects"]
     found = [replace(each, able=_boundless(each.op, each.able)) for each in strict]
     flat = [each for each in strict if not {*_flat(each)} <= {*each.able.stacked}]
@@ -119,7 +117,7 @@ def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, .
 
 
 def _boundless(op: str, able: Capabilities) -> Capabilities:
-    """The same tensors without any limit."""
+    """Return capabilities with the same tensors and no limits."""
     spec, formats = OPS[op], _formats(able)
     return replace(
         able,
@@ -137,14 +135,14 @@ def _boundless(op: str, able: Capabilities) -> Capabilities:
 
 
 def _formats(able: Capabilities) -> tuple[str, ...]:
-    """The formats that kernels calculate in, and, where it takes numbers that are only stored, all others that are as
-    large: who reads e4m3fn may be given e5m2 by mistake, but hardly who reads f32."""
+    """Return the formats that kernels calculate in. If the kernel takes formats that only store numbers, add all others
+    of their size: a reader of e4m3fn may be given e5m2 by mistake, a reader of f32 hardly."""
     sizes = {FORMATS[name].itemsize for name in able.formats if FORMATS[name].only_stores}
     return tuple(name for name, each in FORMATS.items() if not each.only_stores or each.itemsize in sizes)
 
 
 def _flat(capability: Capability) -> tuple[str, ...]:
-    """The inputs that it may be given and that have rank 1, unless they are stacked."""
+    """Return the inputs that the kernel takes with rank 1 but not stacked."""
     op = OPS[capability.op]
     columns = [each for each in op.inputs if each.name in op.columns]
     return tuple(each.name for each in columns if "yes" in presence(capability, each))

@@ -1,5 +1,5 @@
-"""The numbers that a formula compares the elements of its inputs with: what is wrong next to one of them alone, such as
-a clamp with another end or a label that should not count, is found by no other values."""
+"""The numbers that a formula compares elements of its inputs with. A mistake next to one of them, such as a clamp with
+another end or a label that should not count, shows with no other values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oracles.op import Op
 from oracles.ops import remembered
 
 _ALIKE: tuple[Kind, ...] = ("point", "take", "max")
-"""What these make of elements is compared with the same numbers as the elements themselves."""
+"""Operations whose results are compared with the same numbers as the elements themselves."""
 _Of = Callable[[float, float], float]
 _ARITHMETIC: Mapping[Kind, tuple[_Of, _Of, _Of]] = {
     "add": (operator.add, operator.sub, operator.sub),
@@ -21,14 +21,13 @@ _ARITHMETIC: Mapping[Kind, tuple[_Of, _Of, _Of]] = {
     "multiply": (operator.mul, operator.truediv, operator.truediv),
     "divide": (operator.truediv, operator.mul, lambda value, c: c / value),
 }
-"""What each makes of two numbers, and of its value and a number c the x for which x and c, or c and x, have that value.
-"""
+"""For each operation: the operation, and two that solve value = x op c and value = c op x for x."""
 
 
 @remembered(1024)
 def compared(op: Op, parameters: tuple[tuple[str, float], ...] = ()) -> Mapping[str, tuple[float, ...]]:
-    """Return the finite numbers by input, where parameters of the op have these values; what is compared with others
-    does not count."""
+    """Return, by input, the finite numbers that the formula compares its elements with, given values of parameters.
+    Comparisons between inputs do not count."""
     found, known = dict[str, dict[float, None]](), dict(parameters)
     for side, other in _comparisons(op):
         number = _number(other, known)
@@ -47,7 +46,8 @@ def _comparisons(op: Op) -> tuple[tuple[Node, Node], ...]:
 
 
 def _elements(node: Node, value: float, known: Mapping[str, float]) -> Iterator[tuple[str, float]]:
-    """Yield the input of which a node is made by plain arithmetic, and an element for which the node has the value."""
+    """Yield the input that a node is calculated from by plain arithmetic, with the element for which the node has the
+    value."""
     args = node.args
     if node.kind == "tensor":
         yield node.label, value
@@ -74,7 +74,7 @@ def _number(node: Node, known: Mapping[str, float]) -> float | None:
     numbers = list[float]()
     for arg in node.args if node.kind == "negate" or node.kind in _ARITHMETIC else ():
         number = _number(arg, known)
-        if number is None:  # at the first one, since nodes share what they are made of
+        if number is None:  # only at the first comparison, since nodes share their operands
             return None
         numbers.append(number)
     if node.kind == "negate":

@@ -1,5 +1,5 @@
-"""Conditions: what a bug may need of a case, coarser than coverage labels, from which they follow; and which of them
-held together."""
+"""Conditions: properties of a case that a bug may need, coarser than coverage labels, from which they follow; and which
+pairs of them held together."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from fuzz.core.generate.space import space_of
 from oracles.ops import remembered
 
 Condition = Label
-"""A coarser feature, such as the remainder of n over 8, and one of its answers, such as '3'."""
+"""A feature, such as the remainder of n over 8, with one of its answers, such as '3'."""
 Pair = tuple[Condition, Condition]
 
 _SIZES = ((1, 1), (2, 16), (17, 64), (65, 256), (257, 1023), (1024, 4095), (4096, None))
 _ROWS = ((1, 1), (2, 4), (5, 16), (17, 64), (65, None))
 _MODULI: Mapping[int, tuple[int, ...]] = {8: tuple(range(8)), 64: (0, 1, 31, 32, 33, 63)}
-"""The remainders of n that count: all of short vectors, those at the edges of long ones."""
+"""The remainders of n that are conditions: all over short vectors, those at the edges of long ones."""
 _EVEN = 16
-"""Addresses that this divides let kernels take vectors."""
+"""An address that this divides lets kernels use vectors."""
 SAME = "that of the first input"
-"""What a dtype is where it is no other."""
+"""The answer for a dtype that is the first input's."""
 SHAPE = frozenset(("n", "rows", "row remainder", "next to a power", "axis", "rank", "extents"))
-"""The kinds that a case's shape decides."""
+"""The kinds of conditions that a case's shape decides."""
 
 
 def of_label(label: tuple[Feature, Any]) -> tuple[Condition, ...]:
-    """The conditions that hold where a case has that coverage label; none for one that is only its own."""
+    """Return the conditions that follow from a coverage label; () if none does."""
     kind, value = label
     if kind.kind in ("n", "rows", "extent"):
         return tuple(_of_extent(kind, value))
@@ -50,7 +50,7 @@ def of_label(label: tuple[Feature, Any]) -> tuple[Condition, ...]:
 
 def _of_extent(kind: Feature, extent: int) -> Iterator[Condition]:
     if extent == 0:
-        return  # nothing else is so of a case without elements
+        return  # no other condition holds for a case without elements
     classes = _SIZES if kind == N else _ROWS
     low, high = next(each for each in classes if each[1] is None or extent <= each[1])
     yield kind, str(low) if low == high else f"{low} to {high}" if high is not None else f"{low} or more"
@@ -63,7 +63,7 @@ def _of_extent(kind: Feature, extent: int) -> Iterator[Condition]:
 
 
 class Conditions:
-    """What can be so of a case of one op, each condition a bit."""
+    """The possible conditions of one op's cases, each as a bit of a number."""
 
     def __init__(self, op: str) -> None:
         sizes = [(N, n) for n in range(1, _SIZES[-1][0] + 1)] + [(ROWS, rows) for rows, _ in _ROWS]
@@ -74,7 +74,7 @@ class Conditions:
         self._of_label: dict[Label, int] = {}
 
     def holding(self, labels: Iterable[Label]) -> int:
-        """The bits of all conditions that hold for a case with these labels."""
+        """Return the bits of all conditions that hold for a case with these labels."""
         found, known = 0, self._of_label
         for label in labels:
             bits = known.get(label)
@@ -86,18 +86,18 @@ class Conditions:
 
 @remembered(64)
 def conditions_of(op: str) -> Conditions:
-    """Those of an op."""
+    """Return the conditions of an op."""
     return Conditions(op)
 
 
 class Together:
-    """Which conditions held together: for each of them, by its bit, the bits of all that ever held beside it."""
+    """Which conditions held together: for each condition, by its bit, the bits of all that ever held with it."""
 
     def __init__(self, beside: Mapping[int, int] | None = None) -> None:
         self.beside: dict[int, int] = dict(beside or {})
 
     def see(self, holding: int) -> None:
-        """One case, of which these conditions hold."""
+        """Count a case for which these conditions hold."""
         left = holding
         while left:
             lowest = left & -left
@@ -105,7 +105,7 @@ class Together:
             left ^= lowest
 
     def add(self, later: Together) -> None:
-        """What was seen later."""
+        """Add what was seen later."""
         for bit, others in later.beside.items():
             self.beside[bit] = self.beside.get(bit, 0) | others
 
@@ -114,13 +114,14 @@ class Together:
         return bool(self.beside.get(one, 0) & other)
 
     def record(self, op: str) -> dict[str, Any]:
-        """As JSON, with the names of all conditions: another version may have others, or in another order."""
+        """Return this as JSON, with the names of all conditions, since these vary between versions."""
         named = list(map(label_words, conditions_of(op).all))
         return {"conditions": named, "beside": {str(bit.bit_length() - 1): f"{o:x}" for bit, o in self.beside.items()}}
 
     @classmethod
     def of_record(cls, op: str, record: Mapping[str, Any]) -> Together:
-        """What it says of conditions that there still are. Raises ValueError for what `record` does not make."""
+        """Return what a record says about conditions that still exist. Raises ValueError for a record that `record`
+        does not make."""
         try:
             known = {label_words(condition): bit for condition, bit in conditions_of(op).bits.items()}
             own = [known.get((kind, value), 0) for kind, value in record["conditions"]]

@@ -24,7 +24,7 @@ Labels = tuple[Label, ...]
 
 
 class Ledger:
-    """Counts labels against a space. Values outside the space are counted too, but are nobody's coverage gap."""
+    """Counts labels against a space. Labels outside the space are counted too, but are no coverage gap."""
 
     def __init__(self, space: Mapping[Feature, tuple[Answer, ...]]) -> None:
         self.space = space
@@ -50,7 +50,7 @@ class Ledger:
 
     @property
     def size(self) -> int:
-        """How many coverage gaps there are."""
+        """The number of coverage gaps."""
         return sum(map(len, self._open.values()))
 
     def lacks(self, label: Label) -> bool:
@@ -59,24 +59,25 @@ class Ledger:
         return value in self._open.get(kind, ())
 
     def gaps(self) -> dict[Feature, list[Answer]]:
-        """Labels of the space that no case has visited, by kind."""
+        """Return the labels of the space that no case has visited, by kind."""
         return {kind: list(values) for kind, values in self._open.items()}
 
 
 RELATIONS = ("one is n", "rows are n", "n is a multiple of rows", "rows are a multiple of n", "two are equal")
-"""How the extents of a case's first input may stand to each other."""
+"""Relations that the extents of a case's first input may have."""
 POSITIONS = ("first", "last", "tail", "body")
-"""The positions of a placed element in its row; 'tail' is what 64-element blocks leave over."""
+"""The positions of a placed element in its row; 'tail' is what is left over after blocks of 64 elements."""
 
 
 @lru_cache(maxsize=1 << 14)
 def length_labels(n: int) -> Labels:
-    """What rows of n elements visit by their length."""
+    """Return what rows of n elements visit by their length."""
     return ((N, n), *((Feature("tail", operand=block), n % block) for block in BLOCKS if n > block))
 
 
 def labels_of(draw: Draw, layouts: Mapping[str, Layout]) -> Labels:
-    """What a case visits whose tensors lie so, whatever their values; see `fuzz.core.generate.space`."""
+    """Return what a case visits by its shapes, layouts and recipes, whatever its values; see
+    `fuzz.core.generate.space`."""
     op = OPS[draw.op]
     main = draw.part(op.main)
     sizes = draw.sizes
@@ -106,13 +107,13 @@ def labels_of(draw: Draw, layouts: Mapping[str, Layout]) -> Labels:
 
 
 def placed_labels(name: str, recipe: str, values: Reals) -> Labels:
-    """What rows of an input visit by the elements that their recipe places in them, one in each."""
+    """Return what an input visits by the position of the element that its recipe places in each row."""
     return tuple((Feature("recipe", name), (recipe, where)) for where in sorted(_positions(recipe, values)))
 
 
 @lru_cache(maxsize=1 << 12)
 def frame_labels(outer: tuple[int, ...], axis: int, n: int) -> Labels:
-    """What the extents visit, and how those of several elements stand to each other."""
+    """Return what the first input's extents visit, and the relations of extents above 1."""
     rows = math.prod(outer)
     found: list[Label] = [(ROWS, rows), (Feature("axis"), (axis, len(outer) + 1))]
     if rows > 1 and n > 1:
@@ -124,24 +125,25 @@ def frame_labels(outer: tuple[int, ...], axis: int, n: int) -> Labels:
 
 
 TILES = (16, 32, 64, 128)
-"""The extents of tiles that kernels of contractions take along each dimension."""
+"""The extents of tiles along each dimension in kernels of contractions."""
 STEP = 16
-"""Extents are counted by what is left over blocks of this many elements."""
+"""Extents are counted by their remainder over this."""
 
 
 def together(op: Op) -> str:
-    """The value of whole tiles in all dimensions that kernels take tiles of."""
+    """Return the answer that stands for whole tiles in all tiled dimensions."""
     return f"{' '.join(named(op, dim) for dim in op.tiled)} together"
 
 
 def named(op: Op, dim: str) -> str:
-    """A dimension as values of tiles name it."""
+    """Return the answer that stands for a dimension with whole tiles."""
     return op.batch_name if dim == OUTER else dim
 
 
 @remembered(1 << 12)
 def sizes_labels(name: str, batch: int, sizes: tuple[tuple[str, int], ...]) -> Labels:
-    """What the extents of dimensions visit, but for that of the row: it is n. `batch`: that of those without a name."""
+    """Return what the extents of dimensions visit, except the row's, which is n. `batch` is the extent of dimensions
+    without a name."""
     found, op = list[Label](), OPS[name]
     for tile in TILES:
         whole = [dim for dim, size in ((OUTER, batch), *sizes) if size >= tile and (dim != OUTER or dim in op.tiled)]
@@ -158,8 +160,8 @@ def sizes_labels(name: str, batch: int, sizes: tuple[tuple[str, int], ...]) -> L
 
 
 def said(op: str, kind: Feature) -> str:
-    """A kind as reports name it: of an op with several named dimensions by their names and its first input, since n may
-    be the name of another one than that of the rows."""
+    """Return the name of a kind in reports. For an op with several named dimensions it names those of its first input,
+    since n may be the name of another one."""
     known = OPS.get(op)
     if known is None or len(known.named) == 1:
         return kind.label()
@@ -178,7 +180,8 @@ def _of_presence(op: str, names: tuple[str, ...]) -> Labels:
 def _of_part(
     name: str, dtype: str, first: tuple[str, ...], alignment: int, layout: str, recipe: str, stack: str, alias: str
 ) -> Labels:
-    """What one tensor visits, beside a first input of that name and dtype; '' stands for what it does not have."""
+    """Return what one tensor visits, given the name and dtype of the first input; '' stands for what the tensor
+    lacks."""
     found: list[Label] = [(Feature("dtype", name), (dtype, *first)) if first else (Feature("dtype"), dtype)]
     found.append((Feature("alignment", name, operand=dtype), alignment))
     words: tuple[tuple[Kind, str], ...] = ("layout", layout), ("recipe", recipe), ("stack", stack)
@@ -187,7 +190,7 @@ def _of_part(
 
 
 def _positions(recipe: str, values: Reals) -> set[str]:
-    """Where in their rows the placed elements lie."""
+    """Return the positions in their rows of the placed elements."""
     n = values.shape[1]
     if not values.size:
         return set()

@@ -1,5 +1,5 @@
-"""The extents of several dimensions: of each with a name, with tails, in relation to one another, and within what the
-formula has to calculate."""
+"""The extents of ops with several named dimensions: with tails, in relation to each other, and limited by the number of
+terms that the oracle calculates."""
 
 from __future__ import annotations
 
@@ -22,66 +22,65 @@ from oracles.operand import OUTER
 from oracles.ops import OPS, remembered
 
 USUAL_WORK = 1 << 15
-"""Most cases have no step of more terms, see `Op.work`: the oracle takes a few milliseconds for these."""
+"""Most cases have no step with more terms, see `Op.work`: the oracle takes a few milliseconds for them."""
 SMALL_WORK = 1 << 13
-"""Every second one has no step of more: an op of many dimensions would fill what room there is in each case."""
+"""The limit for every second case: an op of many dimensions would otherwise use up its limit in every case."""
 CHEAP_WORK = 1 << 17
-"""What is made of other cases, relatives and probes, has no more: there are many of them."""
+"""The limit of terms for relatives and probes, of which there are many."""
 LARGE_WORK = 1 << 20
-"""The terms of the largest step of the others: 0.1 to 0.3 s of the oracle."""
+"""The limit of terms for the other cases: 0.1 to 0.3 s of the oracle."""
 MOST_WORK = 1 << 22
-"""The same of cases with tiles in all dimensions."""
+"""The limit of terms for cases with tiles in all dimensions."""
 _LARGE_ONE_IN = 32
 _FREE_ONE_IN = 2
-"""The other cases keep the length of the rows that they were drawn with."""
+"""One in this many of the other cases gets all extents drawn; the rest keep the drawn length of rows."""
 _BLOCKS = (4, 8, *TILES)
-"""The numbers of elements that kernels take at once along a dimension."""
+"""The numbers of elements that kernels process at once along a dimension."""
 _LARGEST = 300
-"""No extent is drawn larger, but that of the rows, and those of `fuzz.core.generate.tiles`."""
+"""No extent is drawn larger, except the row's and those of `fuzz.core.generate.tiles`."""
 _WINDOWS = 32
-"""The most windows of a case: a case of many channels then has nearly as many terms as other cases."""
+"""A limit on terms is at least this many times the terms that an op's fixed extents give, so that cases of many
+channels have several windows."""
 _EMPTY_ONE_IN = 48
 _PUBLISHED_ONE_IN = 4
-"""One free case in this many has extents of published models, where its op knows any; of those with whole tiles, every
-second."""
+"""One case in this many with free extents takes them from published models, if its op knows any; of cases with whole
+tiles, every second."""
 _BATCHES = (1, 2, 3, 4, 6)
 FEW_BATCHES = (1, 1, 1, 2)
-"""The same of cases with whole tiles: it is not these that they are about."""
+"""Extents of unnamed dimensions in cases with whole tiles, where they do not matter."""
 
 
 @lru_cache(maxsize=64)
 def ranks_of(op: Op) -> Sequence[int]:
-    """The ranks that the first input may have."""
+    """Return the ranks that the first input may have."""
     named = max(len(set(each.axes) - {OUTER}) for each in op.operands)
     most = min(MAX_RANK - named, 4 if len(op.inner) == 1 else 3) if OUTER in op.inputs[0].axes else 0
     return range(len(op.inner), len(op.inner) + most + 1)
 
 
 def usual_rank(op: Op) -> int:
-    """The rank of a first input that has two axes beside that of its rows, or one more than named ones, where its op
-    has such."""
+    """Return the rank at which the first input has two axes besides that of its rows, or one more than the op's named
+    ones."""
     return min(max(3, len(op.inner) + 1), ranks_of(op)[-1])
 
 
 @remembered(4096)
 def some_extents(capability: Capability, dim: str) -> Sequence[int]:
-    """Extents that a dimension may have: all of one element and more up to some tiles."""
+    """Return extents that a dimension may have: 1, and larger ones up to some tiles."""
     return [size for size in range(1, 4 * max(STEP, capability.step(dim)) + 1) if capability.takes(dim, size)]
 
 
 @remembered(4096)
 def common(capability: Capability, dims: tuple[str, str]) -> Sequence[int]:
-    """Extents of several elements that two dimensions may have both, the smallest first."""
+    """Return extents above 1 that both dimensions may have, the smallest first."""
     one, other = dims
     return [size for size in some_extents(capability, one) if size > 1 and capability.takes(other, size)]
 
 
 def shaped(sketch: Sketch, dice: Dice, wish: Mapping[Feature, Any], *, free: bool, even: int = 1) -> Sketch:
-    """The sketch with an extent for each named dimension; of rows alone it has perhaps a published length.
-
-    `free`: its shape is nobody's wish. What is wished for stands, as far as all of it is not too much. `even`: a number
-    that divides the extents, where that is not too much.
-    """
+    """Return the sketch with an extent for each named dimension; a sketch of rows alone may get a published length
+    instead. `free`: no wish is about the shape. `wish` is kept as far as its extents together are not too large.
+    `even`: a number that divides the extents, unless they get too large."""
     op = OPS[sketch.capability.op]
     if has_rows_alone(op):
         return _published(sketch, dice) if free and op.shapes and dice.one_in(_PUBLISHED_ONE_IN) else sketch
@@ -107,21 +106,21 @@ def shaped(sketch: Sketch, dice: Dice, wish: Mapping[Feature, Any], *, free: boo
 
 
 def _published(sketch: Sketch, dice: Dice) -> Sketch:
-    """The sketch with rows of a length that its op publishes."""
+    """Return the sketch with rows of a length that its op publishes."""
     op = OPS[sketch.capability.op]
     n = fitting_n(sketch.capability, dice.pick(op.shapes).get(op.row, sketch.n))
     return replace(sketch, n=n, rows=min(sketch.rows, max(ENOUGH_ROWS, USUAL_CASE // max(n, 1))))
 
 
 def has_room(sketch: Sketch, wished: Extents) -> bool:
-    """Whether these extents beside those of the sketch are not too much; of rows alone, which have no others, they are
-    not."""
+    """Return whether the wished extents, with the sketch's others, give no step too many terms; always true for rows
+    alone."""
     extents = Decisions(fitted(sketch), Dice(Stream(0)), USUAL_WORK)
     return not wished or extents.op.work({**extents.drawn, **wished}) <= USUAL_WORK
 
 
 def fitted(sketch: Sketch) -> Sketch:
-    """The sketch with a rank that the op has, its row along the last axis where that is its place."""
+    """Return the sketch with a rank that the op allows, and its rows along the last axis if the op allows no other."""
     op = OPS[sketch.capability.op]
     ranks = ranks_of(op)
     rank = min(max(sketch.rank, ranks[0]), ranks[-1])
@@ -133,9 +132,9 @@ def fitted(sketch: Sketch) -> Sketch:
 
 
 def possible(sketch: Sketch) -> Sketch:
-    """The sketch with so much shorter extents, where some are fixed, that the largest step has not too many terms, and
-    with so much longer ones that none is shorter than it must be, and that none of those that its op makes of them is
-    without elements, or no whole number."""
+    """Return the sketch with extents that are possible: shortened if fixed extents give the largest step too many
+    terms; lengthened to what the kernel requires, and until each extent that follows from others is a positive whole
+    number."""
     op = OPS[sketch.capability.op]
     if not op.made and not op.least and (not op.fixed or has_rows_alone(op)):
         return sketch
@@ -166,45 +165,46 @@ def possible(sketch: Sketch) -> Sketch:
 
 
 def has_rows_alone(op: Op) -> bool:
-    """Whether there is one extent to decide on, beside the number of rows, and a sketch has both."""
+    """Return whether the op has rows alone: the sketch decides both of its extents."""
     return op.turns and not op.further
 
 
 class Decisions:
-    """The extents of one sketch, decided one after the other."""
+    """The extents of one sketch while they are decided one by one."""
 
     def __init__(self, sketch: Sketch, dice: Dice, most: int) -> None:
-        """`most`: the terms that the largest step may have."""
+        """`most`: the most terms of the largest step."""
         self.op, self._dice, self._base = OPS[sketch.capability.op], dice, sketch
         least = self.op.work(self.op.fixed) if self.op.fixed else 0
         self._most = max(most, min(LARGE_WORK, _WINDOWS * least))
         self._batch = list(sketch.outer[: sketch.rank - len(self.op.inner)])
-        """Those of the axes without a name."""
+        """Extents of the axes without a name."""
         self.known: dict[str, int] = {}
-        """What is decided, by dimension."""
+        """The decided extents, by dimension."""
 
     @property
     def drawn(self) -> Extents:
-        """Those that the sketch has."""
+        """The extents that the sketch was drawn with."""
         base, op = self._base, self.op
         return {OUTER: math.prod(self._batch), **op.sizes((*base.outer, base.n), base.rank - 1), **base.extents}
 
     @property
     def sketch(self) -> Sketch:
-        """The sketch with what is decided."""
+        """The sketch with the decided extents."""
         outer = (*self._batch, *(self.known[dim] for dim in self.op.inner[:-1]))
         further = {dim: self.known[dim] for dim in self.op.further}
         return replace(self._base, n=self.known[self.op.row], rows=math.prod(outer), outer=outer, extents=further)
 
     def keep(self, extents: Extents) -> None:
-        """Decide on these, or the nearest that the kernel takes."""
+        """Decide on these extents, or on the nearest that the kernel takes."""
         capability = self._base.capability
         if OUTER in extents and extents[OUTER] != math.prod(self._batch):
             self._batch = [*spread_over(extents[OUTER], len(self._batch))]
         self.known |= {dim: size if dim == OUTER else fitting(capability, dim, size) for dim, size in extents.items()}
 
     def room(self, dim: str, others: Iterable[str] = ()) -> int:
-        """The largest extent with which no step has too many terms; a share of it where others need room too."""
+        """Return the largest extent with which no step has too many terms; less if the dimensions `others` need room
+        too."""
         if self.op.made:
             return self._room_of_made(dim, {*others})
         found, known = self._most, {**self.op.fixed, **self.known}
@@ -214,20 +214,21 @@ class Decisions:
         return max(1, found)
 
     def _room_of_made(self, dim: str, others: Set[str]) -> int:
-        """The same where extents of dimensions follow from others."""
+        """Return the largest extent with which no step has too many terms, if other extents follow from this one."""
         known, sizes = {**self.op.fixed, **self.known}, range(1, _LARGEST + 1)
         most: int = bisect_right(sizes, self._most, key=lambda size: self.op.work({**known, dim: size}))
         sharing = max(len(follows(self.op.made, step) & others - {dim}) for step in self.op.steps)
         return max(1, round(math.pow(most, 1.0 / (1 + sharing))))
 
     def publish(self) -> None:
-        """Decide on what published models have, as far as there is room: in two respects, such as heads and groups."""
+        """Decide on extents of published models as far as there is room: in two groups of dimensions, such as heads and
+        groups."""
         for shape in (self._dice.pick(self.op.shapes) for _ in range(2)):
             if self.known.keys().isdisjoint(shape) and self.op.work({**self.known, **shape}) <= self._most:
                 self.keep(shape)
 
     def cut(self, dims: Iterable[str]) -> None:
-        """Decide on these as the sketch has them, but on no more than there is room for; what is decided stands."""
+        """Decide on the sketch's extents for these dimensions, limited to the room that there is; decided ones stay."""
         for dim in (dim for dim in dims if dim not in self.known):
             size = min(self.drawn[dim], self.room(dim))
             if dim == OUTER and size < self.drawn[dim]:
@@ -235,7 +236,7 @@ class Decisions:
             self.keep({dim: size})
 
     def draw(self, even: int = 1, batches: Sequence[int] = _BATCHES) -> None:
-        """Decide on all others: first on those that kernels take tiles of, each as likely before the others."""
+        """Decide on all other extents: first those along which kernels have tiles, in random order."""
         left = rotated([dim for dim in self.op.tiled if dim not in self.known and dim != OUTER], self._dice)
         for place, dim in enumerate(left):
             room = self.room(dim, () if self._dice.one_in(3) else left[place + 1 :])
@@ -250,7 +251,7 @@ class Decisions:
             self._batch[axis] = min(self.room(OUTER) // max(1, self.known[OUTER]), self._dice.pick(batches))
 
     def _extent(self, room: int) -> int:
-        """An extent: now and then in relation to one of those that are decided, or 0."""
+        """Return an extent; now and then one in relation to a decided extent, or 0."""
         dice = self._dice
         if self._base.capability.empty and dice.one_in(_EMPTY_ONE_IN):
             return 0
@@ -268,7 +269,7 @@ def rotated(dims: Sequence[str], dice: Dice) -> Sequence[str]:
 
 
 def _any(dice: Dice, most: int) -> int:
-    """A number up to a largest one: small, around a multiple of a tile, or anything."""
+    """Return an extent up to a largest one: small, around a multiple of a tile, or anything."""
     kind = dice.below(4)
     blocks = [block for block in _BLOCKS if block + 1 <= most]
     if kind == 0 or (kind == 1 and not blocks):

@@ -1,7 +1,5 @@
-"""The corners of one capability as bits of a number, and which coverage gaps a turn of the search goes for.
-
-What a shard has visited is one number: small enough to be handed on with every turn, and quick to ask.
-"""
+"""The corners of one capability as bits of a number, and the coverage gaps that a turn of the search aims at. What a
+shard has visited is one number: small enough to travel with every turn, and quick to test."""
 
 from __future__ import annotations
 
@@ -19,35 +17,35 @@ from fuzz.core.generate.space import space_of
 from oracles.ops import remembered
 
 PARTS = 64
-"""The number of parts of the gaps of each kind. Each turn begins with the next part, so that shards side by side fill
-different gaps."""
+"""The number of parts of each kind's gaps. Each turn begins with the next part, so that shards that run side by side
+fill different gaps."""
 
 
 ALONE = Feature("memory")
-"""The kind that is filled only where it is the first to be asked for."""
+"""The kind that is filled only if it is the first one asked for."""
 ASKED = 14
-"""The number of gaps asked for at a time: what more fill besides is not worth the time that it takes."""
+"""The gaps that a turn asks for at a time. Filling more is not worth its time."""
 _ALONE_EVERY = 5
-"""It comes first at one place in twice this many."""
+"""That kind comes first at one of twice this many places."""
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """One kind of labels: its values are neighbouring bits."""
+    """One kind of label: its answers are neighbouring bits."""
 
     name: Feature
     values: tuple[Answer, ...]
     first: int
     step: int
-    """The distance, in values, from one of the values that are asked for to the next."""
+    """The step, in answers, from one gap that is asked for to the next."""
 
     @property
     def mask(self) -> int:
-        """One for each value; they begin at the lowest bit."""
+        """A mask with one bit for each answer, from the lowest bit."""
         return (1 << len(self.values)) - 1
 
     def next_to(self, waiting: int, place: int) -> Label:
-        """The first value at or after a place whose bit is set, of which there is one."""
+        """Return the first answer at or after a place whose bit is set in `waiting`; some bit is."""
         at = place * self.step % len(self.values)
         later = waiting >> at
         found = at + _lowest(later) if later else _lowest(waiting)
@@ -55,7 +53,7 @@ class _Kind:
 
 
 def _step(name: str, size: int) -> int:
-    """A step of its own for each kind, so that equal places of two kinds do not always meet."""
+    """Return a step that differs between kinds, so that the same answers of two kinds do not always meet."""
     return next(step for step in count(7 + sum(name.encode()) % 32) if gcd(step, size) == 1)
 
 
@@ -78,14 +76,14 @@ class Corners:
         self._of_lengths: dict[int, int] = {}
 
     def seen(self, labels: Iterable[Label]) -> int:
-        """The bits of these labels; what is no label of this capability has none."""
+        """Return the bits of these labels; a label outside the capability has no bit."""
         found = 0
         for label in labels:
             found |= self._bits.get(label, 0)
         return found
 
     def of_length(self, n: int) -> int:
-        """The bits that rows of n elements visit by their length."""
+        """Return the bits that rows of n elements visit by their length."""
         bits = self._of_lengths.get(n)
         if bits is None:
             bits = self._of_lengths[n] = self.seen(length_labels(n))
@@ -93,7 +91,7 @@ class Corners:
 
     @cached_property
     def _parts(self) -> Sequence[int]:
-        """The bits of each part."""
+        """The bits of each part of the gaps."""
         parts = [0] * PARTS
         for kind in self._kinds:
             for index in range(len(kind.values)):
@@ -101,15 +99,15 @@ class Corners:
         return parts
 
     def gaps(self, visited: int, turn: int) -> Gaps:
-        """What is left for a turn."""
+        """Return the gaps that are left for a turn."""
         return Gaps(self, self.everything & ~visited, self._parts[turn % PARTS])
 
     def wanted(self, waiting: int, place: int) -> list[Label]:
-        """A gap of every kind that has any, others at each place; first that of the kind with most.
+        """Return one gap of each kind that has any, different ones at each place; the kind with most gaps comes first.
 
-        At every second place another kind comes first: one that cannot be filled must not keep the others waiting.
-        After it comes the row length, which only the first to ask for it decides. What goes with no other kind comes
-        first more often.
+        At every second place another kind comes first, so that a gap that cannot be filled does not keep the others
+        waiting. The row length comes next, since only the first to ask decides it. The kind that goes with no other
+        comes first more often.
         """
         pair, odd = divmod(place, 2)
         left = [(kind, bits) for kind in self._kinds if (bits := waiting >> kind.first & kind.mask)]
@@ -134,19 +132,19 @@ class Gaps:
 
     corners: Corners
     waiting: int
-    """Those that no case of the shard has visited."""
+    """The gaps that no case of the shard has visited."""
     part: int
-    """Those that this turn begins with."""
+    """The bits of the part that this turn begins with."""
 
     def __bool__(self) -> bool:
         return bool(self.waiting)
 
     def without(self, visited: int) -> Gaps:
-        """What is left after that."""
+        """Return the gaps without those that are visited."""
         return Gaps(self.corners, self.waiting & ~visited, self.part)
 
     def wanted(self, place: int) -> list[Label]:
-        """A gap of every kind that has any."""
+        """Return one gap of each kind that has any."""
         return self.corners.wanted(self.waiting, place)
 
     def wants(self, label: Label) -> bool:
@@ -154,12 +152,12 @@ class Gaps:
         return bool(self.waiting & self.corners.seen([label]))
 
     def filled(self, n: int) -> tuple[int, int]:
-        """The gaps that a row of n elements fills by its length: those of this turn's part, and all."""
+        """Return the gaps that rows of n elements fill by their length: in this turn's part, and in all."""
         bits = self.corners.of_length(n) & self.waiting
         return (bits & self.part).bit_count(), bits.bit_count()
 
 
 @remembered(256)
 def corners_of(capability: Capability) -> Corners:
-    """What cases for that capability can visit."""
+    """Return what cases for a capability can visit."""
     return Corners(capability)

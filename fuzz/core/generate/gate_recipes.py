@@ -1,5 +1,5 @@
-"""Recipes for what a recurrence multiplies by at each place, or for its logarithm: so that after many places there is
-something left, and nothing has overflowed."""
+"""Recipes for the factors of a recurrence, or for their logarithms: after many steps something is left and nothing has
+overflowed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from fuzz.core.base.stream import Reals, Stream
 from fuzz.core.generate.recipes import Recipe, RowSpec, random_signs, recipe
 
 GATES: dict[str, Recipe] = {}
-"""The recipes of factors by name, from the plainest to the oddest."""
+"""The recipes for factors by name, from the plainest to the oddest."""
 LOG_GATES: dict[str, Recipe] = {}
-"""The same of logarithms of factors."""
+"""The recipes for logarithms of factors, by the same names."""
 
 
 @recipe("uniform between 1/2 and 1", structured=False, registry=GATES)
@@ -53,7 +53,7 @@ def _share(spec: RowSpec, stream: Stream) -> Reals:
 
 
 def _logarithm(name: str) -> None:
-    """Register a recipe of what is nearly the logarithm of a factor, x - 1; of a zero it is less."""
+    """Register a recipe for approximate logarithms: x - 1 for a factor x, and a lower number for zero."""
     known = GATES[name]
 
     def fill(spec: RowSpec, stream: Stream) -> Reals:

@@ -1,5 +1,5 @@
 """Literal values, and recipes that start from them: the given values bit by bit, others of about their size, or plainer
-ones, by which a failure shows what it needs of its values."""
+ones. They show which properties of its values a failure needs."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ Values = NDArray[np.generic]
 
 
 def given_rows(values: Values) -> Given:
-    """What holds these values, whose last axis is the row."""
+    """Return a record of these values, whose last axis is the row."""
     dtype = next(name for name, numpy in NUMPY_DTYPE.items() if numpy == values.dtype)
     n = values.shape[-1] if values.ndim else 1
     return Given(dtype, n, np.ascontiguousarray(values).tobytes())
 
 
 def rows_of(given: Given) -> Values:
-    """(rows, n) given values."""
+    """Return the given values, shape (rows, n)."""
     return from_bits(given.bits, given.dtype, (given.rows, given.n))
 
 
 def repeated_or_cut(given: Given, rows: int, n: int, *, columns: bool = False) -> Values:
-    """Return `rows` rows and `n` columns of the given ones, over and over where there are fewer.
+    """Return `rows` x `n` values: the given ones, cut or repeated.
 
-    One row of `columns` is the last one: of a stack whose rows differ, often in that the first one is plain. More rows
-    than one that is given are multiples of it: rows that are all alike would tell nothing.
+    A single row of `columns` is the last given one: a stack whose rows differ often begins with a plain one. If
+    `columns` have one given row and more are needed, they are multiples of it, since equal rows would tell nothing.
     """
     values = rows_of(given)
     if not rows * n:
         return np.zeros((rows, n), values.dtype)
-    if not values.size:  # of a case without elements
+    if not values.size:  # a case without elements
         return np.ones((rows, n), values.dtype)
     if columns and rows == 1:
         values = values[-1:]
@@ -50,7 +50,7 @@ def repeated_or_cut(given: Given, rows: int, n: int, *, columns: bool = False) -
 
 
 def made_of(recipe: str, values: Values, dtype: str, stream: Stream) -> Values:
-    """Values of that recipe in place of the given ones, for a case whose first input has that dtype."""
+    """Return values of a recipe that starts from the given ones, for a case whose first input has that dtype."""
     if recipe == GIVEN:
         return values
     with np.errstate(all="ignore"):
@@ -61,7 +61,7 @@ def made_of(recipe: str, values: Values, dtype: str, stream: Stream) -> Values:
 
 
 def stored(values: Values, dtype: str) -> Values:
-    """The values in a dtype: bit by bit where it is theirs."""
+    """Return the values in a dtype, bit by bit if it is theirs."""
     if values.dtype == NUMPY_DTYPE[dtype]:
         return values
     with np.errstate(invalid="ignore"):
@@ -76,12 +76,13 @@ def _normal(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) ->
 
 
 def _steps(dtype: str, usual: int) -> int:
-    """A power of two by which ordinary values may grow, or shrink: in narrow formats one that squares just bear."""
+    """Return a power of two by which ordinary values may grow or shrink; in narrow formats one whose square the format
+    still has."""
     return min(usual, form(dtype).emax * 2 // 5)
 
 
 def _scaled(power: int) -> Like:
-    """Normal values times 2^power, or as far as the dtype goes."""
+    """Return a recipe: normal values times 2^power, or as far as the dtype goes."""
 
     def scaled(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
         steps = _steps(dtype, abs(power))
@@ -92,7 +93,7 @@ def _scaled(power: int) -> Like:
 
 
 def _ending(last: Callable[[float], float]) -> Like:
-    """Normal values, the last one of each row another."""
+    """Return a recipe: normal values whose last element in each row is replaced."""
 
     def ending(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
         values = _normal(shape, level, dtype, stream)
@@ -103,23 +104,24 @@ def _ending(last: Callable[[float], float]) -> Like:
 
 
 def _large_last_row(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
-    """Normal values, those of the last row far larger: without them a sum over many rows hides that it is left out."""
+    """Return normal values with a far larger last row: otherwise a sum over many rows hides that this one is left
+    out."""
     values = _normal(shape, level, dtype, stream)
     values[-1:] = np.ldexp(values[-1:], _steps(dtype, 16))
     return values
 
 
 def _shifted(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
-    """Normal values beside a mean that is large: of others the mean is about 0, so that what it is hardly shows."""
+    """Return normal values around a large mean: if the mean is about 0, an error in it hardly shows."""
     return level + _normal(shape, level, dtype, stream) / 8.0
 
 
 NANS = "NaN"
-"""The recipe beside which nothing shows that only changes values."""
+"""The recipe that hides everything that only changes values."""
 LAST_ROW = "last row"
-"""The recipe that shows best what an output that has no rows lacks."""
+"""The recipe that best shows what an output without rows leaves out."""
 RANDOM = ("normal", "large", "tiny")
-"""The recipes below whose rounding errors are random."""
+"""The recipes of this module whose rounding errors are random."""
 _LIKE_GIVEN: Mapping[str, Like] = {
     "ones": lambda shape, level, dtype, stream: np.full(shape, level),
     "integers": lambda shape, level, dtype, stream: np.resize(np.arange(1.0, 8.0), shape) * level,
@@ -139,22 +141,22 @@ VALUES = (GIVEN, *(name for name in _LIKE_GIVEN if name != NANS))
 """All recipes that start from given values."""
 _NO_NUMBER = ("one NaN", "one infinity")
 UNEVEN = ("normal", "large", "tiny", "one NaN", "one infinity", "spike")
-"""Recipes for values of which no two neighbours are alike, so that one that is written over shows."""
+"""Recipes whose neighbouring values always differ, so that an overwritten one shows."""
 
 
 def judged_values(contract: Contract, recipes: Sequence[str] = VALUES) -> tuple[str, ...]:
-    """Return the recipes by which a kernel of the contract can be told right or wrong: with an element in each row that
-    is no number it passes whatever it does, where such elements are not judged."""
+    """Return the recipes with which a kernel of the contract can be told right or wrong. If the contract does not judge
+    elements that are no numbers, a recipe with such an element in each row tells nothing."""
     return tuple(each for each in recipes if contract.nonfinite != "unspecified" or each not in _NO_NUMBER)
 
 
 Plainer = Callable[[Reals], Reals]
 _OUTLIER = 16.0
-"""An element this many times above or below the median magnitude is one that a row is about."""
+"""An element is an outlier if its magnitude is this many times above or below the median. Chosen."""
 
 
 def _levels(values: Reals) -> Reals:
-    """One power of two per row, of about its root mean square."""
+    """Return a power of two per row, about its root mean square."""
     finite = np.where(np.isfinite(values), values, 0.0)
     largest = np.abs(finite).max(axis=-1, keepdims=True, initial=0.0)
     scale = np.where(largest > 0, largest, 1.0)  # squares of the largest numbers overflow
@@ -163,7 +165,7 @@ def _levels(values: Reals) -> Reals:
 
 
 def _outliers(values: Reals) -> Reals:
-    """Ones, but for what is zero, not finite, or far larger or smaller than the rest."""
+    """Return ones; elements that are zero, not finite, or outliers stay."""
     finite = np.abs(values[np.isfinite(values)])
     middle = float(np.median(finite)) if finite.size else 1.0
     ordinary = np.isfinite(values) & (np.abs(values) < _OUTLIER * middle) & (np.abs(values) > middle / _OUTLIER)
@@ -171,14 +173,14 @@ def _outliers(values: Reals) -> Reals:
 
 
 def _power(values: Reals) -> Reals:
-    """The power of two below each number; zeros, infinities and NaN as they are."""
+    """Return the power of two at or below each magnitude; zeros, infinities and NaN stay."""
     ordinary = np.isfinite(values) & (values != 0)
     exponents = np.frexp(np.where(ordinary, values, 1.0))[1] - 1
     return np.where(ordinary, np.copysign(np.ldexp(1.0, exponents), values), values)
 
 
 def _short(values: Reals) -> Reals:
-    """Four bits of mantissa."""
+    """Return the values with four bits of mantissa."""
     ordinary = np.isfinite(values)
     fractions, exponents = np.frexp(np.where(ordinary, values, 0.0))
     return np.where(ordinary, np.ldexp(np.rint(fractions * 16.0) / 16.0, exponents), values)
@@ -194,12 +196,12 @@ PLAIN: Mapping[str, Plainer] = {
 }
 """Ways to make values plain, the plainest first."""
 DRAWN = "drawn"
-"""This kind leaves values as they were drawn."""
+"""The kind that leaves values as they were drawn."""
 KINDS = (*PLAIN, DRAWN)
 
 
 def plain(kind: str, values: Values, dtype: str) -> Values:
-    """The values made plain, in their own dtype; the last axis is the row."""
+    """Return the values replaced by plain ones of that kind, rounded to the dtype; the last axis is the row."""
     if kind == DRAWN:
         return values
     with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are ordinary values here

@@ -12,16 +12,15 @@ from fuzz.core.generate.recipes import RECIPES, RowSpec, normal, positions, rand
 from oracles.dtypes import FORMATS, NARROW
 
 _TIE_BITS = tuple(1 + FORMATS[name].precision for name in NARROW)
-"""The significant bits of numbers half-way between neighbours in f16 and in bf16."""
+"""The significant bits of numbers half-way between neighbours in f16 and bf16."""
 _BELOW_LARGEST = 7600 / 65504
-"""Elements of this share of the largest number have squares far beyond it, and sums of several are within it."""
+"""The share of the largest number whose square is far beyond it, while a sum of several such elements is not."""
 _FILLERS = 3
-"""The number of elements that bring a row's mean square to a power of four: each squares the error that the one before
-it left."""
+"""The elements that bring a row's mean square to a power of four: each squares the error that the one before left."""
 
 
 def _levels(spec: RowSpec, stream: Stream, levels: tuple[float, ...]) -> Reals:
-    """One of the levels per row, repeated along it."""
+    """Return one of the levels for each row, repeated along it."""
     chosen = stream.child("level").integers(spec.rows, 0, len(levels) - 1)
     return repeated(np.asarray(levels)[chosen], spec)
 
@@ -75,8 +74,8 @@ def _ones(spec: RowSpec, stream: Stream) -> Reals:
     unscaled=True,
 )
 def _ties(spec: RowSpec, stream: Stream) -> Reals:
-    """Such a row divided by its root mean square is that row times a power of two: a tie in a narrower output, and
-    times weights of 1.5 in the same dtype."""
+    """Return rows that make ties: divided by its root mean square, such a row is itself times a power of two, a tie in
+    a narrower output dtype and, times weights of 1.5, in the same dtype."""
     rows, n = spec.rows, spec.n
     bits = stream.child("bits").integers(rows, 0, len(_TIE_BITS) - 1)
     steps = np.ldexp(1.0, np.asarray(_TIE_BITS)[bits])[:, None]
@@ -93,7 +92,8 @@ def _ties(spec: RowSpec, stream: Stream) -> Reals:
 
 
 def _root_below(squares: Reals, dtype: str) -> Reals:
-    """The numbers of the dtype at or below the square roots, so that something is left for the next filler."""
+    """Return the largest numbers of the dtype at or below the square roots, so that something is left for the next
+    filler."""
     held = quantise(np.sqrt(np.maximum(squares, 0.0)), dtype)
     wide = held.astype(np.float64)
     below = np.nextafter(held, NUMPY_DTYPE[dtype].type(0)).astype(np.float64)
@@ -108,10 +108,11 @@ _KINDS = 4
 
 
 _SWITCHES = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0)
-"""Where kernels of activations go over to another way: clamps at 3 and 6, softplus and its like from 8 to 20, erf and
-tanh from 2 to 10."""
+"""Arguments at which kernels of activations switch formulas: clamps at 3 and 6, softplus and its like at 8 to 20, erf
+and tanh at 2 to 10."""
 _NEAREST = -14
-"""What is near to a number is between 2^-14 and 2^-1 of it away; its neighbours in f16 and bf16 are further."""
+"""Values near a number differ from it by 2^-14 to 2^-1 of it; neighbours in f16 and bf16 are at least as far apart at
+the near end."""
 
 
 @recipe(
@@ -137,7 +138,7 @@ def _mixed_rows(spec: RowSpec, stream: Stream) -> Reals:
     chosen[:_KINDS] = np.arange(_KINDS)[: spec.rows]
     of_rows = np.array(kinds)[chosen]
     mixed = np.empty((spec.rows, spec.n))
-    for kind in dict.fromkeys(of_rows.tolist()):  # what no row has need not be drawn
+    for kind in dict.fromkeys(of_rows.tolist()):  # a kind that no row has need not be drawn
         values = RECIPES[kind].fill(spec, stream.child(kind)).reshape(spec.rows, spec.n)
         np.copyto(mixed, values, where=(of_rows == kind)[:, None])
     return mixed

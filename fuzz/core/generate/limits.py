@@ -1,5 +1,6 @@
-"""Extents at which kernels stop being right: next to powers of two that a buffer, a block or an index has, and the
-numbers of their own source. Each is visited once by a search, soon, in a case that is as small as can be beside it."""
+"""Extents at which kernels stop being right: next to the powers of two of buffers, blocks and indices, and next to
+numbers in their own source. A search visits each of them once, early, in a case that is otherwise as small as
+possible."""
 
 from __future__ import annotations
 
@@ -25,33 +26,33 @@ from oracles.operand import OUTER
 from oracles.ops import OPS, remembered
 
 _FIRST, _LIMITS = 4097, (8193, 4096, 4095)
-"""What is wrong from some length on is mostly wrong at the first one."""
+"""A kernel that is wrong from some length on is mostly wrong at the first of these already."""
 _ROWS = 1025
-"""More than a block has threads, and than bf16 counts: the first extent of what is counted, in a case of few elements
-else."""
+"""More than the threads of a block, and than bf16 can count: the first extent tried for a counted dimension, in a case
+with few other elements."""
 _FAR = 65537
-"""What is wrong there takes the oracle seconds, and what is right a few hundredths of one."""
+"""The longest extent. A wrong result there takes the oracle seconds, a right one a few hundredths of a second."""
 _BOTH = 257
-"""Two extents that are no limits themselves, and whose product is more than 16 bits count."""
+"""Two such extents are no limits themselves, but their product needs more than 16 bits."""
 _LATE = 64
-"""The number of turns that come before those with such extents, and with many of what is counted: kernels are called
-for each of these, or interpreted."""
+"""The turns that come before cases with such extents, and with long counted dimensions: kernels are called, or
+interpreted, for each element of these."""
 _MANY = 1024
-"""The largest number of a source that something counted has."""
+"""The largest number of a source that is tried for a counted dimension."""
 IN_TURN = 3
 """The most such cases of one turn, until all were drawn."""
 _STEPS = 128
-"""Where no such extent is taken, one at most so much longer is."""
+"""If a kernel does not take an extent, one that is longer by at most this many steps is tried."""
 
 _OF_SIZES = "uniform"
-"""The recipe of every second one: its rows are small or large, where normal ones are all alike."""
+"""The recipe of every second such case: its rows are small or large, while normal ones are all alike."""
 
 Limit = tuple[tuple[str, int], ...]
-"""Dimensions, and the extents that they have: one, or two together."""
+"""Dimensions with their extents: one, or two together."""
 
 
 class Limits:
-    """Those of one capability, for kernels with these numbers in their sources."""
+    """The limits of one capability, for kernels with these numbers in their sources."""
 
     def __init__(self, capability: Capability, numbers: Sequence[int] = ()) -> None:
         self._capability = capability
@@ -67,14 +68,14 @@ class Limits:
 
 
 def far_cases(capability: Capability, seed: int) -> list[Case]:
-    """One case with each of the longest extents, and of the largest products of two."""
+    """Return one case for each of the longest extents, and for the largest products of two."""
     op, dice = OPS[capability.op], Dice(Stream(seed).child("far"))
     limits = [*_taken(capability, [_FAR], [*_lengths(op), *_soon_counted(op)]), *_together(capability)]
     return cases_of([laid(_drawn(capability, dice, limit), 0, 1 + at) for at, limit in enumerate(limits)])
 
 
 def _soon(capability: Capability, numbers: Sequence[int]) -> Iterator[Limit]:
-    """The most telling first."""
+    """Yield the limits for early turns, the most telling first."""
     op = OPS[capability.op]
     lengths = _lengths(op)
     yield from _taken(capability, [_FIRST], lengths)
@@ -91,7 +92,8 @@ def _own(capability: Capability, numbers: Sequence[int]) -> Iterator[Limit]:
 
 
 def _late(capability: Capability) -> Iterator[Limit]:
-    """Rows alone have their own there: see `THRESHOLDS` of `generate/sketch.py`, and `generate/big.py`."""
+    """Yield the limits for late turns. Ops of rows alone have others: `THRESHOLDS` of `generate/sketch.py`, and
+    `generate/big.py`."""
     op = OPS[capability.op]
     if not has_rows_alone(op):
         yield from _taken(capability, [_FAR], _lengths(op))
@@ -109,7 +111,7 @@ def _together(capability: Capability) -> Iterator[Limit]:
 
 
 def _lengths(op: Op) -> Sequence[str]:
-    """The dimensions along which rows or sums lie; none where the oracle calculates one element after the other."""
+    """Return the dimensions along which rows or sums lie; none if the oracle calculates one element after the other."""
     if _scanned(op):
         return ()
     last = {each.axes[-1] for each in op.operands if each.axes}
@@ -117,13 +119,13 @@ def _lengths(op: Op) -> Sequence[str]:
 
 
 def _counted(op: Op) -> Sequence[str]:
-    """All others."""
+    """Return all other dimensions."""
     lengths = _lengths(op)
     return [dim for dim in ([OUTER] * (OUTER in op.inputs[0].axes) + [*op.named]) if dim not in lengths]
 
 
 def _soon_counted(op: Op) -> Sequence[str]:
-    """Those of them along which the oracle calculates all elements at once."""
+    """Return those of them along which the oracle calculates all elements at once."""
     return [dim for dim in _counted(op) if dim not in _scanned(op)]
 
 
@@ -134,7 +136,7 @@ def _scanned(op: Op) -> Set[str]:
 
 
 def _taken(capability: Capability, sizes: Iterable[int], dims: Sequence[str], steps: int = _STEPS) -> Sequence[Limit]:
-    """The extents themselves, or the nearest that the kernel takes; none where none is near, or the oracle would take
+    """Return the extents, or the nearest that the kernel takes; none if none is near, or if the oracle would take
     long."""
     op, found = OPS[capability.op], list[Limit]()
     for size, dim in product(sizes, dims):
@@ -146,8 +148,8 @@ def _taken(capability: Capability, sizes: Iterable[int], dims: Sequence[str], st
 
 
 def _drawn(capability: Capability, dice: Dice, limit: Limit) -> Draw:
-    """A plain case with these extents, and few elements along all other dimensions. One that is long has the widest
-    dtype: of a narrow one the oracle may have to look at each element alone."""
+    """Return a plain case with these extents and few elements along all other dimensions. A long one has the widest
+    dtype, since in a narrow one the oracle may have to look at each element alone."""
     op, long = OPS[capability.op], math.prod(size for _, size in limit) > _LIMITS[0]
     rank, recipes = len(op.inner) + (OUTER in op.inputs[0].axes), first_recipes(op.name)
     plain = next((each for each in menu_of(op.inputs[0]).often if each in recipes), recipes[0])

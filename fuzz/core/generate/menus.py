@@ -1,4 +1,4 @@
-"""What each input's values are drawn from: recipes for factors, recipes that follow other tensors, the menus."""
+"""The menus that inputs' values are drawn from, with recipes for factors and recipes that follow other tensors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from oracles.op import Op
 from oracles.operand import CODES, ENDS, FLAGS, LENGTHS, Operand, OpError
 
 FACTORS: dict[str, Recipe] = {}
-"""The recipes by name for what others are multiplied by, from the plainest to the oddest."""
+"""The recipes for factors by name, from the plainest to the oddest."""
 
 
 @recipe("another number in each of 251 columns", structured=False, registry=FACTORS)
@@ -94,43 +94,43 @@ def _with_one(spec: RowSpec, stream: Stream, what: float) -> Reals:
 
 
 PLACES = "places"
-"""The menu of inputs that are places along a dimension."""
+"""The menu of inputs whose values are places along a dimension."""
 OR_MISSING = "places or missing"
-"""The menu of places that may also be absent."""
+"""The menu of places that may also be missing."""
 LIKE_FIRST = "like the first"
-"""The recipe that the first input has, with values of its own."""
+"""The recipe that the first input has, with other values."""
 
 PLACED = ("spike", "one_nan", "one_inf")
-"""These recipes of the first input place one element per row; where they place it is counted."""
+"""Recipes that place one element per row; if the first input has one, its position is counted."""
 
 assert hard_recipes.__name__, "imported for the recipes that it registers"
 
 
 def recipes() -> Mapping[str, Recipe]:
-    """All recipes for rows by name, from the plainest to the oddest: Hypothesis shrinks towards the first."""
+    """Return all recipes for rows by name, from the plainest to the oddest: Hypothesis shrinks towards the first."""
     return RECIPES
 
 
 @dataclass(frozen=True)
 class Menu:
-    """What an input is drawn from."""
+    """The recipes that an input is drawn from."""
 
     recipes: Mapping[str, Recipe | Related | None]
-    """By name; None stands for that of the first input."""
+    """The recipes by name; None stands for the first input's recipe."""
     often: tuple[str, ...]
-    """The recipes that are drawn most of the time; the others are drawn now and then."""
+    """The recipes that are drawn most of the time."""
 
     @lazy
     def names(self) -> tuple[str, ...]:
-        """The recipes to be visited."""
+        """Return the recipes that a search should visit."""
         return tuple(self.recipes)
 
 
 _OWN = 2
-"""A recipe of the op's own is drawn this many times as often as one that is drawn often; so is a recipe of numbers near
-those that the op compares elements with."""
+"""A recipe of the op's own is drawn this many times as often as a frequent one; so is a recipe of numbers near those
+that the op compares elements with."""
 _NEAR, _NEAR_CODES = "near_numbers", "near_codes"
-"""The recipes for these, of floats and of integers."""
+"""The recipes for numbers near compared ones, of floats and of integers."""
 
 
 def _menu(often: Sequence[str], recipes: Mapping[str, Recipe]) -> Menu:
@@ -143,13 +143,13 @@ _ANY_PLACES = (
     "first_place",
 )  # fmt: skip
 _ODD = {name: RECIPES[name] for name in ("normal", "zero_rows", "mixed_rows", "one_nan", "one_inf")}
-"""Rows that no op returned: what is given may be anything."""
+"""Recipes for an input that should be some op's output but may be anything."""
 
 _TAME = {name: each for name, each in RECIPES.items() if name not in (
     "one_nan", "one_inf", "infinite_rows", "near_overflow", "subnormal", "magnitudes", "ordinal", "row_scales",
     "mixed_rows",
 )}  # fmt: skip
-"""Rows without NaN and infinities, of which squares and exponentials rarely over- or underflow."""
+"""Recipes without NaN and infinities, whose squares and exponentials rarely over- or underflow."""
 _TAME_FACTORS = {name: each for name, each in FACTORS.items() if name not in ("one_nan", "one_inf")}
 
 MENUS: Mapping[str, Menu] = {
@@ -188,12 +188,12 @@ MENUS: Mapping[str, Menu] = {
     CODES: _menu(("any_code", "any_code", "small_codes", "end_codes", "high_codes", "lowest_code", "one_code"), {}),
     LOCAL: _menu(("true", "true", "true", "true", "true", "nearly_true", "unrelated"), {}),
 }
-"""What `Operand.values` may name. After the name it may have names of the op's own recipes."""
+"""What `Operand.values` may name. The names of the op's own recipes may follow the menu's name."""
 
 
 @lru_cache(maxsize=64)
 def menus_of(op: Op) -> Mapping[str, Menu]:
-    """What each input of an op is drawn from. Raises OpError where its `values` say nothing that is known."""
+    """Return the menu of each input of an op. Raises OpError if its `values` name something unknown."""
     return {each.name: _menu_of(op, each.name) for each in op.inputs}
 
 
@@ -221,15 +221,15 @@ def _menu_of(op: Op, name: str) -> Menu:
 
 
 def _near(op: Op, name: str, menu: Menu) -> tuple[str, ...]:
-    """Return what is drawn often where the op compares an input with numbers that it may have: in a third of all cases
-    of integers, most of which are told from others by nothing else."""
+    """Return the recipes that are drawn often if the op compares an input with numbers. For integers they are a third
+    of all cases: most mistakes with integers show in no other way."""
     numbers = compared(op, tuple((each.name, each.values[0]) for each in op.parameters if each.values)).get(name, ())
     operand = op.operand(name)
     if name not in op.integers:
         return (_NEAR,) * _OWN if numbers and (_NEAR in menu.recipes or menu is MENUS["factor"]) else ()
     least = -math.inf if operand.is_code else 0.0 if operand.missing is None else 1.0
     if operand.is_flags or not any(each >= least for each in numbers):
-        return ()  # 0 tells the other numbers from what is missing, which has recipes of its own
+        return ()  # 0 separates the other numbers from missing ones, which have recipes of their own
     return (_NEAR_CODES,) * (1 + len(menu.often) // 2)
 
 
@@ -239,19 +239,19 @@ def menu_of(operand: Operand) -> Menu:
 
 
 def usual(operand: Operand) -> str:
-    """The recipe that an input is drawn from first."""
+    """Return the recipe that an input is drawn from first."""
     return menu_of(operand).often[0]
 
 
 def _named(operand: Operand) -> str:
-    """The menu of an input; of one that has places along a dimension there is no need to name it."""
+    """Return the menu of an input; one that has places along a dimension need not name it."""
     menu = next(iter(operand.values.split()), "")
     places = PLACES if operand.missing is None else OR_MISSING
     return places if operand.index and menu == "any" else menu
 
 
 def check_menus(op: Op) -> None:
-    """Raise OpError where some tensor's values cannot be drawn or judged, or a parameter has none."""
+    """Raise OpError if some tensor's values cannot be drawn or judged, or if a parameter has no values."""
     needed = frozenset(each.name for each in op.inputs if not each.optional)
     menus_of(op)
     for each in op.inputs:

@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from fuzz.core.base.stream import Dice
 
 Shape = tuple[int, ...]
-"""Extents of which the last one is that of the rows."""
+"""Extents, the last of which is the row's."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """One model by its sizes."""
+    """The sizes of one model."""
 
     name: str
     width: int
-    """The elements of a hidden state: norms take rows of them."""
+    """The elements of a hidden state: the rows of norms."""
     heads: int
     head: int
-    """The elements of one head: norms of queries and keys take rows of them."""
+    """The elements of one head: the rows of norms of queries and keys."""
     tokens: int
-    """The tokens of a sequence, or of a sliding window: softmax takes rows of scores for them."""
+    """The tokens of a sequence, or of a sliding window: the rows of a softmax over scores."""
     words: int = 0
-    """The size of the vocabulary; 0 without a vocabulary, or if its rows are too long to be drawn."""
+    """The size of the vocabulary; 0 if there is none, or if its rows are too long to be drawn."""
     ranks: tuple[int, ...] = ()
     """The elements of latent vectors that are normalised too."""
 
@@ -46,7 +46,7 @@ Sequences are cut to 4096 tokens, and vocabularies of more than 65536 words are 
 
 _BATCHES = (1, 1, 1, 2, 3, 8)
 _STEPS = (1, 1, 2, 7, 16, 17, 32, 77, 128)
-"""The tokens that are worked on at a time: one where text is generated, several of a prompt."""
+"""The tokens that are processed at a time: one while text is generated, several of a prompt."""
 
 
 def model_shape(dice: Dice) -> Shape:

@@ -1,5 +1,5 @@
-"""What the values of an input always are among examples, such as those of a lower triangular matrix: one table says how
-that is seen, and how values that are drawn are made so."""
+"""Properties that the values of an input always have among examples, such as being lower triangular. One table says how
+each is recognised, and how drawn values are given it."""
 
 from __future__ import annotations
 
@@ -19,35 +19,36 @@ from oracles.ops import remembered
 Numbers = tuple[float, ...]
 Values = NDArray[np.generic]
 _LEAST = 3
-"""A smaller matrix looks triangular, or symmetric, by chance."""
+"""The least size of a matrix: a smaller one looks triangular or symmetric by chance."""
 _MANY = 8
-"""Rows of fewer elements are in order by chance: one in 40,000 of eight."""
+"""The least length of a row: fewer elements are in order by chance; eight are once in 40,000."""
 _ENOUGH = 16
-"""Fewer elements than this are of some numbers alone, or of one sign, by chance."""
+"""The least number of elements: fewer have few distinct values, or one sign, by chance."""
 _FEW = 3
-"""The most different numbers that stand for kinds, as 0 and 1 of a mask do."""
+"""The most distinct values that count as kinds, such as 0 and 1 of a mask."""
 
 
 @dataclass(frozen=True)
 class Property:
-    """What values may always be."""
+    """A property that values may always have."""
 
     words: str
-    """What they are then; with places for its numbers."""
+    """The property in words, with places for its numbers."""
     holds: Callable[[Reals, Numbers, float], bool]
     """Whether values are so, which have that unit roundoff."""
     made: Callable[[Reals, Numbers], Reals]
-    """Values that are so, of any others."""
+    """Gives any values the property."""
     shows: Callable[[Reals], bool]
     """Whether it is no accident that these are so."""
     numbers: Callable[[Reals], Numbers] = lambda values: ()
-    """The numbers that are part of it, given all values that there are."""
+    """Returns the numbers that are part of the property, from all values that there are."""
     group: str = ""
-    """Values have one property of a group: the first one."""
+    """Of each group, values have one property: the first one."""
     is_square: bool = False
-    """Whether it is one of matrices, which are square where those of the examples are."""
+    """Whether it is a property of matrices, which must be square if the examples are."""
     is_range: bool = False
-    """Whether it is one of magnitude or sign, which a reference hardly ever promises: that is told, and not kept."""
+    """Whether it is a property of magnitude or sign, which a reference hardly ever promises: it is reported, not
+    kept."""
 
 
 def _lower(values: Reals) -> Reals:
@@ -79,7 +80,7 @@ def _shares(values: Reals) -> Reals:
 
 
 def _among(values: Reals, numbers: Numbers) -> Reals:
-    """The number in the place of its sign, or of its third of the line."""
+    """Return for each value one of the numbers, chosen by its sign or by the third of the line that it lies in."""
     limits = [0.0] if len(numbers) == 2 else [-0.5, 0.5]
     return np.take(numbers, np.searchsorted(limits, np.nan_to_num(values), side="right"))
 
@@ -127,7 +128,7 @@ def _is_many(values: Reals) -> bool:
 
 
 def _ones(upper: int) -> Callable[[Reals], Reals]:
-    """1 on one side of the diagonal, 0 on the other."""
+    """Return a function that makes 1 on one side of the diagonal, 0 on the other."""
 
     def made(values: Reals) -> Reals:
         below = np.tri(*values.shape[-2:])
@@ -185,9 +186,9 @@ PROPERTIES: Mapping[str, Property] = {
         _is_many, group="numbers", is_range=True,
     ),
 }  # fmt: skip
-"""What is looked for, the narrowest first. Another row needs nothing else."""
+"""The properties that are looked for, the narrowest first. A further one is one more row here."""
 _WITHOUT_NUMBERS = ("causal", "future", "one_hot", "shares")
-"""These say which numbers there are."""
+"""Properties that already say which numbers there are."""
 
 
 def observed(samples: Sequence[Values], u: float) -> Kept:
@@ -197,7 +198,7 @@ def observed(samples: Sequence[Values], u: float) -> Kept:
         return ()
     found, groups = dict[str, Numbers](), set[str]()
     every = np.concatenate([each.reshape(-1) for each in wide])
-    flags = samples[0].dtype.kind in "biu"  # of which the dtype says which numbers there are
+    flags = samples[0].dtype.kind in "biu"  # the dtype already says which numbers these are
     for name, each in PROPERTIES.items():
         if each.group in groups or (each.group == "numbers" and (flags or not {*_WITHOUT_NUMBERS}.isdisjoint(found))):
             continue
@@ -209,12 +210,12 @@ def observed(samples: Sequence[Values], u: float) -> Kept:
 
 
 def made_so(kept: Kept, values: Values, dtype: str) -> Values:
-    """Return values of a dtype as they always are; those that are so already, bit by bit."""
+    """Return values of a dtype with the properties that they always have; those that have them already, bit by bit."""
     if holds(kept, values, dtype):
         return values
     with np.errstate(all="ignore"):
         wide = before = values.astype(np.float64)
-        for name, numbers in reversed(kept):  # what is in order stays so
+        for name, numbers in reversed(kept):  # in this order, since sorted values stay sorted
             wide = PROPERTIES[name].made(wide, numbers)
     made = quantise(wide, dtype) if dtype in FORMATS else wide.astype(values.dtype)
     return np.where((wide == before) | (np.isnan(wide) & np.isnan(before)), values, made)

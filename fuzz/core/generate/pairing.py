@@ -1,8 +1,6 @@
-"""Pairs of conditions: which ones a kernel allows, which of them a turn goes for, and a draw in which both hold.
-
-There are far more pairs than coverage labels. They are dealt out to as many parts as there are shards, and the turns of
-a shard for one capability all go for the same part: so a shard needs to remember no others.
-"""
+"""Pairs of conditions: which ones a kernel allows, which of them a turn aims at, and a draw in which both hold. There
+are far more pairs than coverage labels. They are dealt out to as many parts as there are shards, and all turns of a
+shard for one capability aim at the same part, so that a shard need not remember the others."""
 
 from __future__ import annotations
 
@@ -31,14 +29,14 @@ from oracles.ops import OPS, remembered
 
 
 class Pairing:
-    """The pairs of conditions of different kinds that cases for one capability can meet."""
+    """The pairs of conditions, of different kinds, that cases for one capability can meet."""
 
     def __init__(self, capability: Capability) -> None:
         self.capability, self._conditions = capability, conditions_of(capability.op)
         self._shapes = [(each, self._conditions.holding(_labels_of(each))) for each in table_of(capability)]
         self._fitting: dict[int, Sequence[Extents]] = {}
         self._labels: dict[Condition, list[Label]] = {}
-        """The coverage labels of which each condition follows, of those that are not about the shape."""
+        """The coverage labels from which each condition follows, except conditions on the shape."""
         for kind, values in space_of([capability]).items():
             for value in values:
                 for condition in of_label((kind, value)):
@@ -90,11 +88,12 @@ class Pairing:
         return kind.kind == "stack" and value == "many" and other in ((ROWS, "1"), (Feature("rank"), "1"))
 
     def part(self, turn: int) -> int:
-        """The number of pairs that a turn may go for."""
+        """Return the number of pairs that a turn may aim at."""
         return len(range(turn % PARTS, len(self.all), PARTS))
 
     def visited(self, turn: int, before: int, cases: Iterable[Iterable[Label]]) -> int:
-        """Which of the turn's pairs were visited, each a bit: those `before`, and those of cases with these labels."""
+        """Return which of the turn's pairs were visited, as bits: those `before`, and those of cases with these
+        labels."""
         together, part = Together(), self._bits[turn % PARTS :: PARTS]
         for labels in cases:
             together.see(self._conditions.holding(labels))
@@ -108,7 +107,7 @@ class Pairing:
         return before
 
     def wanted(self, turn: int, visited: int, place: int) -> Pair:
-        """The pair for a place of the turn: one that was not visited, while there is any."""
+        """Return the pair for a place of the turn: one that was not visited, while there is any."""
         size = self.part(turn)
         everything = (1 << size) - 1
         waiting = ~visited & everything or everything
@@ -118,8 +117,8 @@ class Pairing:
         return self.all[turn % PARTS + number * PARTS]
 
     def draw(self, sketch: Sketch, pair: Pair, turn: int, dice: Dice, more: Dice) -> Draw:
-        """A draw in which the pair holds, and of each other kind any condition, alike: so other pairs are visited too.
-        There are not rolls enough in one dice for all of it."""
+        """Return a draw in which the pair holds; the conditions of all other kinds are random, so other pairs are
+        visited too. One dice has too few rolls for all of it."""
         first = [more.pick(self._labels[each]) for each in pair if each[0].kind not in SHAPE]
         others = [more.pick(self._labels[more.pick(of_kind)]) for of_kind in self._kinds.values()]
         start = more.below(len(others))
@@ -128,7 +127,7 @@ class Pairing:
         return steer_as_shaped(self._shape(sketch, pair, more), self.capability, gaps, wanted, turn, dice)
 
     def _shape(self, sketch: Sketch, pair: Pair, dice: Dice) -> Sketch:
-        """The sketch with a shape for which the pair holds, as far as it is about shapes."""
+        """Return the sketch with a shape for which the pair holds, as far as it is about shapes."""
         mask = sum(self._conditions.bits[each] for each in pair if each[0].kind in SHAPE)
         fitting = self._fitting.get(mask)
         if fitting is None:
@@ -144,15 +143,15 @@ def _labels_of(extents: Extents) -> Sequence[Label]:
 
 @dataclass(frozen=True)
 class PairCoverage:
-    """What became of the pairs of conditions that kernels allow."""
+    """Which of the pairs of conditions that kernels allow were met."""
 
     allowed: int
     never: Sequence[Pair]
-    """Those that never held together, the ones that are most about a kernel's way through memory first."""
+    """The pairs that never held together; those most about a kernel's way through memory come first."""
 
     @property
     def record(self) -> dict[str, Any]:
-        """The same as JSON, in words."""
+        """The coverage as JSON, with labels in words."""
         return {"allowed": self.allowed, "never": [list(map(label_words, pair)) for pair in self.never]}
 
 
@@ -165,12 +164,12 @@ def held(capabilities: Sequence[Capability], together: Together) -> PairCoverage
 
 
 def _weight(condition: Condition) -> int:
-    """Less for conditions of which more bugs are known: on shapes, then dtypes and layouts, then values."""
+    """Return a rank, lower for conditions to which more bugs are tied: shapes, then dtypes and layouts, then values."""
     kind = condition[0].kind
     return 0 if kind in SHAPE else 1 if kind in ("dtype", "layout", "stack", "address", "alias") else 2
 
 
 @remembered(256)
 def pairing_of(capability: Capability) -> Pairing:
-    """The pairs of conditions that cases for that capability can meet."""
+    """Return the pairs of conditions that cases for a capability can meet."""
     return Pairing(capability)

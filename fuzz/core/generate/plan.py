@@ -1,4 +1,5 @@
-"""From a sketch to a draw: which tensors are there, each one's dtype, place, recipe and alias, within capabilities."""
+"""From a sketch to a draw: which tensors are there, and each one's dtype, placement, recipe and alias, within a
+capability."""
 
 from __future__ import annotations
 
@@ -24,15 +25,15 @@ from oracles.operand import AXIS, OUTER, Operand
 from oracles.ops import OPS, remembered
 
 Wish = Mapping[Feature, Any]
-"""What is not left to the dice: of a tensor its presence, its dtype, its recipe, ..."""
+"""What is not left to the dice: a tensor's presence, its dtype, its recipe, ..."""
 
 EVEN = 16
-"""Compilers specialise on this: addresses in bytes and distances in elements that it divides allow vectors."""
+"""Compilers specialise on this: addresses in bytes, and distances in elements, that it divides allow vectors."""
 EVEN_ONE_IN = 8
 """One draw in this many is even in every tensor, as most real tensors are and hardly any drawn ones would be."""
 
 STACKS = ("one", "many")
-"""The numbers of rows of what is stacked, in words."""
+"""The number of rows of a stacked tensor, in words."""
 
 _STACKS = ("", "", "", *STACKS)
 _GUARDS: tuple[Guard, ...] = ("after", "before")
@@ -40,23 +41,23 @@ _ROW_WISE = ("contiguous", "pitched")
 _GAPPED = ("pitched", "padded")
 """The layouts whose spread is the gap between rows."""
 _SHARED_ONE_IN = 3
-"""One input of several matrices in this many, of those in any layout, is one matrix for all: so it is where it is
-expanded, as weights are that a whole batch shares."""
+"""One input of several matrices in this many is one matrix for all, as weights are that a whole batch shares, if it may
+have any layout."""
 _RELATED_ONE_IN = 6
-"""One gap in this many stands in relation to the length of the rows."""
+"""One gap in this many is related to the length of the rows."""
 _RELATED_GAP = 1024
-"""Longer rows would take much memory with such gaps, all of which is filled and checked."""
+"""The longest row with such a gap, since all of the gap is filled and checked."""
 
 
 @remembered(1024)
 def layouts_of(capability: Capability, name: str) -> tuple[str, ...]:
-    """The layout classes in which that kernel takes a tensor."""
+    """Return the layout classes in which the kernel takes a tensor."""
     strides, op = capability.able.strides, OPS[capability.op]
     with_rows, is_input = op.has_rows(name), op.is_input(name)
     if strides == "contiguous" or (not with_rows and strides != "any"):
         return ("contiguous",)
     if capability.able.alignment > 1 and with_rows:
-        return _ROW_WISE  # whose gaps can be made for the alignment's sake
+        return _ROW_WISE  # their gaps can be chosen so that rows are aligned
     names = {
         "spaced": _ROW_WISE,
         "pitched": (*_ROW_WISE, "expanded"),
@@ -69,7 +70,8 @@ def layouts_of(capability: Capability, name: str) -> tuple[str, ...]:
 
 
 def plan(sketch: Sketch, wish: Wish | None = None, dice: Dice | None = None) -> Draw:
-    """The draw of a sketch; what `wish` names is not left to chance, that of `dice` or else of the sketch's seed."""
+    """Return the draw of a sketch. What `wish` names is fixed; the rest is decided by `dice`, or by the sketch's
+    seed."""
     dice = dice or Dice(Stream(sketch.seed).child("plan"))
     even = dice.one_in(EVEN_ONE_IN) and wish is None and not sketch.odd
     if even:
@@ -84,20 +86,20 @@ def plan(sketch: Sketch, wish: Wish | None = None, dice: Dice | None = None) -> 
 
 @dataclass(frozen=True)
 class _Choice:
-    """What a kernel leaves open of one operand."""
+    """What a kernel leaves open for one operand."""
 
     operand: Operand
     presence: tuple[str, ...]
     is_input: bool
     layouts: tuple[str, ...]
     usual: tuple[str, ...]
-    """Those of the layouts for which no kernel need be aware of strides."""
+    """Layouts that a kernel handles without knowing about strides."""
     may_stray: bool
-    """Layouts other than the usual ones are for all cases, not only for odd ones."""
+    """Whether other layouts are for all cases, not only for odd ones."""
     sources: tuple[str, ...]
-    """The inputs in whose memory it may be."""
+    """The inputs in whose memory it may lie."""
     step: int
-    """The alignment that its rows must have, in bytes."""
+    """The alignment of its rows, in bytes."""
 
 
 @remembered(256)
@@ -125,7 +127,7 @@ def _choices(capability: Capability) -> tuple[_Choice, ...]:
 
 @remembered(1024)
 def zeroed(capability: Capability, recipe: str) -> tuple[str, ...]:
-    """The parameters that are 0 beside a first input of that recipe."""
+    """Return the parameters that are 0 if the first input has that recipe."""
     op = OPS[capability.op]
     found = menus_of(op)[op.main].recipes.get(recipe)
     if not isinstance(found, Recipe) or not found.unscaled:
@@ -141,13 +143,13 @@ class _Planner:
         self.able, self.op = sketch.capability.able, OPS[sketch.capability.op]
         self.parts: dict[str, Part] = {}
         self.dtypes: dict[str, str] = {}
-        """Those of the parts."""
+        """The dtypes of the parts, by name."""
         self.taken: set[str] = set()
-        """The inputs in whose memory an output is."""
+        """The inputs in whose memory an output lies."""
         self.gaps: set[int] = set()
 
     def draw(self) -> Draw:
-        """All of it."""
+        """Return the whole draw."""
         sketch = self.sketch
         for choice in _choices(sketch.capability):
             if self._is_there(choice):
@@ -165,7 +167,7 @@ class _Planner:
         )
 
     def _parameters(self) -> dict[str, float]:
-        """Those that are not neutral."""
+        """Return the parameters that are not neutral."""
         found, zeros = dict[str, float](), zeroed(self.sketch.capability, self.sketch.recipe)
         for each in self.op.parameters:
             value = self.sketch.parameters.get(each.name, each.values[0] if each.neutral is None else each.neutral)
@@ -177,7 +179,7 @@ class _Planner:
         return found
 
     def _wished(self, kind: Kind, choice: _Choice) -> Any:
-        """What is wished for of an operand; None where nothing is."""
+        """Return what is wished for an operand; None if nothing is."""
         return self.wish.get(Feature(kind, choice.operand.name)) if self.wish else None
 
     def _is_there(self, choice: _Choice) -> bool:
@@ -186,7 +188,7 @@ class _Planner:
             if operand.only_with and operand.only_with not in self.parts:
                 return False
             if operand.axes == (OUTER,) and not choice.is_input and self.sketch.n == 0:
-                return False  # what the mean of nothing is, nobody promises
+                return False  # nobody promises a value for the mean of nothing
             wished = self._wished("presence", choice)
             return not self.dice.one_in(3) if wished is None else wished == "yes"
         return choice.presence[0] == "yes"
@@ -221,7 +223,7 @@ class _Planner:
         return self.sketch.capability.dtypes_of(name, self.dtypes)
 
     def _alias(self, choice: _Choice) -> str | None:
-        """The input in whose memory the output is, where that is allowed, possible and so decided."""
+        """Return the input in whose memory the output lies, if that is allowed, possible and drawn."""
         if not choice.sources:
             return None
         wished = self._wished("dtype", choice)
@@ -251,7 +253,7 @@ class _Planner:
         return self.dice.pick(menu.names if self.dice.one_in(4) else menu.often)
 
     def _length(self, operand: Operand) -> int:
-        """The length of a tensor's rows, if it has any."""
+        """Return the length of a tensor's rows, if it has any."""
         last, sketch = operand.axes[-1:], self.sketch
         if last in ((), (OUTER,), (self.op.row,)):
             return sketch.n
@@ -260,7 +262,7 @@ class _Planner:
         return (self.op.whole(known) or known)[last[0]]
 
     def _place(self, choice: _Choice, dtype: str) -> Placement:
-        """Where a tensor goes. No two share the gap between their rows."""
+        """Return where a tensor lies. No two tensors have the same gap between their rows."""
         sketch, able, dice = self.sketch, self.able, self.dice
         beyond = sketch.odd or (choice.may_stray and dice.one_in(6))
         drawn = dice.pick(choice.layouts if beyond else choice.usual)
@@ -270,7 +272,7 @@ class _Planner:
         spread, guard = 1 + dice.below(19), dice.pick(_GUARDS)
         n = self._length(choice.operand)
         if layout in _GAPPED and n <= _RELATED_GAP and dice.one_in(_RELATED_ONE_IN):
-            # As slices of joined tensors are: rows two or three times their length apart, or a power of two.
+            # Like slices of joined tensors: rows two or three times their length apart, or a power of two.
             spread = max(1, dice.pick((n, 2 * n, (1 << n.bit_length()) - n)))
         steps = CACHE_LINE // ITEMSIZE[dtype]
         offset = 0 if dice.one_in(2) else dice.below(steps)
@@ -280,7 +282,7 @@ class _Planner:
         if layout not in classes_of(_axes(self.op, choice.operand, sketch.rank)):
             layout = EXPANDED.name  # there is one axis beside the row
         if layout == "reversed" and able.strides == "rows":
-            # The rows backwards, not their elements.
+            # The rows in reverse order, not their elements.
             layout, spread = ("reversed", 3 * (spread % 3) + 1) if sketch.rank > 1 else ("contiguous", spread)
         if self.even:
             layout = layout if layout in _ROW_WISE else "contiguous"
@@ -288,7 +290,7 @@ class _Planner:
         step = max(1, choice.step // ITEMSIZE[dtype])
         if step > 1:
             layout, spread, guard, offset = _aligned(layout, spread, offset, max(n, 1), step, steps)
-        if layout in _GAPPED:  # a gap between rows that is wider than that of any other tensor
+        if layout in _GAPPED:  # a gap between rows that is wider than any other tensor's
             while spread in self.gaps:
                 spread += max(step, EVEN if self.even else 1)
             self.gaps.add(spread)
@@ -296,12 +298,13 @@ class _Planner:
 
 
 def _axes(op: Op, operand: Operand, rank: int) -> int:
-    """The number of axes of an operand, given the rank of the first input."""
+    """Return the number of axes of an operand, given the rank of the first input."""
     return len({*operand.axes} - {OUTER}) + (rank - len(op.inner) if OUTER in operand.axes else 0)
 
 
 def _aligned(layout: str, spread: int, offset: int, n: int, step: int, steps: int) -> tuple[str, int, Guard, int]:
-    """A placement with every row at a multiple of `step` elements; `steps` are a cache line."""
+    """Return a layout, spread, guard and offset with every row at a multiple of `step` elements; `steps` are a cache
+    line."""
     spread += -(n + spread) % step
     layout = "pitched" if n % step and layout == "contiguous" else layout
     return layout, spread, "before", offset // step * step % max(steps, step)

@@ -1,8 +1,6 @@
-"""From a draw to its bit-exact case, and back: the one place that makes a case.
-
-What stacked tensors, tensors that share memory, parameters and the axis mean for a case's tensors is known here
-alone; whoever wants another case edits a draw.
-"""
+"""From a draw to its bit-exact case, and back. Only this module makes cases: it alone knows what stacked tensors,
+tensors that share memory, parameters and the axis mean for a case's tensors. Whoever wants another case edits a
+draw."""
 
 from __future__ import annotations
 
@@ -28,8 +26,8 @@ from oracles.ops import OPS
 
 
 def laid(draw: Draw, shard: Shard | None = None, number: int = 0) -> Laid:
-    """The draw with the place of every part: in memory of its own, over another with which it shares some, or exactly
-    in its place. Raises CaseError where the draw contradicts itself."""
+    """Return the draw with every part's layout: in memory of its own, overlapping another part, or exactly in its
+    place. Raises CaseError if the draw contradicts itself."""
     if not OPS[draw.op].has_fixed(draw.grid, draw.axis, draw.extents):
         raise CaseError(f"op {draw.op}: a dimension has not as many elements as it always has")
     whole = OPS[draw.op].whole(draw.sizes) or draw.sizes
@@ -56,13 +54,13 @@ def laid(draw: Draw, shard: Shard | None = None, number: int = 0) -> Laid:
 
 
 def realise(draw: Draw) -> Case:
-    """The bit-exact case of a draw. Raises CaseError where the draw contradicts itself."""
+    """Return the bit-exact case of a draw. Raises CaseError if the draw contradicts itself."""
     (case,) = cases_of([laid(draw)])
     return case
 
 
 def cases_of(drawn: Sequence[Laid]) -> list[Case]:
-    """The cases of several draws: the same as of each alone, for less. Raises CaseError."""
+    """Return the cases of several draws, for less time than one by one. Raises CaseError."""
     fill_in(drawn)
     return [_case(each) for each in drawn]
 
@@ -91,8 +89,8 @@ def _origin(drawn: Laid) -> Origin:
 
 
 def draw_of(case: Case) -> Draw:
-    """The draw that `realise` makes that very case of, bit by bit. Raises CaseError where a tensor has no shape that
-    its op knows."""
+    """Return the draw from which `realise` makes this case, bit by bit. Raises CaseError if a tensor has no shape that
+    its op allows."""
     frame = Frame(case)
     if not frame.fits():
         raise CaseError(f"op {case.op}: a tensor has a shape that its op does not allow")
@@ -111,7 +109,7 @@ def draw_of(case: Case) -> Draw:
 
 
 def holds_in(case: Case, kept: Mapping[str, Kept] | None = None) -> bool:
-    """Whether the values of inputs are so; None: what its op says that they always are."""
+    """Return whether the values of inputs have these properties; None: those that its op says they always have."""
     kept = kept_by(OPS[case.op]) if kept is None else kept
     return all(
         holds(some, _rows(Frame(case), name, tensor), tensor.dtype)
@@ -121,7 +119,7 @@ def holds_in(case: Case, kept: Mapping[str, Kept] | None = None) -> bool:
 
 
 def _rows(frame: Frame, name: str, tensor: Tensor) -> NDArray[np.generic]:
-    """The values of an input, its row's axis the last one."""
+    """Return the values of an input with its row's axis last."""
     values = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape)
     return np.moveaxis(values, frame.axis, -1) if name in OPS[frame.case.op].alike else values
 
@@ -130,7 +128,7 @@ def _part_of(frame: Frame, name: str, tensor: Tensor | Output) -> Part:
     layout = tensor.layout
     place = Placement(guard=layout.guard, offset=layout.offset, strides=layout.strides)
     op = OPS[frame.case.op]
-    is_stacked = name in op.columns and len(layout.shape) == 2  # perhaps of no rows at all
+    is_stacked = name in op.columns and len(layout.shape) == 2  # perhaps without any rows
     part = Part(name, tensor.dtype, place, alias=tensor.alias)
     if isinstance(tensor, Tensor):
         many = is_stacked and layout.shape[0] == adjacent_extent(frame.grid, frame.axis)
@@ -148,7 +146,7 @@ def _part_of(frame: Frame, name: str, tensor: Tensor | Output) -> Part:
 
 
 def layout_of(draw: Draw, part: Part) -> Layout:
-    """Where a part lies that has memory of its own. Raises CaseError for strides of another rank."""
+    """Return the layout of a part with memory of its own. Raises CaseError for strides of another rank."""
     op, place = OPS[draw.op], part.place
     shape = draw.shape(part.name)
     if part.stack:

@@ -1,8 +1,6 @@
-"""Recipes: the named ways in which a tensor's values are drawn, here those for rows. `menus` has those for weights.
-
-A recipe fills `rows` x `n` values for the reduction along n. `structured` recipes have rounding errors that are not
-random (constant, monotone, spiked rows): only the worst-case budget is sound for them.
-"""
+"""Recipes: named ways to draw a tensor's values. Those for rows are here and in neighbouring modules, `menus` has those
+for weights. A recipe fills `rows` x `n` values for the reduction along n. The rounding errors of `structured` recipes
+are not random (constant, monotone, spiked rows): only the worst-case budget is sound for them."""
 
 from __future__ import annotations
 
@@ -21,15 +19,15 @@ from oracles.dtypes import FORMATS, SINGLE, Format
 
 @dataclass(frozen=True)
 class RowSpec:
-    """What a recipe is asked for."""
+    """What a recipe has to fill: shape, dtype, and facts about the op."""
 
     rows: int
     n: int
     dtype: str
     threshold: float = 0.0
-    """A number that the op compares mean squares with: a parameter that is added to them; 0 where it has none."""
+    """The number that the op adds to mean squares: a parameter; 0 if there is none."""
     compared: tuple[float, ...] = ()
-    """The numbers that it compares elements with."""
+    """Numbers that the op compares elements with."""
 
     @property
     def size(self) -> int:
@@ -37,24 +35,25 @@ class RowSpec:
 
     @property
     def form(self) -> Format:
-        """The format of the values, whose range and precision decide how large they are and how far apart."""
+        """The format of the values: its range and precision decide how large they are and how far apart."""
         return FORMATS[self.dtype]
 
     @property
     def summed(self) -> Format:
-        """The format in which kernels add their squares up: f32, or that of the values where it is more precise."""
+        """The format in which kernels add their squares: f32, or the values' own if that is more precise."""
         return max(SINGLE, self.form, key=lambda each: each.precision)
 
     def powers(self, low: int, high: int) -> tuple[int, int]:
-        """The exponents from `low` to `high` that the format has, or else the upper half of those that it has."""
+        """Return the exponents from `low` to `high`, or the upper half of the format's own if it does not have
+        these."""
         return min(max(low, self.form.least), self.form.emax // 2), min(high, self.form.emax)
 
     def scale(self, largest: float) -> float:
-        """By what values up to `largest` are multiplied so that the format has them: 1 where it has them anyway."""
+        """Return the factor that brings values up to `largest` into the format's range: 1 if they are in it."""
         return min(1.0, self.form.max / largest)
 
     def spread(self, usual: float, level: float) -> float:
-        """How far values about `level` are apart: `usual`, or about an ulp where less would not show."""
+        """Return the distance of values around `level`: `usual`, or about an ulp if less would not show."""
         return max(usual, level * self.form.u)
 
 
@@ -63,21 +62,21 @@ Fill = Callable[[RowSpec, Stream], Reals]
 
 @dataclass(frozen=True)
 class StreamRequest:
-    """What a recipe asks of its stream: a child's words, or its normal numbers."""
+    """One request of a recipe to its stream: words or normal numbers of a child."""
 
     label: str
     normal: bool
     each: str
-    """For each of 'size' elements, of the 'rows', or 'once'."""
+    """How many: for each of 'size' elements, for each of the 'rows', or 'once'."""
 
     def count(self, spec: RowSpec) -> int:
-        """How many numbers."""
+        """Return how many numbers are requested."""
         return spec.size if self.each == "size" else spec.rows if self.each == "rows" else 1
 
 
 @dataclass(frozen=True)
 class Listener(Stream):
-    """A stream that tells what is asked of its children."""
+    """A stream that records what is requested of its children."""
 
     heard: dict[tuple[str, bool], int] = field(default_factory=dict)
     label: str = ""
@@ -107,20 +106,20 @@ class Recipe:
     structured: bool
     fill: Fill
     unscaled: bool = False
-    """Parameters that scale with the inputs are 0 beside such a first input."""
+    """Whether parameters that scale with the inputs are 0 if the first input has this recipe."""
     by_row: bool = False
     """Whether rows differ so much in size that a sum over several drops the terms of small ones, all to one side."""
 
     def draw(self, spec: RowSpec, stream: Stream) -> NDArray[np.generic]:
-        """Values of shape (rows, n) in the storage dtype; rounded to nearest even, finite values kept finite."""
+        """Return values of shape (rows, n) in the storage dtype, rounded to nearest even; finite values stay finite."""
         shape = spec.rows, spec.n
         values = self.fill(spec, stream).reshape(shape) if spec.size else np.zeros(shape)
         return quantise(values, spec.dtype)
 
     @cached_property
     def asks(self) -> tuple[StreamRequest, ...]:
-        """What it asks of its stream, as it is overheard for three rows of five: numbers that can be drawn ahead,
-        together with those of other tensors. It may ask for more, and draw that itself."""
+        """The requests to its stream, recorded for three rows of five. They can be drawn ahead, together with those of
+        other tensors; a recipe that needs more draws it itself."""
         listener = Listener(0)
         self.fill(RowSpec(3, 5, SINGLE.name, 1.0), listener)
         heard = listener.heard.items()
@@ -139,7 +138,7 @@ def recipe(
     by_row: bool = False,
     registry: dict[str, Recipe] = RECIPES,
 ) -> Callable[[Fill], Fill]:
-    """Register a function under its own name without underscores at its ends."""
+    """Register a function under its own name without the underscores at its ends."""
 
     def register(fill: Fill) -> Fill:
         name = fill.__name__.strip("_")
@@ -165,20 +164,20 @@ def random_signs(spec: RowSpec, stream: Stream) -> Reals:
 
 
 def _row_exponents(spec: RowSpec, stream: Stream) -> NDArray[np.int64]:
-    """One power of two per row, over the range in which squares overflow, underflow or behave, and most of what the
-    format has."""
+    """Return one power of two per row, over the range in which squares overflow, underflow or behave, and most of the
+    format's range."""
     own, summed = spec.form, spec.summed
     low, high = max(summed.least // 2, own.emin * 6 // 7), min(summed.emax // 2, own.emax * 4 // 5)
     return stream.child("exponent").integers(spec.rows, low, high)
 
 
 def _with_mean_square(spec: RowSpec, stream: Stream, mean_square: Reals) -> Reals:
-    """Normal rows whose mean square is about the given one."""
+    """Return normal rows whose mean square is about the given one."""
     return normal(spec, stream) * repeated(np.sqrt(mean_square), spec)
 
 
 def positions(spec: RowSpec, stream: Stream) -> NDArray[np.int64]:
-    """One column per row, from the classes first, last, last few (the tail of any vector width), anywhere."""
+    """Return one column per row: the first, the last, one of the last few (the tail of any vector width), or any."""
     kind = stream.child("position class").integers(spec.rows, 0, 3)
     anywhere = stream.child("position").integers(spec.rows, 0, spec.n - 1)
     near_end = spec.n - 1 - stream.child("near end").integers(spec.rows, 0, min(spec.n, 64) - 1)
@@ -192,11 +191,12 @@ def _place(values: Reals, spec: RowSpec, columns: NDArray[np.int64], what: Reals
 
 
 _ORDINARY = 7
-"""Powers of two from 2^-3 to 2^3, by three at a time from row to row: two rows are small and large ones."""
+"""The number of powers of two, 2^-3 to 2^3. From row to row the power moves by three, so that two rows are a small and
+a large one."""
 
 
 def _ordinary(spec: RowSpec, stream: Stream) -> Reals:
-    """One size per row from 1/8 to 16, as likely within each power of two."""
+    """Return one size per row, from 1/8 to 16, uniform within each power of two."""
     powers = (stream.child("power").integers(1, 0, _ORDINARY - 1) + 3 * np.arange(spec.rows)) % _ORDINARY - 3
     sizes: Reals = np.ldexp(1.0 + stream.child("level").uniform(spec.rows), powers)
     return sizes
@@ -264,7 +264,7 @@ def _zero_rows(spec: RowSpec, stream: Stream) -> Reals:
     by_row=True,
 )
 def _near_threshold(spec: RowSpec, stream: Stream) -> Reals:
-    steps = stream.child("ratio").integers(spec.rows, -7, 7)  # powers of two, so that no library pow is involved
+    steps = stream.child("ratio").integers(spec.rows, -7, 7)  # powers of two, so that no library's pow is needed
     return _with_mean_square(spec, stream, np.ldexp(spec.threshold or 1e-6, steps))
 
 
@@ -275,7 +275,7 @@ def _near_threshold(spec: RowSpec, stream: Stream) -> Reals:
 )
 def _far_below_threshold(spec: RowSpec, stream: Stream) -> Reals:
     steps = stream.child("ratio").integers(spec.rows, -40, -20)
-    shown = 2.0**20 * (16.0 * spec.form.eta) ** 2  # the largest of these rows do not vanish in any dtype
+    shown = 2.0**20 * (16.0 * spec.form.eta) ** 2  # the largest of these rows vanish in no dtype
     return _with_mean_square(spec, stream, np.ldexp(max(spec.threshold or 1e-6, shown), steps))
 
 

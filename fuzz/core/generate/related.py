@@ -1,4 +1,4 @@
-"""Recipes for values that depend on other inputs, or on how many places there are."""
+"""Recipes for values that depend on other inputs, or on how many places a dimension has."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Related:
     structured: bool
     fill: Relate
     stage: int = 1
-    """It may depend on every input of an earlier stage; 0 is that of recipes that depend on none."""
+    """It may depend on inputs of earlier stages; recipes of stage 0 depend on none."""
 
     by_row: ClassVar[bool] = False
 
 
 RELATED: dict[str, Related] = {}
-"""The ways to draw values that depend on others', by name."""
+"""These recipes by name."""
 
 
 def _related(summary: str, *, structured: bool, stage: int = 1) -> Callable[[Relate], Relate]:
@@ -45,7 +45,7 @@ def _related(summary: str, *, structured: bool, stage: int = 1) -> Callable[[Rel
 
 
 STRAYS: dict[str, Related] = {}
-"""The ways to draw numbers that are no places, for kernels that promise to reject them."""
+"""Recipes for numbers that are no places, for kernels that promise to reject them."""
 
 
 def _stray_recipe(summary: str) -> Callable[[Relate], Relate]:
@@ -183,7 +183,7 @@ def _one_piece(scene: Scene, name: str, stream: Stream) -> Reals:
 
 @_related("whole blocks, and one element more or less", structured=True, stage=0)
 def _next_to_blocks(scene: Scene, name: str, stream: Stream) -> Reals:
-    """Blocks are as long as the last of several dimensions, or have 16 elements."""
+    """Return positions next to the edges of blocks, which are as long as the last of several dimensions, or 16."""
     along, most = scene.op.operand(name).along, scene.count(name) - 1
     block = max(scene.extents[along[-1]], 1) if len(along) > 1 else 16
     whole = _places(scene.shape(name), stream.child("blocks"), most // block + 1) * block
@@ -197,8 +197,8 @@ def _missing(scene: Scene, name: str) -> float:
 
 
 def _stray(scene: Scene, name: str) -> Reals:
-    """Numbers that are no places: next to the first and the last one, and what counting from the end, wrapping and
-    narrowing to 32 bits would make a place of."""
+    """Return numbers that are no places: next to the first and the last place, and those that counting from the end,
+    wrapping or narrowing to 32 bits would turn into a place."""
     count, missing = scene.count(name), scene.op.operand(name).missing
     near = (-1.0, float(count), count + 1.0, -float(count), 2.0**31 - 1.0, -(2.0**31), 2.0**32)
     return np.array([*(each for each in near if each != missing), *([] if missing is None else [missing - 1.0])])

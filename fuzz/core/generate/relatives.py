@@ -1,9 +1,7 @@
-"""Relatives of a draw, each with one thing changed: those that call sequences need, and those that guidance tries.
-
-A call sequence is a case, relatives that each differ from it in one thing, and the case again, all to one process. What
-a kernel keeps from one call to the next by some of what describes a call (the shape, say) is wrong as soon as the rest
-changes. Cases drawn one by one hardly ever agree in so much.
-"""
+"""Relatives of a draw, each with one thing changed, for call sequences and for guidance. A call sequence is a case,
+relatives that each differ from it in one thing, and the case again, all to one process. If a kernel keeps something
+from one call to the next by only a part of what describes a call (by the shape, say), it is wrong as soon as the rest
+changes. Cases drawn one by one hardly ever agree in so much."""
 
 from __future__ import annotations
 
@@ -28,17 +26,17 @@ from oracles.operand import Parameter
 from oracles.ops import OPS, remembered
 
 RELATIVES = 2
-"""The number of calls between the first call and its repetition."""
+"""The calls between the first call and its repetition."""
 LENGTH = RELATIVES + 2
 _TRIES = 4
-"""The number of tries at a relative that the kernel takes, before another thing is varied."""
+"""How often a relative that the kernel takes is tried for, before another thing is varied."""
 
 Vary = Callable[[Draw, Capability, Dice], Draw | None]
-"""A function that makes a relative that differs in one thing; it returns None where the kernel takes no other."""
+"""A function that returns a relative that differs in one thing, or None if the kernel takes no other."""
 
 
 def _parameter(parameter: Parameter) -> Vary:
-    """Another value of that parameter."""
+    """Return a function that changes the value of that parameter."""
 
     def vary(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
         others = [value for value in parameter.values if value != draw.parameters[parameter.name]]
@@ -54,7 +52,7 @@ def _means_something(parameter: Parameter, draw: Draw) -> bool:
 
 
 def _n(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
-    """Shorter or longer: a little, or by half."""
+    """Return the draw with a row length a little smaller or larger, or by half."""
     step = capability.step(OPS[draw.op].row) * (1 + dice.below(33))
     n = fitting_n(capability, max(1, dice.pick([draw.n // 2, draw.n - step, draw.n + step, 2 * draw.n])))
     longer = replace(draw, n=n)
@@ -63,7 +61,7 @@ def _n(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
 
 
 def _dtype(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
-    """Another dtype of the first input; the other tensors follow where they must."""
+    """Return the draw with another dtype of the first input; the other tensors follow where they must."""
     main = OPS[draw.op].main
     before = draw.part(main).dtype
     others = [dtype for dtype in capability.able.dtypes if dtype != before]
@@ -84,9 +82,9 @@ def _dtype(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
 
 
 def _layout(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
-    """Another layout of one tensor, and of what lies in its memory."""
+    """Return the draw with another layout of one tensor, and of what lies in its memory."""
     op = OPS[draw.op]
-    # Elements that share memory have other values elsewhere.
+    # Values change where elements share memory.
     whole = [part for part in draw.parts if part.alias is None and part.place.layout not in OVERLAPPING]
     rows = [part for part in whole if op.has_rows(part.name)]
     if not rows:
@@ -113,19 +111,17 @@ _VARIED: Mapping[str, Vary] = {
 
 @remembered(256)
 def varied(capability: Capability) -> Mapping[str, Vary]:
-    """What the relatives in a sequence vary, in turn: each parameter, then all else."""
+    """Return what the relatives in a sequence vary, in turn: each parameter, then everything else."""
     op = OPS[capability.op]
     further = {name: vary for name, vary in _VARIED.items() if name != "n" or op.row not in op.fixed}
     return {**{f"{each.name} value": _parameter(each) for each in free_parameters(capability)}, **further}
 
 
 def sequence(draw: Draw, capability: Capability, turn: int) -> list[Case]:
-    """LENGTH cases: that of `draw`, relatives within `capability` that differ in one thing each, that of `draw` again.
-
-    What is kept from one call to the next shows between the first two, or between the last two, as the thing's turn is.
-    """
+    """Return LENGTH cases: that of `draw`, relatives within `capability` that differ in one thing each, and that of
+    `draw` again. What is kept from one call to the next shows between the first two or between the last two."""
     names = list(varied(capability))
-    # The same thing comes first at one turn and last at another: state may pass in one direction only.
+    # The same thing comes first in one turn and last in another: state may pass in one direction only.
     start = turn * RELATIVES + turn // (len(names) // math.gcd(len(names), RELATIVES))
     orders = [[*names[at % len(names) :], *names[: at % len(names)]] for at in range(start, start + RELATIVES)]
     tries = [chain.from_iterable(_varied(draw, capability, name, turn) for name in order) for order in orders]
@@ -134,7 +130,7 @@ def sequence(draw: Draw, capability: Capability, turn: int) -> list[Case]:
     first, *relatives = cases_of([itself, *(next(each, itself) for each in tries)])
     for place, each in enumerate(tries):
         while not _is_other(relatives[place], first, capability):
-            # A tensor of one element has but one layout, and one of zeros no other values: then something else is
+            # A tensor of one element has only one layout, and a tensor of zeros no other values: then something else is
             # varied, if there is anything.
             other = next(each, None)
             relatives[place] = first if other is None else cases_of([other])[0]
@@ -150,7 +146,7 @@ def _is_other(case: Case, first: Case, capability: Capability) -> bool:
 
 
 def _varied(draw: Draw, capability: Capability, name: str, turn: int) -> Iterator[Laid]:
-    """Draws that differ in that one thing."""
+    """Yield draws that differ in that one thing."""
     dice = Dice(Stream(draw.seed).child(f"{turn} {name}"))
     for _ in range(_TRIES):
         changed = varied(capability)[name](draw, capability, dice)
@@ -164,8 +160,9 @@ _DIVISOR = 16
 
 
 def mate(draw: Draw, capability: Capability, number: int) -> Draw:
-    """The mate of that number: a draw that a kernel which is compiled for each length, dtype and alignment runs by the
-    program of this one. It has other values, and some have another recipe, other numbers as parameters, other rows."""
+    """Return the mate of that number: a draw that runs the same program as this one, in a kernel that is compiled for
+    each length, dtype and alignment. Its values differ; some mates have another recipe, other parameters or other
+    rows."""
     dice = Dice(Stream(draw.seed).child(f"mate {number}"))
     found = replace(draw, seed=dice.below(2**64))
     found = _recipe(found, capability, dice) if dice.one_in(2) else found
@@ -176,7 +173,7 @@ def mate(draw: Draw, capability: Capability, number: int) -> Draw:
 
 
 def _other_rows(draw: Draw, dice: Dice) -> Draw:
-    """With other rows, where an op has no further dimensions that rows are counted in."""
+    """Return the draw with other rows, if its op has no other dimensions in which rows are counted."""
     op = OPS[draw.op]
     if draw.rank == 1 or len(op.named) > 1 or op.made:
         return draw
@@ -189,18 +186,16 @@ def _specialised(number: int) -> tuple[bool, bool]:
 
 
 Change = Callable[[Draw, Capability, Dice], Draw]
-"""A change is one step in one direction, besides other values."""
+"""A function that takes one step in one direction, besides changing values."""
 
 _FILLED = 4096
-"""A case with as many rows as fit has up to this many elements: several times those of most cases, and still cheap to
-judge."""
+"""The elements of a case that is filled up with rows: several times those of most cases, and still cheap to judge."""
 _MOST_ROWS = 256
-"""Such a case has at most this many rows: an emulator takes as long for each row, however short, as for a hundred
-elements."""
+"""The most rows of such a case: an emulator takes as long for each row, however short, as for a hundred elements."""
 
 
 def filled(draw: Draw) -> Draw:
-    """With as many rows as fit into _FILLED elements, up to _MOST_ROWS."""
+    """Return the draw with as many rows as fit into _FILLED elements, up to _MOST_ROWS."""
     return draw if draw.rank == 1 else _resized(draw, _MOST_ROWS)
 
 
@@ -210,14 +205,14 @@ def _resized(draw: Draw, rows: int) -> Draw:
 
 
 def _is_cheap(draw: Draw) -> bool:
-    """Return whether further dimensions, where there are such, leave room for it, and are what they must be."""
+    """Return whether the draw's other dimensions leave room for more, and have the extents that they must have."""
     op = OPS[draw.op]
     alone = len(op.named) == 1 and not op.made
     return (alone or draw.work <= CHEAP_WORK) and op.has_fixed(draw.grid, draw.axis, draw.extents)
 
 
 def _of_length(draw: Draw, capability: Capability, n: int) -> Draw:
-    # Step by step rows would grow without end, and with them the time that a case takes.
+    # Step by step rows would grow without end, and with them the time of a case.
     n = fitting_n(capability, max(1, min(n, max(draw.n, LARGEST_CASE))))
     rows = draw.rows * draw.n // n if n > draw.n else draw.rows
     found = _resized(replace(draw, n=n), max(1, rows))
@@ -230,7 +225,7 @@ def _near(draw: Draw, capability: Capability, dice: Dice) -> Draw:
 
 
 def _recipe(draw: Draw, capability: Capability, dice: Dice) -> Draw:
-    """Another recipe for one of the inputs."""
+    """Return the draw with another recipe for one of the inputs."""
     part = dice.pick([part for part in draw.parts if part.recipe])
     return draw.with_parts(replace(part, recipe=dice.pick(menus_of(OPS[draw.op])[part.name].names)))
 
@@ -244,7 +239,7 @@ def _other_parameter(draw: Draw, capability: Capability, dice: Dice) -> Draw:
 
 
 def _less(draw: Draw, capability: Capability, dice: Dice) -> Draw:
-    """Without an optional input that nothing else rests on: fewer operations are allowed fewer errors."""
+    """Return the draw without an optional input that nothing else depends on: fewer operations may err by less."""
     op = OPS[draw.op]
     relied = {op.operand(part.name).only_with for part in draw.parts} | {part.alias for part in draw.parts}
     free = [p.name for p in draw.parts if p.recipe and op.operand(p.name).optional and p.name not in relied]
@@ -265,4 +260,4 @@ CHANGES: Mapping[str, Change] = {
     "recipe": _recipe,
     "less": _less,
 }
-"""What guidance changes, by name."""
+"""The changes that guidance tries, by name."""

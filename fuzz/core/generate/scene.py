@@ -1,4 +1,4 @@
-"""What an input's values can follow from: the other inputs, and what the op's own formula makes of them."""
+"""Values that follow from the other inputs, and from what the op's own formula calculates of them."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from oracles.op import Extents, Op
 from oracles.operand import OUTER, Operand, OpError
 
 LOCAL = "local"
-"""The menu of an input that is also a local of its op's formula: the formula finds it where it is not given."""
+"""The menu of an input that is also a local of its op's formula: the formula calculates it if it is not given."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """The inputs of a case that are there already, as float64: an axis for each of their dimensions; (rows, n)
-    of what is stacked."""
+    """The inputs of a case that are drawn already, as float64, with an axis for each of their dimensions; a stacked one
+    has shape (rows, n)."""
 
     op: Op
     values: Mapping[str, Reals]
     parameters: Mapping[str, float]
     given: frozenset[str]
-    """All inputs of the case, the ones that are not there yet too."""
+    """All inputs of the case, including those that are not drawn yet."""
     stacked: frozenset[str]
     wide: bool
-    """Some are of f64: squares and products of such alone leave its range."""
+    """Whether some input is f64: squares and products then leave float64's range."""
     rows: int
     n: int
     extents: Extents = field(default_factory=dict)
-    """Those of all dimensions."""
+    """The extents of all dimensions."""
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of an input's values."""
@@ -53,15 +53,13 @@ class Scene:
         return self.span(name)[1] + 1
 
     def input(self, name: str) -> Reals:
-        """What the formula finds for an input, one number for each of its places."""
+        """Return what the formula calculates for an input, shaped like the input."""
         found, shape = self.local(name), self.shape(name)
         return found if found.shape == shape else np.broadcast_to(found, shape)
 
     def local(self, name: str) -> Reals:
-        """What the formula finds for one of its locals where it is given no input that is a local too.
-
-        The same bits on every machine. Raises OpError where it has no such local.
-        """
+        """Return what the formula calculates for one of its locals, if no input gives that local; the same bits on
+        every machine. Raises OpError if there is no such local."""
         if name not in self._locals:
             with np.errstate(all="ignore"):
                 self._locals[name] = self._found(name)
@@ -87,8 +85,8 @@ class Scene:
 
     @property
     def _exponents(self) -> NDArray[np.int64]:
-        """Powers of two by which rows are divided, so that neither their squares nor what is added to them overflow, or
-        underflow where they matter."""
+        """Powers of two to divide rows by, so that their squares, and what is added to them, do not overflow, nor
+        underflow where that matters."""
         largest = np.max(np.abs(self.values[self.op.main]), axis=1, initial=0.0)
         _, exponents = np.frexp(np.where(np.isfinite(largest), largest, 1.0))
         least = [
@@ -110,7 +108,7 @@ def _evaluated(graph: Trace, tensors: Mapping[str, Reals], parameters: Mapping[s
 
 
 def _times(values: Reals, power: int, exponents: NDArray[np.int64]) -> Reals:
-    """Rows, or numbers of rows, each times its power of two to that power."""
+    """Return rows, or one number for each row, times their powers of two to that power."""
     if not power:
         return values
     exponents = power * exponents
@@ -120,18 +118,18 @@ def _times(values: Reals, power: int, exponents: NDArray[np.int64]) -> Reals:
 
 @dataclass(frozen=True)
 class Graph:
-    """What a local is made of."""
+    """The part of a formula's graph that a local is calculated from."""
 
     plain: Trace
-    """Its only output is the local."""
+    """The graph whose only output is the local."""
     of_rows: Trace | None
-    """The same of parameters that are one number for each row, where each row may be scaled by a power of two of its
-    own, as the op says."""
+    """The same graph with parameters that are one number for each row, for ops that let each row be scaled by a power
+    of two of its own; else None."""
 
 
 @lru_cache(maxsize=256)
 def graph_of(op: Op, given: frozenset[str], stacked: frozenset[str], name: str) -> Graph:
-    """What a local is made of in a case of these inputs. Raises OpError where the formula has no such local."""
+    """Return the graph of a local in a case with these inputs. Raises OpError if the formula has no such local."""
     tensors = {
         each.name: op.inputs[0].axes if each.name in stacked else each.axes
         for each in op.inputs
@@ -154,12 +152,12 @@ def graph_of(op: Op, given: frozenset[str], stacked: frozenset[str], name: str) 
 
 
 def is_local(operand: Operand) -> bool:
-    """Whether the formula finds the input itself where it is not given."""
+    """Return whether the formula calculates the input if it is not given."""
     return operand.values.split()[:1] == [LOCAL]
 
 
 def _traced(op: Op, tensors: Mapping[str, tuple[str, ...]], numbers: list[str], name: str) -> Trace:
-    """The part of the formula's graph that a local is made of."""
+    """Return the part of the formula's graph that a local is calculated from."""
     try:
         whole = trace(op.formula, tensors, numbers)
         node = whole.named(name)
@@ -171,7 +169,7 @@ def _traced(op: Op, tensors: Mapping[str, tuple[str, ...]], numbers: list[str], 
 
 
 class _InOrder(Float64):
-    """Sums strictly in order: that of NumPy's own differs between its versions and between processors."""
+    """Arithmetic with sums strictly in order: NumPy's own order differs between its versions and between processors."""
 
     def total(self, values: Reals, axis: int) -> Reals:
         sums = np.add.accumulate(values, axis=axis)

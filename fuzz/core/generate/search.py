@@ -1,4 +1,4 @@
-"""The search of one op: 64 shards that take turns, and the cases of a turn, which follow from its place alone."""
+"""The search of one op: 64 shards that take turns; the cases of a turn follow from its place alone."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from oracles.operand import OpError
 from oracles.ops import OPS
 
 SHARDS = 64
-"""The number of shards of a search, whatever the number of processes that take their turns."""
+"""The number of shards of a search, however many processes take their turns."""
 
 
 _MATES = 1 << 16
-"""The numbers of mates are multiples of PLACES that no case of a turn has: this many for each turn, from this on."""
+"""Where the numbers of mates begin, in multiples of PLACES: no case of a turn has such a number."""
 _EACH = 32
-"""The numbers of mates that each case of a turn has."""
+"""The numbers that each case of a turn has for its mates."""
 
 
 Proposal = tuple[Draw, Capability, int]
-"""A draw for a capability, and its place in a turn."""
+"""A draw for a capability, with its place in a turn."""
 
 
 class Search:
     """The search of one op: what its turns are for, and their cases.
 
     The same op, seed, declarations of kernels and numbers in their sources give the same cases, whichever kernels
-    really run and whatever was judged. Cases are within what the kernels of that op take; without any, within all that
-    the op allows. An op whose inputs cannot be drawn is a UsageError.
+    really run and whatever was judged. Cases are within what the kernels of that op take; without kernels, within all
+    that the op allows. An op whose inputs cannot be drawn is a UsageError.
     """
 
     def __init__(self, op: str, seed: int, kernels: Iterable[Kernel] = (), *, sequences: bool = True) -> None:
@@ -53,11 +53,12 @@ class Search:
         self.op, self.seed, self.sequences = op, seed, sequences
         self._kernels = [kernel for kernel in kernels if kernel.op == op]
         self.capabilities = capabilities_of(self._kernels, op) or (anything(op),)
-        """Equal ones once, in the order of the kernels."""
+        """Each distinct capability once, in the order of the kernels."""
         self._makers: dict[int, TurnMaker] = {}
 
     def turns(self, chosen: Collection[Capability] | None = None) -> Iterator[Turn]:
-        """Without an end: turn 0 of each shard, turn 1 of each, ..., but only those for one of the `chosen`."""
+        """Yield turns without end: turn 0 of each shard, turn 1 of each, ..., only those for one of the `chosen` if
+        given."""
         wanted = self.capabilities if chosen is None else [each for each in self.capabilities if each in chosen]
         if not wanted:
             raise UsageError(f"op {self.op}: none of the chosen kernels is of the search")
@@ -65,17 +66,18 @@ class Search:
         return (turn for turn in every if self.capability(turn) in wanted)
 
     def capability(self, turn: Turn) -> Capability:
-        """What the turn is for."""
+        """Return the capability that the turn is for."""
         return self.capabilities[(turn.number + turn.shard) % len(self.capabilities)]
 
     def cases(self, turn: Turn, state: bytes) -> tuple[list[Made], bytes]:
-        """The own cases of a turn, and the next state of its shard for its capability; b'' is the first."""
+        """Return the own cases of a turn, and the next state of its shard for its capability; b'' is the first
+        state."""
         maker = self._maker((turn.number + turn.shard) % len(self.capabilities))
         stream = Stream(0).child(f"{self.seed}:{self.op}:{turn.shard}:{turn.number}")
         return maker.cases(turn, stream, self._rank(turn), state)
 
     def relatives(self, proposed: Sequence[Proposal], turn: Turn) -> list[Made | None]:
-        """Draws that a guide proposes as the cases at those places of a turn; None for one that its capability
+        """Return the cases of draws that a guide proposes for places of a turn; None for one that its capability
         refuses."""
         cases = cases_of([laid(draw, turn.shard, turn.first - 1 + place) for draw, _, place in proposed])
         return [
@@ -84,8 +86,8 @@ class Search:
         ]
 
     def with_mates(self, made: Sequence[Made], turn: Turn, count: int) -> list[Made]:
-        """Return the cases of a turn, each followed by `count` that the same program runs if kernels are compiled for
-        each length; fewer where the capability refuses some."""
+        """Return the cases of a turn, each followed by `count` mates, which run the same program in kernels that are
+        compiled for each length; fewer where the capability refuses some."""
         found = list[Made]()
         for index, each in enumerate(made):
             found.append(each)
@@ -93,7 +95,7 @@ class Search:
         return found
 
     def case(self, shard: int, number: int) -> Made | None:
-        """Return the own case of that shard and number; None if the number is that of a guide's relative."""
+        """Return the own case with that shard and number; None if the number is that of a guide's relative."""
         turn, place = Turn(shard, number // PLACES), number % PLACES
         if not place and turn.number >= _MATES:
             return self._mate(Turn(shard, turn.number // _MATES - 1), *divmod(turn.number % _MATES, _EACH))
@@ -110,7 +112,7 @@ class Search:
 
     @cached_property
     def big_series(self) -> tuple[Due, ...]:
-        """The big cases, and after how many turns each is due. They are the same for every seed."""
+        """The big cases, with the number of turns after which each is due. They are the same for every seed."""
         return tuple(series(self.op))
 
     def big(self, number: int, chosen: Collection[Capability] | None = None) -> Made | None:
@@ -135,16 +137,16 @@ class Search:
         return self._makers[place]
 
     def _rank(self, turn: Turn) -> int:
-        """How many turns for the same capability come before it."""
+        """Return how many turns for the same capability come before it."""
         kinds = len(self.capabilities)
         index = (turn.number + turn.shard) % kinds
-        whole, rest = divmod(turn.number, kinds)  # that many turns of all shards have SHARDS turns for each capability
+        whole, rest = divmod(turn.number, kinds)  # in that many turns of all shards, each capability has SHARDS turns
         before = sum(_in_round(SHARDS, (index - number) % kinds, kinds) for number in range(rest))
         return whole * SHARDS + before + _in_round(turn.shard, (index - turn.number) % kinds, kinds)
 
 
 def _mates(made: Made, turn: Turn, index: int, numbers: Sequence[int]) -> list[Made | None]:
-    """The mates of those numbers of the case of a turn with that index; None for one that its capability refuses."""
+    """Return the mates with these numbers of a turn's case `index`; None for one that its capability refuses."""
     if made.draw is None:
         return [None for _ in numbers]
     draws = [mate(made.draw, made.capability, number) for number in numbers]
@@ -157,15 +159,15 @@ def _mates(made: Made, turn: Turn, index: int, numbers: Sequence[int]) -> list[M
 
 
 def _in_round(shards: int, first: int, kinds: int) -> int:
-    """How many of the first shards have a turn of a kind, which begins at the shard `first`."""
+    """Return how many of the first shards have a turn for one capability, which begins at the shard `first`."""
     return max(0, -(-(shards - first) // kinds))
 
 
 def batches(
     search: Search, chosen: Collection[Capability] | None = None, *, big_first: bool = False
 ) -> Iterator[list[Made]]:
-    """The cases of a search without an end, turn by turn; big ones alone, where they are due or, with `big_first`, one
-    of the series after each turn."""
+    """Yield the cases of a search without end, turn by turn. Big cases come one at a time: when they are due or, with
+    `big_first`, one after each turn."""
     states: dict[tuple[int, Capability], bytes] = {}
     waiting = [(due.place if big_first else due.after, due.number) for due in search.big_series]
     for taken, turn in enumerate(search.turns(chosen)):

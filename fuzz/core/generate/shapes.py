@@ -1,4 +1,5 @@
-"""Shapes that chance hardly ever gives: extents in relation to each other, of models, large together, at a limit."""
+"""Shapes that chance hardly ever gives: extents in relation to each other, those of models, large ones together, and
+limits of kernels."""
 
 from __future__ import annotations
 
@@ -14,23 +15,23 @@ from fuzz.core.generate.sketch import ENOUGH_ROWS, Sketch, fitting_n, simplest
 from oracles.ops import OPS, remembered
 
 RELATED_ONE_IN = 6
-"""One case in this many of those that are drawn freely has extents in relation to each other: a kernel that takes one
-for another is right wherever they agree, or crashes wherever they differ."""
+"""One freely drawn case in this many has related extents: a kernel that confuses two extents is right if they are
+equal, and crashes if they differ by much."""
 MODEL_ONE_IN = 32
-"""One case in this many of those that are drawn freely has a shape of `fuzz.core.generate.models`."""
+"""One freely drawn case in this many has a shape of `fuzz.core.generate.models`."""
 WIDE_ONE_IN = 64
-"""One case in this many of those that are drawn freely has many long rows: it takes as long as ten others."""
+"""One freely drawn case in this many has many long rows: it takes as long as ten others."""
 _AT_LIMIT_ONE_IN = 64
-"""One case in this many is as long as its kernel takes."""
+"""One case in this many has the longest rows that its kernel takes."""
 _LARGEST_CAPACITY = 2**17
-"""A kernel's declared limit may ask for a longest row of at most this many elements."""
+"""A kernel's declared limit is tried if it is at most this many elements."""
 
 _RELATED_CASE = 4096
-"""The most elements of a case with extents in relation to each other."""
+"""The most elements of a case with related extents."""
 _MODEL_CASE = 2**14
-"""The most elements of a case as models have them, unless one row is longer: batches and sequences are cut."""
+"""The most elements of a case with a model's shape, unless one row is longer: batches and sequences are cut."""
 _WIDE_CASE = 2**15
-"""The most elements of a case of many long rows, unless the fewest of them are more."""
+"""The most elements of a case of many long rows, unless the fewest rows have more."""
 _WIDE_ROWS = (17, 18, 24, 31, 32, 33, 48, 64, 65, 100)
 _WIDE_WIDTHS = (
     256,
@@ -44,15 +45,15 @@ _WIDE_WIDTHS = (
     *sorted({each.width for each in MODELS if each.width > 512}),
 )
 _LONGEST_WIDE = 4096
-"""Rows that are longer than this are fewer than the fewest."""
+"""Longer rows than this are not many."""
 
 _SIZES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64)
-"""The smaller one of two extents in relation, or what both are."""
+"""The smaller of two related extents, or both if they are equal."""
 _FACTORS = (2, 2, 3, 4, 8)
 
 
 def purposeful(sketch: Sketch, dice: Dice) -> Sketch | None:
-    """The sketch with a shape that chance hardly ever gives; None for most."""
+    """Return the sketch with a shape that chance hardly ever gives; mostly None."""
     most = sketch.capability.able.max.get(OPS[sketch.capability.op].row)
     if dice.one_in(RELATED_ONE_IN):
         return _related(sketch, dice)
@@ -67,8 +68,8 @@ def purposeful(sketch: Sketch, dice: Dice) -> Sketch | None:
 
 
 def _related(sketch: Sketch, dice: Dice) -> Sketch | None:
-    """Two or more extents that are equal, multiples of each other, or one apart; None where the shortest rows that the
-    kernel takes are too long for that."""
+    """Return the sketch with two or more extents that are equal, multiples, or one apart; None if the shortest rows
+    that the kernel takes are too long for that."""
     how, factor, size = dice.below(8), dice.pick(_FACTORS), dice.pick(_SIZES)
     n = fitting_n(sketch.capability, size)
     if how < 3:
@@ -90,7 +91,7 @@ def _related(sketch: Sketch, dice: Dice) -> Sketch | None:
 
 
 def _wide(sketch: Sketch, dice: Dice) -> Sketch:
-    """Many long rows, along one axis or two."""
+    """Return the sketch with many long rows, along one axis or two."""
     n = fitting_n(sketch.capability, dice.pick(_WIDE_WIDTHS))
     rows = max(_WIDE_ROWS[0], min(dice.pick(_WIDE_ROWS), _WIDE_CASE // max(n, 1)))
     most = _WIDE_ROWS[0] * _LONGEST_WIDE
@@ -98,8 +99,8 @@ def _wide(sketch: Sketch, dice: Dice) -> Sketch:
 
 
 def _shaped(sketch: Sketch, others: Sequence[int], n: int, most: int, dice: Dice) -> Sketch:
-    """The sketch with these extents, rows along the last axis or, where the kernel takes it, along any; the largest of
-    the others are cut to what a case has room for."""
+    """Return the sketch with these extents, rows along the last axis or, if the kernel takes it, along any; the largest
+    of the others are cut to the room in a case."""
     outer, n = list(others), fitting_n(sketch.capability, n)
     while (elements := math.prod(outer) * n) > most and max(outer, default=1) > 1:
         largest = outer.index(max(outer))
@@ -110,15 +111,15 @@ def _shaped(sketch: Sketch, others: Sequence[int], n: int, most: int, dice: Dice
 
 
 Extents = tuple[tuple[int, ...], int, int]
-"""Those of the other axes, the axis of the rows, and n."""
+"""The extents of the other axes, the axis of the rows, and n."""
 _TABLE = 1500
-"""The number of shapes drawn for the table of a capability, which takes as long as the cases of a few turns."""
+"""The shapes in the table of a capability; drawing them takes as long as the cases of a few turns."""
 _FEW = (1, 2, 3, 4, 5, 8, 9, 16)
 
 
 @remembered(256)
 def table_of(capability: Capability) -> Sequence[Extents]:
-    """Shapes of every size and in every relation that the kernel takes, the smallest first."""
+    """Return shapes of every size and relation that the kernel takes, the smallest first."""
     plainest = simplest(capability, Dice(Stream(0)))
     found = dict[Extents, int]()
     for dice in dice_of(Stream(0).child("shapes"), _TABLE):
@@ -129,7 +130,7 @@ def table_of(capability: Capability) -> Sequence[Extents]:
 
 
 def _any(sketch: Sketch, dice: Dice) -> Sketch:
-    """Rows of any magnitude and number."""
+    """Return the sketch with any length and number of rows."""
     n = (1 << dice.below(13)) + dice.below(1 << dice.below(12))
     outer = [dice.pick(_FEW) for _ in range(dice.below(5))]
     return _shaped(sketch, outer, n, max(_WIDE_CASE, n), dice)

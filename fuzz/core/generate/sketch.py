@@ -1,5 +1,5 @@
-"""A case in outline: for which capability it is meant, its size, its recipe. Hypothesis draws it, or dice do; the rest
-follows from a seed."""
+"""Sketches: a case in outline, with its capability, size and recipe. Hypothesis draws it, or dice do; the rest follows
+from a seed."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from oracles.operand import Parameter
 from oracles.ops import OPS, remembered
 
 Below = Callable[[int], int]
-"""Draws a number from 0 to below the given one."""
+"""A function that draws a number from 0 to just below the given one."""
 
 LARGEST_ROW = 2**16 + 2
-"""The longest row that is drawn has this many elements."""
+"""The longest row that is drawn."""
 SWEPT_ROWS = 70
-"""Every row length from 1 to this is visited in turn, not left to chance."""
+"""Each row length from 1 to this is visited in turn, not left to chance."""
 LARGEST_CASE = 16384
-"""One tensor has at most this many elements, unless a single row is longer."""
+"""The most elements of a tensor, unless a single row is longer."""
 USUAL_CASE = 1536
-"""One tensor has at most this many elements, unless two rows are longer, or many rows are wanted."""
+"""The most elements of a tensor, unless two rows are longer, or many rows are wanted."""
 
 BLOCKS = (4, 8, 12, 16, 32, 48, 64, 128, 256)
-"""The numbers of elements that a vector or an unrolled group of vectors takes in one step: 4 lanes of NEON to 4 x 64
+"""The elements that a vector, or an unrolled group of vectors, processes in a step: from 4 lanes of NEON to 4 x 64
 lanes of SVE."""
 MODEL_WIDTHS = (768, 1024, 1536, 2048, 2560, 2880, 3072, 4096, 5120, 6144, 7168, 8192)
 
 N, ROWS = Feature("n"), Feature("rows")
-"""The length of rows, and how many there are: what coverage labels and wishes call them in every op."""
+"""The length of rows and their number, as coverage labels and wishes call them in every op."""
 
 Lengths = tuple[int, ...]
 _NEAR = (0, -1, 1, -2, 2)
 
 
 def _exact(block: int) -> Lengths:
-    """k blocks, one element less and one more."""
+    """Return a draw of lengths: k blocks, one element fewer, or one more."""
     return tuple(max(k * block + d, 1) for k in range(max(2, 1024 // block) + 1) for d in (0, -1, 1))
 
 
 def _up_to(block: int) -> Lengths:
-    """Any residue: every tail of the block's width, short and long bodies."""
+    """Return a draw of lengths with any remainder: every tail of the block's width, after short and long bodies."""
     return tuple(range(1, max(2, 1024 // block) * block + 1))
 
 
@@ -63,54 +63,54 @@ LENGTHS: tuple[Lengths, ...] = (
     *(_MODELS,) * 14,
     *(_LONGEST,) * 2,
 )
-"""Row lengths: small, around multiples of vector blocks, around powers of two, around model widths, rarely very long. A
-few of the longest take the oracle as long as all others together, and the ones that matter, `THRESHOLDS`, are visited
+"""Row lengths: small, around multiples of vector blocks, around powers of two, around model widths, rarely very long.
+A few of the longest take the oracle as long as all others together; those that matter, `THRESHOLDS`, are visited
 anyway."""
 
 MANY_ROWS = (131, 132, 133, 255, 256, 257, 263, 264, 265)
-"""These are around the sizes of blocks, and once and twice the processors of a large GPU, which persistent kernels
-stride by."""
+"""Numbers of rows around the sizes of blocks, and around once and twice the processors of a large GPU, by which
+persistent kernels stride."""
 _MANY_ONE_IN = 32
 """One case of short rows in this many has many of them."""
 SHORT = 32
-"""The number of elements of a row where there are many rows."""
+"""The longest row in a case of many rows."""
 THRESHOLDS = tuple(2**k + d for k in (9, 11, 13, 16) for d in (-1, 0, 1))
-"""The row lengths around which kernels are known to change their ways; each is visited."""
+"""The row lengths around which kernels are known to switch code; each is visited."""
 
 _FEW_ROWS = (4, 17)
 """The usual limits of rows: half of all cases have at most the first number, the others at most the second."""
 ENOUGH_ROWS = 2
-"""A case that is large by its row length alone has at most this many rows."""
+"""The most rows of a case that is large by its row length alone."""
 _STRAY_ONE_IN = 3
-"""One sketch in this many goes where only some kernels can follow: along any axis, in any layout."""
+"""One sketch in this many asks for what only some kernels take: rows along any axis, any layout."""
 _RANKS = (2, 2, 2, 1, 3, 3, 4, 5)
 
 
 @dataclass(frozen=True)
 class Sketch:
-    """One drawn input in outline."""
+    """One drawn case in outline."""
 
     capability: Capability
-    """What the input is meant for: it is within this capability."""
+    """The capability that it is within."""
     n: int
     rows: int
     rank: int
     axis: int
     odd: bool
-    """Whether the input goes where only stride-aware kernels can follow."""
+    """Whether it asks for what only stride-aware kernels take."""
     parameters: Mapping[str, float]
-    """The value of each parameter of which the kernel takes more than the neutral one."""
+    """The value of each parameter for which the kernel takes more than the neutral value."""
     recipe: str
     """The recipe of the first input."""
     seed: int
     outer: tuple[int, ...] = ()
-    """The extents of the other axes, where they are not `rows` spread over them."""
+    """The extents of the other axes, if they are not `rows` spread over them."""
     extents: Extents = field(default_factory=dict)
-    """Those of dimensions that the first input does not have; see `fuzz.core.generate.dims`."""
+    """The extents of dimensions that the first input does not have; see `fuzz.core.generate.dims`."""
 
 
 def sketched(capability: Capability, below: Below) -> Sketch:
-    """An input within `capability`, all of whose decisions `below` draws."""
+    """Return a sketch within `capability`, whose decisions are all drawn by `below`."""
     lengths = LENGTHS[below(len(LENGTHS))]
     n = fitting_n(capability, lengths[below(len(lengths))])
     stray = below(_STRAY_ONE_IN) == _STRAY_ONE_IN - 1
@@ -130,25 +130,26 @@ def sketched(capability: Capability, below: Below) -> Sketch:
 
 @remembered(256)
 def free_parameters(capability: Capability) -> tuple[Parameter, ...]:
-    """Those of which a kernel takes more than the neutral value."""
+    """Return the parameters for which a kernel takes more than the neutral value."""
     taken = capability.able.params or ()
     return tuple(each for each in OPS[capability.op].parameters if each.neutral is None or each.name in taken)
 
 
 @remembered(256)
 def first_recipes(op: str) -> tuple[str, ...]:
-    """The names of the recipes for the first input, some of them several times."""
+    """Return the recipes for the first input, some of them several times."""
     return menus_of(OPS[op])[OPS[op].main].often
 
 
 def simplest(capability: Capability, dice: Dice) -> Sketch:
-    """What a search begins near to: most of what is wrong at all is wrong there, and nothing else hides it."""
+    """Return a plain sketch, near which a search begins: most kernels that are wrong at all are wrong there, and
+    nothing hides it."""
     return replace(sketched(capability, lambda count: 0), seed=dice.below(2**64))
 
 
 def _rows(n: int, below: Below) -> int:
-    """rows, such that the tensor stays within USUAL_CASE elements: more rows of one length are hardly ever another case
-    for a kernel, but take the oracle longer. Many rows are short ones."""
+    """Return a number of rows for which the tensor stays within USUAL_CASE elements: further rows of one length are
+    hardly ever another case for a kernel, but take the oracle longer. Many rows are short ones."""
     if n * MANY_ROWS[-1] <= LARGEST_CASE and below(_MANY_ONE_IN) == _MANY_ONE_IN - 1:
         return MANY_ROWS[below(len(MANY_ROWS))]
     most = max(ENOUGH_ROWS if n <= LARGEST_CASE // ENOUGH_ROWS else 1, USUAL_CASE // max(n, 1))
@@ -159,7 +160,7 @@ _WORD = st.integers(0, 2**64 - 1)
 
 
 def sketches(capabilities: Sequence[Capability]) -> st.SearchStrategy[Sketch]:
-    """Inputs for each of `capabilities` alike, of which several may be equal."""
+    """Return a strategy that draws sketches for each of `capabilities` alike; several may be equal."""
 
     @st.composite
     def drawn(draw: st.DrawFn) -> Sketch:
@@ -173,11 +174,11 @@ def sketches(capabilities: Sequence[Capability]) -> st.SearchStrategy[Sketch]:
 
 @remembered(256)
 def drawn_from(capability: Capability) -> Callable[[Stream], Sketch]:
-    """What gives Hypothesis's sketch for `capability`, made of the words of a stream alone.
+    """Return a function that gives Hypothesis's sketch for `capability`, made from the words of a stream alone.
 
-    This is the way in that Hypothesis has for fuzzers, `fuzz_one_input`: what is drawn depends on nothing else, neither
-    on what was drawn before nor on what is imported, and it is set up once. A test that runs one example for each seed
-    would be set up each time, for several times the price.
+    It uses Hypothesis's entry for fuzzers, `fuzz_one_input`: what is drawn depends on nothing else, neither on earlier
+    draws nor on what is imported, and it is set up once. A test that runs one example for each seed would be set up
+    each time, for several times the price.
     """
     found: list[Sketch] = []
     quiet = settings(database=None, deadline=None, suppress_health_check=list(HealthCheck))
@@ -191,8 +192,8 @@ def drawn_from(capability: Capability) -> Callable[[Stream], Sketch]:
 
     def drawn(stream: Stream) -> Sketch:
         words = _WORDS
-        found.clear()  # an example that a signal broke off may have left one, which is that of another stream
-        while not found:  # it takes more of them now and then, since it rejects what is out of range
+        found.clear()  # an example that a signal broke off may have left one, which belongs to another stream
+        while not found:  # it needs more words now and then, since it rejects what is out of range
             example(stream.words(words).tobytes())
             words *= 2
         return found.pop()
@@ -201,16 +202,17 @@ def drawn_from(capability: Capability) -> Callable[[Stream], Sketch]:
 
 
 _WORDS = 64
-"""A number of random words that is nearly always enough for a sketch."""
+"""The random words for one sketch; more are nearly never needed."""
 
 
 def fitting_n(capability: Capability, n: int) -> int:
-    """The nearest row length that the kernel takes, as of `fitting`."""
+    """Return the nearest row length that the kernel takes, like `fitting`."""
     return fitting(capability, OPS[capability.op].row, n)
 
 
 def fitting(capability: Capability, dim: str, size: int) -> int:
-    """The nearest extent of a dimension that the kernel takes. What is more than its largest goes to about that one."""
+    """Return the nearest extent of a dimension that the kernel takes. A size above the kernel's largest gives about
+    that."""
     fixed = OPS[capability.op].fixed.get(dim)
     if fixed is not None:
         return fixed
@@ -224,7 +226,8 @@ def fitting(capability: Capability, dim: str, size: int) -> int:
 
 
 def near(sketch: Sketch, dice: Dice) -> Sketch:
-    """A relative of a sketch: its own row length nearby, so with another tail, recipe, parameters and seed."""
+    """Return a relative of a sketch: with a row length nearby, so with another tail, and another recipe, parameters and
+    seed."""
     n = max(1, sketch.n + (dice.below(33) - 16) * sketch.capability.step(OPS[sketch.capability.op].row))
     return Sketch(
         sketch.capability,

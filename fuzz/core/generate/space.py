@@ -1,4 +1,4 @@
-"""What a search should visit of an op, as far as its kernels take it."""
+"""The space of an op: what a search should visit of it, as far as its kernels take it."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _SIZES = (*range(18), 31, 32, 33, 63, 64, 65, 127, 128, 129)
 """The extents that each of several named dimensions should have."""
 
 Space = Mapping[Feature, tuple[Answer, ...]]
-"""The values of each kind."""
+"""The answers that should be visited, by feature."""
 
 
 def space_of(capabilities: Iterable[Capability]) -> Space:
-    """What cases for these capabilities can visit, all together."""
+    """Return all that cases for these capabilities can visit."""
     kinds: dict[Feature, dict[Answer, None]] = {}
     for capability in capabilities:
         for kind, value in _labels(capability):
@@ -81,8 +81,8 @@ def _labels(capability: Capability) -> Iterator[Label]:
 
 
 def _of_sizes(capability: Capability) -> Iterator[Label]:
-    """Yield the labels of dimensions by their names: the extents but that of the row, which is n, which of all are
-    equal, and whole tiles."""
+    """Yield the labels of named dimensions: their extents, except the row's, which is n; which of them are equal; and
+    whole tiles."""
     op = OPS[capability.op]
     free = [dim for dim in op.named if dim not in op.fixed]
     for dim in (dim for dim in free if dim != op.row):
@@ -100,7 +100,7 @@ def _of_sizes(capability: Capability) -> Iterator[Label]:
 
 
 def _values_of(capability: Capability, parameter: Parameter) -> tuple[float, ...]:
-    """Those that cases of that capability may have."""
+    """Return the values of a parameter that cases for a capability may have."""
     idle = parameter.only_with and presence(capability, OPS[capability.op].operand(parameter.only_with)) == ("no",)
     neutral = () if parameter.neutral is None else (parameter.neutral,)
     if parameter not in free_parameters(capability) or (idle and neutral):
@@ -109,14 +109,14 @@ def _values_of(capability: Capability, parameter: Parameter) -> tuple[float, ...
 
 
 def _tails(capability: Capability, block: int) -> tuple[int, ...]:
-    """What rows longer than the block, of lengths that the kernel takes, can leave over."""
+    """Return the remainders over the block of those longer row lengths that the kernel takes."""
     row = OPS[capability.op].row
     step = capability.step(row)
     fixed = OPS[capability.op].fixed.get(row)
     if fixed is not None:
         return (fixed % block,) if fixed > block else ()
     first = -(-(block + 1) // step) * step
-    # After as many steps as the block is long, the residues repeat.
+    # After as many steps as the block is long, the remainders repeat.
     lengths = range(first, first + step * block, step)
     return tuple(sorted({n % block for n in lengths if capability.takes(row, n)}))
 
@@ -141,5 +141,5 @@ def _takes_n(capability: Capability, n: int) -> bool:
     op = OPS[capability.op]
     of_rows = {operand.name for operand in op.outputs if operand.axes == (OUTER,)}
     if n == 0 and of_rows & {*capability.able.needs}:
-        return False  # what the mean of nothing is, nobody promises
+        return False  # nobody promises a value for the mean of nothing
     return capability.takes(op.row, n)

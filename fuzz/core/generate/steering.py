@@ -1,4 +1,4 @@
-"""From coverage gaps to a draw that fills them: the first for certain, others as far as they go with it."""
+"""From coverage gaps to a draw: it fills the first gap for certain, and others as far as they go with it."""
 
 from __future__ import annotations
 
@@ -40,30 +40,28 @@ Wish = dict[Feature, Any]
 """What a coverage gap asks for: what `generate.plan.Wish` knows, and n, rows, the axis, extents and parameters."""
 
 _LONG = 300
-"""A row need not have more elements than this for a coverage gap's sake."""
+"""The longest row that is made to fill a coverage gap."""
 _LARGEST = 4096
-"""A tensor has no more elements where several gaps together ask for its size: shards do not know of one another's
-visits, so that each asks for many rows and for long ones."""
+"""The most elements of a tensor if several gaps together ask for its size: shards do not know of each other's visits,
+so each asks for many rows and for long ones."""
 _ROWS = SMALL.rows
 _GRID_ROWS = 6
-"""The rows of a tensor whose layout is asked for: 2 by 3, or fewer where 6 rows would not be small."""
+"""The rows of a tensor whose layout is asked for: 2 by 3, or fewer if 6 rows would not be small."""
 _AXIS, _USUAL_AXIS = Feature("axis"), (1, 2)
 _NEARBY = 8
-"""How much longer or shorter a row may become for a coverage gap's sake."""
+"""How much longer or shorter a row may become to fill a coverage gap."""
 _EQUAL = 15
-"""The number of extents to choose from where two dimensions are to have one."""
+"""The number of extents to choose from if two dimensions are to be equal."""
 _TAILS = 5
-"""The number of row lengths with the wanted tail to choose from."""
+"""The number of row lengths to choose from for a wanted tail."""
 
 
 def steer(
     sketch: Sketch, capability: Capability, gaps: Gaps, wanted: Sequence[Label], turn: int, dice: Dice | None = None
 ) -> Draw:
-    """A draw for `capability` that fills the first of the `wanted` gaps, and the others as far as they go with it.
-
-    `sketch` and `turn` vary what they leave open. Where values decide (the position of a spike), or tensors have yet
-    to share memory ("memory"), the draw only makes it possible.
-    """
+    """Return a draw for `capability` that fills the first of the `wanted` gaps, and the others as far as they go with
+    it. `sketch` and `turn` vary what the gaps leave open. If values decide (the position of a spike), or if tensors
+    have yet to share memory ("memory"), the draw only makes filling possible."""
     wish: Wish = {}
     for gap in wanted if wanted[0][0] != ALONE else wanted[:1]:
         if N in wish and gap[0].kind in ("n", "tail"):
@@ -77,8 +75,8 @@ def steer(
 def steer_as_shaped(
     sketch: Sketch, capability: Capability, gaps: Gaps, wanted: Sequence[Label], turn: int, dice: Dice
 ) -> Draw:
-    """A draw of the sketch's own shape that fills the first of the `wanted` gaps, and the others as far as they go with
-    it, whatever they would have asked of the shape."""
+    """Return a draw with the sketch's own shape that fills the first of the `wanted` gaps, and the others as far as
+    they go with it, without what they would ask of the shape."""
     wish: Wish = {}
     for gap in wanted:
         asked = _Asking(capability, gaps, wish, turn).asked(*gap) or {}
@@ -108,7 +106,7 @@ def _goes_with(asked: Wish, wish: Wish) -> bool:
 
 
 def nudged(sketch: Sketch, gaps: Gaps) -> Sketch:
-    """The sketch with rows of about the same length: the nearest one that fills most gaps of the turn's part."""
+    """Return the sketch with the row length nearby that fills most gaps of the turn's part."""
     step = sketch.capability.step(OPS[sketch.capability.op].row)
     nearby = [sketch.n, *(sketch.n + sign * far * step for far in range(1, _NEARBY + 1) for sign in (1, -1))]
     fitting = [n for n in nearby if n > 0 and fitting_n(sketch.capability, n) == n]
@@ -117,12 +115,12 @@ def nudged(sketch: Sketch, gaps: Gaps) -> Sketch:
 
 
 def _shaped(sketch: Sketch, capability: Capability, wish: Wish) -> Sketch:
-    """The sketch with the size, axis, parameters and recipe of the first input that are wished for; as plain as can be
-    where none is."""
+    """Return the sketch with the wished size, axis, parameters and recipe of the first input; what is not wished for is
+    as plain as possible."""
     usual = _USUAL_AXIS if sketch.axis == sketch.rank - 1 else (sketch.axis, sketch.rank)
     axis, rank = wish.get(_AXIS, usual)
     few = ROWS in wish or any(key.kind == "layout" for key in wish)
-    # Longer rows count for nothing but their length, see `fuzz.core.base.capability.SMALL`: such a gap would stay open.
+    # Longer rows count only for their length, see `fuzz.core.base.dispatch.SMALL`: such a gap would stay open.
     longest = _LONG if few else SMALL.elements
     n = wish[N] if N in wish else fitting_n(capability, max(2, min(sketch.n, longest)))
     enough = ENOUGH_ROWS if n <= USUAL_CASE else 1
@@ -138,7 +136,7 @@ def _shaped(sketch: Sketch, capability: Capability, wish: Wish) -> Sketch:
 
 
 def _valued(sketch: Sketch, capability: Capability, wish: Wish) -> Sketch:
-    """The sketch with the parameters and the recipe of the first input that are wished for."""
+    """Return the sketch with the wished parameters and recipe of the first input."""
     op = OPS[capability.op]
     wished = {key.subject: float(value) for key, value in wish.items() if key.kind == "parameter"}
     recipe = wish.get(Feature("recipe", op.main), sketch.recipe)
@@ -150,7 +148,7 @@ def _valued(sketch: Sketch, capability: Capability, wish: Wish) -> Sketch:
 
 @dataclass(frozen=True)
 class _Asking:
-    """What coverage gaps ask for, besides what is already wished for; None where no wish can fill one."""
+    """What coverage gaps ask for, in addition to existing wishes; None from a method if no wish can fill the gap."""
 
     capability: Capability
     gaps: Gaps
@@ -170,7 +168,7 @@ class _Asking:
         return some[self.turn % len(some)]
 
     def of_size(self, kind: Feature, size: int) -> Wish | None:
-        """An extent: n, the number of rows, or that of a named dimension."""
+        """Return the wish for an extent: n, the number of rows, or a named dimension."""
         if size == 0 and self.wish:
             return None  # a case without elements visits nothing else
         if kind == ROWS and size in MANY_ROWS and N not in self.wish:
@@ -182,7 +180,8 @@ class _Asking:
         return {ROWS: rows, N: fitting_n(self.capability, 1 + self.turn % SHORT)}
 
     def of_tail(self, kind: Feature, residue: int) -> Wish | None:
-        """A row longer than the block that leaves `residue` over, of the length that fills most gaps besides."""
+        """Return the wish for a row longer than the block that leaves `residue` over, with the length that fills most
+        other gaps."""
         capability, block, row = self.capability, int(kind.operand), self.op.row
         step, room = capability.step(row), LARGEST_CASE // max(1, self.wish.get(ROWS, 1))
         most = min(max(block * (step + _TAILS), step), max(2 * block, room))
@@ -193,18 +192,19 @@ class _Asking:
         return {N: max(fitting, key=lambda n: (self.gaps.filled(n), (n // block + self.turn) % _TAILS))}
 
     def of_rest(self, kind: Feature, rest: int) -> Wish:
-        """An extent of a named dimension with that remainder."""
+        """Return the wish for an extent of a named dimension with that remainder."""
         leaving = [n for n in some_extents(self.capability, kind.subject) if n > STEP and n % STEP == rest]
         return {Feature("extent", kind.subject): self.pick(leaving)}
 
     def of_equal(self, _: Feature, both: tuple[str, str]) -> Wish | None:
-        """Two extents that are equal."""
+        """Return the wish for two equal extents."""
         keys, sizes = [_key(self.op, dim) for dim in both], common(self.capability, both)[:_EQUAL]
         known = {self.wish[key] for key in keys if key in self.wish} or {self.pick(sizes)}
         return dict.fromkeys(keys, known.pop()) if len(known) == 1 else None
 
     def of_tiles(self, kind: Feature, which: str) -> Wish:
-        """Whole tiles of one dimension or all; one element more in every second turn, where the kernel takes that."""
+        """Return the wish for whole tiles of one dimension or of all; in every second turn one element more, if the
+        kernel takes that."""
         op, tile = self.op, int(kind.operand)
         dims = [dim for dim in (OUTER, *op.named) if which == named(op, dim)] or op.tiled
         over = (0, self.turn % 2)
@@ -212,8 +212,8 @@ class _Asking:
         return asked if asked.keys() != {ROWS} or N in self.wish else self.of_many_rows(asked[ROWS])
 
     def of_recipe(self, kind: Feature, recipe: str | tuple[str, str]) -> Wish:
-        """An input of a recipe. Where the first has to place something in the tail, in rows that have one, of all
-        positions."""
+        """Return the wish for an input with a recipe. If the first input's recipe has to place something in the tail,
+        rows have one."""
         if kind.subject != self.op.main:
             return {**self.alone(kind.subject), kind: recipe}
         name = recipe if isinstance(recipe, str) else recipe[0]
@@ -224,12 +224,13 @@ class _Asking:
         return {**asked, N: fitting_n(self.capability, 66 + self.turn % 62)}
 
     def of_grid(self, kind: Feature, answer: str) -> Wish:
-        """A layout or a stack. Classes differ only where there are several axes of several elements."""
+        """Return the wish for a layout or a stack, with several axes of several elements, since otherwise classes do
+        not differ."""
         op, is_layout, axes = self.op, kind.kind == "layout", self.op.operand(kind.subject).axes
         rows = min(_GRID_ROWS, _LARGEST // max(1, self.wish.get(N, fitting_n(self.capability, 1)))) // 2 * 2
         rank = usual_rank(op)
         grid: Wish = {} if axes == (op.row,) and is_layout else {_AXIS: (rank - 1, rank), ROWS: max(2, rows)}
-        if len(op.inner) > 1:  # these rows would lie along one axis
+        if len(op.inner) > 1:  # else these rows would lie along one axis
             grid.pop(ROWS, None)
         named = [dim for dim in op.named if dim in axes and is_layout] if len(op.named) > 1 else []
         grid.update({Feature("extent", dim): 3 for dim in named if dim != op.row and dim not in op.fixed})
@@ -249,14 +250,14 @@ class _Asking:
         return {**self.alone(name), **typed, Feature("byte", name): byte, Feature("layout", name): "contiguous"}
 
     def of_alias(self, _: Feature, answer: str | tuple[str, str]) -> Wish:
-        """Wishes under which an output can be in the memory of an input: both there, one dtype, no overlap within
-        it."""
+        """Return the wish for an output in the memory of an input: both are there, of one dtype, and no elements
+        overlap."""
         if isinstance(answer, str):
             return self.nowhere()
         return {**self.nowhere(), **self.of_one_dtype(*answer), Feature("alias", answer[0]): answer[1]}
 
     def of_memory(self, _: Feature, answer: tuple[str, str, str]) -> Wish | None:
-        """Wishes under which tensors can share memory: long rows to overlap in part, no output in place of an
+        """Return the wish for tensors that share memory: long rows that overlap in part, and no output in place of an
         input."""
         if self.wish:
             return None
@@ -264,11 +265,11 @@ class _Asking:
         return {**self.nowhere(), **self.of_one_dtype(answer[0], answer[2]), N: n}
 
     def nowhere(self) -> Wish:
-        """Wishes that each output has memory of its own."""
+        """Return the wish that each output has memory of its own."""
         return {Feature("alias", output.name): "none" for output in self.op.outputs}
 
     def there(self, name: str) -> Wish:
-        """Wishes that a tensor is there, and another one without which it makes no sense."""
+        """Return the wish that a tensor is there, and another one without which it makes no sense."""
         found: Wish = {}
         while name:
             found[Feature("presence", name)] = "yes"
@@ -276,12 +277,12 @@ class _Asking:
         return found
 
     def alone(self, name: str) -> Wish:
-        """Wishes that a tensor is there, and no output in the memory of an input, which has that one's dtype and
-        layout."""
+        """Return the wish that a tensor is there, and that no output is in the memory of an input, whose dtype and
+        layout it would have."""
         return {**self.there(name), **({} if self.op.is_input(name) else {Feature("alias", name): "none"})}
 
     def typed(self, name: str, dtype: str, main: str) -> Wish:
-        """Wishes that give a tensor its dtype, where that depends on another one's with those as well."""
+        """Return the wish that gives a tensor its dtype, and with it other tensors whose dtypes decide it."""
         op, capability = self.op, self.capability
         typed: Wish = {Feature("dtype", op.main): main, Feature("dtype", name): dtype}
         others = [there for there in typings(capability, name, main) if dtype in capability.dtypes_of(name, there)]
@@ -297,7 +298,7 @@ class _Asking:
         return typed
 
     def of_one_dtype(self, name: str, source: str) -> Wish:
-        """Wishes that both are there, of one dtype."""
+        """Return the wish that both tensors are there, with one dtype."""
         pairs = sorted({*dtype_pairs(self.capability, name)} & {*dtype_pairs(self.capability, source)})
         dtype, main = self.pick(pairs)
         there = {**self.there(name), **self.there(source), Feature("dtype", self.op.main): main}
@@ -306,7 +307,7 @@ class _Asking:
 
 
 def _key(op: Op, dim: str) -> Feature:
-    """What wishes for the extent of a dimension."""
+    """Return the feature that a wish for the extent of a dimension sets."""
     return N if dim == op.row else ROWS if dim == OUTER else Feature("extent", dim)
 
 
@@ -329,4 +330,4 @@ _WAYS: Mapping[Kind, Callable[[_Asking, Feature, Any], Wish | None]] = {
     "alias": _Asking.of_alias,
     "memory": _Asking.of_memory,
 }
-"""How a draw gets each feature that is counted as coverage, by its kind."""
+"""How the wish for each kind of coverage feature is made."""

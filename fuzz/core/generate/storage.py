@@ -1,4 +1,4 @@
-"""Storage: a draw with its tensors elsewhere in memory, in other layouts, or in each other, as probes ask for them."""
+"""Storage: edits of a draw's tensors in memory, for probes: other layouts and addresses, or shared memory."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from fuzz.core.generate.realise import layout_of
 from oracles.ops import OPS
 
 Memory = Mapping[str, tuple[str, Shift | None, bool]]
-"""For each output in the memory of an input, by name: which input, how far the output lies from being exactly in its
-place, and whether it is then dense, as of `Part`."""
+"""For each output in the memory of an input, by name: which input, the distance from being exactly in place, and
+whether the output is then dense, as in `Part`."""
 
 
 def grids(draw: Draw) -> list[str]:
-    """The tensors that have rows of their own."""
+    """Return the tensors that have rows of their own."""
     return [part.name for part in draw.parts if OPS[draw.op].has_rows(part.name)]
 
 
 def laid_out(draw: Draw, layouts: Mapping[str, str]) -> Draw:
-    """Some tensors of the first input's shape in other layout classes."""
+    """Return the draw with some tensors of the first input's shape in other layout classes."""
     return draw.with_parts(
         *(
             replace(part, place=replace(part.place, layout=allowed(draw, part.name, layouts[part.name])))
@@ -33,12 +33,12 @@ def laid_out(draw: Draw, layouts: Mapping[str, str]) -> Draw:
 
 
 def allowed(draw: Draw, name: str, layout: str) -> str:
-    """Elements of an output have memory of their own."""
+    """Return the layout class if a tensor may have it: elements of an output never share memory."""
     return "contiguous" if layout in OVERLAPPING and not OPS[draw.op].is_input(name) else layout
 
 
 def placed_at(draw: Draw, guard: Guard, offset: int, names: Collection[str] = ()) -> Draw:
-    """Some tensors, or else all, at that side of their guard page."""
+    """Return the draw with some tensors, or all, at that side and offset of their guard page."""
     return draw.with_parts(
         *(
             replace(part, place=replace(part.place, guard=guard, offset=offset))
@@ -49,7 +49,8 @@ def placed_at(draw: Draw, guard: Guard, offset: int, names: Collection[str] = ()
 
 
 def stepped(draw: Draw, steps: Mapping[str, int]) -> Draw:
-    """Tensors that are one column or row with these distances between elements, where it is not 1."""
+    """Return the draw with these distances between elements of tensors that are one column or row; others have distance
+    1."""
     own = grids(draw)
     return draw.with_parts(
         *(
@@ -61,12 +62,13 @@ def stepped(draw: Draw, steps: Mapping[str, int]) -> Draw:
 
 
 def steps_of(draw: Draw) -> dict[str, int]:
-    """As of `stepped`."""
+    """Return the distances that `stepped` sets, where they are not 1."""
     return {part.name: part.place.step for part in draw.parts if part.place.step != 1}
 
 
 def unfolded(draw: Draw) -> Draw:
-    """With memory for each element of an input: what shares memory is equal, and may hide as much as any values."""
+    """Return the draw with memory for each element of every input: values that share memory are equal, and may hide as
+    much as any others."""
     folded = [
         part
         for part in draw.parts
@@ -76,29 +78,30 @@ def unfolded(draw: Draw) -> Draw:
 
 
 def sharing(draw: Draw, names: Collection[str]) -> Draw:
-    """These inputs are the first one itself, and no others. Equal rows do not round at random to one another."""
+    """Return the draw in which exactly these inputs are the same memory as the first one. Equal rows do not round at
+    random relative to each other."""
     main = OPS[draw.op].main
     changed = [replace(part, alias=main if part.name in names else None) for part in draw.parts if part.given]
     return replace(draw.with_parts(*changed), structured=draw.structured or bool(names))
 
 
 def shared_of(draw: Draw) -> frozenset[str]:
-    """As of `sharing`."""
+    """Return the inputs that `sharing` sets."""
     return frozenset(part.name for part in draw.parts if part.given and part.alias is not None)
 
 
 def stacked(draw: Draw, stacks: Mapping[str, str]) -> Draw:
-    """These weights have rank 2, with one row or with many, and no others."""
+    """Return the draw in which exactly these weights have rank 2, with one row or with many."""
     return draw.with_parts(*(replace(part, stack=stacks.get(part.name, "")) for part in draw.parts if part.given))
 
 
 def stacks_of(draw: Draw) -> dict[str, str]:
-    """As of `stacked`."""
+    """Return the stacks that `stacked` sets."""
     return {part.name: part.stack for part in draw.parts if part.stack}
 
 
 def in_memory(draw: Draw, memory: Memory) -> Draw:
-    """These outputs in the memory of inputs, and no others."""
+    """Return the draw in which exactly these outputs lie in the memory of inputs."""
     changed = []
     for part in draw.parts:
         if not OPS[draw.op].is_input(part.name):
@@ -108,11 +111,11 @@ def in_memory(draw: Draw, memory: Memory) -> Draw:
 
 
 def memory_of(draw: Draw) -> Memory:
-    """The outputs that are in the memory of inputs."""
+    """Return the outputs that lie in the memory of inputs."""
     outputs = (part for part in draw.parts if not OPS[draw.op].is_input(part.name))
     return {part.name: (part.alias, part.shift, part.dense) for part in outputs if part.alias is not None}
 
 
 def is_apart(draw: Draw) -> bool:
-    """True where every tensor has memory of its own, or is exactly in place of one input."""
+    """Return whether every tensor has memory of its own, or lies exactly in place of one input."""
     return all(part.alias is None or (part.shift is None and part.given is None) for part in draw.parts)

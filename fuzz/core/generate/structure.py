@@ -19,15 +19,13 @@ Names = frozenset[str]
 
 
 def is_structured(drawn: Laid) -> bool:
-    """Whether only the worst-case budget is sound: where in doubt, yes.
-
-    Grids of different dtypes that a sum's terms add count as well: where one of them is zero, the terms are numbers as
-    coarse as the other. Those that are multiplied do not: a product with zero is zero.
-    """
+    """Return whether only the worst-case budget is sound; if in doubt, yes. Tensors of different dtypes that are added
+    in a sum's terms count too: if one of them is zero, the terms are as coarse as the other. Tensors that are
+    multiplied do not: a product with zero is zero."""
     draw, op, layouts = drawn.draw, drawn.op, drawn.layouts
     first = draw.part(op.main)
     if draw.structured is not None:
-        if first.recipe in RANDOM:  # but equal rows do not round at random to one another
+        if first.recipe in RANDOM:  # but equal rows do not round at random relative to each other
             return any(part.alias is not None for part in draw.parts if part.given)
         # Rows longer than the given ones repeat them.
         return draw.structured or first.recipe != GIVEN or (first.given is not None and draw.n > first.given.n)
@@ -38,7 +36,7 @@ def is_structured(drawn: Laid) -> bool:
         return True
     if any(len({grids[name].dtype for name in names & grids.keys()}) > 1 for names in added(op)):
         return True
-    # Of rows that are drawn anew codes may be the given ones, which nobody knows to be random.
+    # The codes of rows that are drawn anew may be the given ones, which nobody knows to be random.
     if any(part.given is not None for part in grids.values()):
         return True
     if sums_rows(op) and any(drawn.recipe(part).by_row for part in grids.values()):
@@ -58,7 +56,8 @@ def _is_flat(draw: Draw, name: str, layout: Layout) -> bool:
 
 @remembered(64)
 def added(op: Op) -> frozenset[Names]:
-    """The inputs that meet in the terms of a sum by being added, or by one of them standing in the other's place."""
+    """Return the inputs that meet in the terms of a sum by being added, or of which one replaces the other by a
+    condition."""
     sums = [node for graph in graphs_of(op.formula, op.inputs, op.parameters) for node in graph.nodes]
     terms = ordered(arg for node in sums if node.kind in (*REDUCTIONS, "scan") for arg in node.args)
     meeting = [_inputs(each.args) for each in terms if each.kind in ("add", "subtract", "where")]
@@ -75,11 +74,10 @@ def sums_rows(op: Op) -> bool:
 
 @remembered(64)
 def powers(op: Op) -> Names:
-    """The codes that are multiplied by themselves, or that a function is taken of.
-
-    Uniform codes times numbers of either sign round to either side equally often, however few bits these have: that of
-    a term of the other sign is the opposite, whatever the sum was before. Squares of codes have one sign, and their
-    last bits are 0 more often than 1, see `oracles.budget.sum_budget`."""
+    """Return the integer inputs that are multiplied by themselves or are the argument of a function. Uniform codes
+    times numbers of either sign round up and down equally often, however few bits these have, since a term with the
+    other sign is the opposite. Squares of codes have one sign, and their last bits are 0 more often than 1, see
+    `oracles.budget.sum_budget`."""
     codes = {each.name for each in op.inputs if each.is_code}
     found = set[str]()
     for graph in graphs_of(op.formula, op.inputs, op.parameters):

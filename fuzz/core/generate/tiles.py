@@ -1,4 +1,4 @@
-"""Extents that kernels of several dimensions work by: whole tiles with tails, heads of attention, and long sums."""
+"""Extents that matter to kernels with tiles: whole tiles with tails, heads of attention, and long sums."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ from oracles.operand import OUTER
 from oracles.ops import OPS
 
 _ROWS_EVERY = 4
-"""One case of rows alone with whole tiles comes where this many of other ops do."""
+"""For ops of rows alone, one in this many of these cases is made."""
 _TILED = (64, 16, 128, 64, 32)
-"""The tiles that all dimensions have at once, in turn."""
+"""The size of tiles in all dimensions at once, in turn."""
 _OF_TWO = (64, 128, 64, 32, 64, 16)
-"""Those that two dimensions have, in turn; one of them has another one in one case of four."""
+"""The sizes of tiles in two dimensions, in turn; in one case of four the second dimension has another size."""
 _OF_ONE = (128, 64, 16, 80, 32, 96, 256)
-"""The tiles, and sizes of heads of attention, that one dimension has, in turn: those soon that most kernels know."""
+"""The sizes of a tile, or of a head of attention, along one dimension, in turn; common ones come early."""
 _BESIDE_HEAD = 32
-"""Extents beside heads that two tensors share are 2 more than a number below this."""
+"""An extent beside a head that two tensors share is 2 plus a number below this."""
 _TAIL = 16
-"""There are fewer elements than this more than whole tiles."""
+"""A tail after whole tiles has fewer elements than this."""
 _SUMMED = (1024, 2048)
-"""The length from which on kernels may split a sum among programs."""
+"""Lengths from which on kernels may split a sum among programs."""
 _BESIDE_SUMMED = (8, 16)
 """The tiles of other dimensions beside a long sum."""
 _FEW_BESIDE = (8, 8, 9)
-"""The extents of other dimensions beside a cheaper one."""
+"""The extents of other dimensions beside a cheaper long sum."""
 _LONG = (512, 1024, 2048, 4096)
 """The extents around which a dimension is long."""
 
 
 def tiled(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
-    """The sketch with whole tiles in all dimensions at once, each with a tail of its own; None where kernels have no
-    two dimensions to take tiles of, and of rows alone, which are wide in other cases, for most numbers. In turn, by the
-    number: one tile for all dimensions, or one for each, or a long sum."""
+    """Return the sketch with whole tiles in all dimensions at once, each with its own tail; None if kernels have no two
+    dimensions with tiles, and for most numbers if the op has rows alone, which other cases make wide. By the number, in
+    turn: one size for all dimensions, one for each, or a long sum."""
     op, able = OPS[sketch.capability.op], sketch.capability.able
     if len(op.tiled) < 2 or (has_rows_alone(op) and number % _ROWS_EVERY):
         return None
@@ -76,9 +76,9 @@ def tiled(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
 
 
 def tiled_along_one(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
-    """The sketch with one whole tile, or head, along one dimension, each dimension and size in turn by the number, and
-    what there is room for along the others; where it is the row of the output, that of the first input has the same,
-    as queries and values of one head have it, and the others several elements."""
+    """Return the sketch with a whole tile, or a head, along one dimension; dimension and size go in turn by the number,
+    and the others get what room there is. If it is the output's row, the first input's row has the same size, like
+    queries and values of one head, and the others have several elements."""
     op = OPS[sketch.capability.op]
     dims = _tiled(op)
     if not dims:
@@ -96,8 +96,8 @@ def tiled_along_one(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
 
 
 def tiled_along_two(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
-    """The sketch with whole tiles along two dimensions, each pair and tile in turn by the number, each with a tail of
-    its own, and what there is room for along the others."""
+    """Return the sketch with whole tiles along two dimensions, each with its own tail; pair and size go in turn by the
+    number, and the others get what room there is."""
     pairs = [*combinations(_tiled(OPS[sketch.capability.op]), 2)]
     if not pairs:
         return None
@@ -110,8 +110,8 @@ def tiled_along_two(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
 
 
 def long_along_one(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
-    """The sketch with many elements along one dimension, each in turn by the number, and what there is room for along
-    the others: several beside every second long sum."""
+    """Return the sketch with many elements along one dimension, in turn by the number; the others get what room there
+    is, several elements beside every second long sum."""
     op = OPS[sketch.capability.op]
     dims = _tiled(op)
     if not dims:
@@ -127,22 +127,24 @@ def long_along_one(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
 
 
 def most_of_tiles(op: Op) -> int:
-    """The terms that the largest step may have of cases with tiles in all dimensions."""
+    """Return the most terms of the largest step in cases with tiles in all dimensions."""
     return SMALL_WORK if has_rows_alone(op) else MOST_WORK
 
 
 def _tiled(op: Op) -> list[str]:
-    """The named dimensions that kernels take tiles of; empty for rows alone, which have tiles in other cases."""
+    """Return the named dimensions along which kernels have tiles; empty for rows alone, which have tiles in other
+    cases."""
     return [] if has_rows_alone(op) else [dim for dim in op.tiled if dim != OUTER]
 
 
 def _plain(sketch: Sketch, dice: Dice, most: int) -> Decisions:
-    """The extents of the sketch, all still to be decided."""
+    """Return the extents of the sketch, all undecided."""
     return Decisions(fitted(replace(sketch, outer=(), extents={})), dice, most)
 
 
 def _drawn(extents: Decisions, dice: Dice) -> Sketch:
-    """The sketch with all other extents, in every second case some that are published where any are."""
+    """Return the sketch with all other extents; in every second case some of them from published models, if there are
+    any."""
     if extents.op.shapes and dice.one_in(2):
         extents.publish()
     extents.draw()
@@ -150,6 +152,6 @@ def _drawn(extents: Decisions, dice: Dice) -> Sketch:
 
 
 def _tail(dice: Dice) -> int:
-    """How many elements there are more than whole tiles, or one less."""
+    """Return the number of elements after whole tiles, or -1."""
     kind = dice.below(5)
     return (0, 1, -1)[kind] if kind < 3 else 1 + dice.below(_TAIL - 1)

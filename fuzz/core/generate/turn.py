@@ -1,4 +1,4 @@
-"""The cases of one turn: sketches for one capability, what dice make of them, and their values drawn together."""
+"""The cases of one turn: sketches for one capability, which dice complete, with values that are drawn together."""
 
 from __future__ import annotations
 
@@ -30,47 +30,48 @@ from fuzz.core.generate.values import Laid
 from oracles.ops import OPS
 
 PLACES = 32
-"""Numbers of a turn: its own cases have the places from 1 to BATCH, relatives that a guide proposes those after."""
+"""The numbers of a turn's places: its own cases have those from 1 to BATCH, relatives that a guide proposes those
+after."""
 BATCH = 16
-"""The number of cases in one turn: enough to amortise a draw and a message, few enough to keep the progress line
-moving."""
+"""The cases of one turn: enough to amortise a draw and a message, few enough to keep the progress line moving.
+Chosen."""
 FAN = 4
-"""The number of successive cases of a turn that are relatives of one sketch. Hypothesis draws the sketch of a call
-sequence, dice draw the others in the same way, for a twentieth of the price."""
+"""Successive cases of a turn that are relatives of one sketch. Hypothesis draws the sketch of a call sequence; dice
+draw the others in the same way, for a twentieth of the time."""
 STEERED = 10
-"""The cases of a turn that fill coverage gaps, while there are any; the others only go near them."""
+"""The cases of a turn that fill coverage gaps, while there are any; the others only come near them."""
 STEERED_LATER = 2
-"""The cases that do once turns for a capability have begun with every part of its gaps: what a shard has not visited,
-others have."""
+"""That number once turns for a capability have begun with every part of its gaps: other shards have visited what this
+one has not."""
 PAIRED, PAIRED_LATER = 1, 4
-"""The last cases of a turn, in which two conditions hold that never held together in their shard: this many before
-turns have begun with every part, and after that."""
+"""The last cases of a turn, in which two conditions hold that never held together in their shard: this many until turns
+have begun with every part, and after that."""
 SEQUENCE_EVERY = 2
-"""One turn of a capability in this many begins with a call sequence in place of its first fan."""
+"""One turn of a capability in this many begins with a call sequence, in place of its first fan."""
 TILED_EVERY = 2
-"""One turn of a capability in this many, another one, begins with a case that has whole tiles in several dimensions: it
-takes as long as all others of the turn."""
+"""One other turn of a capability in this many begins with a case of whole tiles in several dimensions, which takes as
+long as all others of the turn."""
 TILE_PLACE = FAN
-"""The case of each turn that has a whole tile along one dimension: the first that no call sequence takes the place of,
-and no gap. Of ops with several dimensions the next one, which no gap takes then, is long along one, or, where another
-one of the turn is, has whole tiles along two."""
+"""The case of each turn that has a whole tile along one dimension: the first that neither a call sequence nor a gap
+takes. For ops with several dimensions the next case, which then fills no gap, is long along one of them or, if another
+case of the turn is, has whole tiles along two."""
 LIMIT_PLACE = 6
 """The first case of each turn that has an extent of `fuzz.core.generate.limits`, while any is left."""
 _EMPTY: tuple[Label, ...] = (N, 0), (ROWS, 0)
 _EMPTY_EVERY = 6
-"""One turn in this many has a case of rows without elements, or of no rows, while its shard has seen none: such a case
-fills no other gap, and as one size of many it would be asked for once in thousands of cases."""
+"""One turn in this many has a case without rows, or with rows without elements, while its shard has seen none: such a
+case fills no other gap, and as one size among many it would come once in thousands of cases."""
 _OUT_ONE_IN = 8
-"""One sketch in this many is of what the kernel promises to reject, where it does: a few kernels of a pack."""
+"""One sketch in this many is of something that the kernel promises to reject, if it does."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """A case, and how it was made."""
+    """A case, with how it was made."""
 
     case: Case
     draw: Draw | None
-    """None of a case that is not the case of a draw alone: in a call sequence, or a big one."""
+    """The draw; None if the case is more than the case of a draw: one of a call sequence, or a big one."""
     capability: Capability
 
 
@@ -80,7 +81,7 @@ class Turn:
 
     shard: int
     number: int
-    """0, 1, 2, ... of its shard."""
+    """The number among the turns of its shard: 0, 1, 2, ..."""
 
     @property
     def first(self) -> int:
@@ -90,31 +91,31 @@ class Turn:
 
 @dataclass(frozen=True)
 class _Planned:
-    """A case all of which is decided but its values."""
+    """A case that is decided except for its values."""
 
     laid: Laid
     capability: Capability
     dice: Dice
     shared: tuple[Answer, int] | None = None
-    """Its tensors shall share memory: as the label says, or '' for as the dice say."""
+    """How its tensors shall share memory: as the label says, or, for '', as the dice say."""
 
 
 class TurnMaker:
-    """Makes the turns of one capability. What it makes depends on nothing but the turn's place, rank and state."""
+    """Makes the turns of one capability. They depend on nothing but the turn's place, rank and state."""
 
     def __init__(self, capability: Capability, ahead: int, sequences: bool, numbers: Sequence[int] = ()) -> None:
-        """`numbers`: those of the sources of its kernels."""
+        """`numbers`: those in the sources of its kernels."""
         self.capability, self.sequences = capability, sequences
         self._ahead = ahead
-        """The number of turns by which the sweep of the gaps is shifted, different for each capability."""
+        """A shift, in turns, of the sweep over the gaps; each capability has another one."""
         self._outside = out_of_capability([capability])
         self._steered_first = STEERED - (not has_rows_alone(OPS[capability.op]))
         self._corners, self._pairing = corners_of(capability), pairing_of(capability)
         self._limits = Limits(capability, numbers)
 
     def cases(self, place: Turn, stream: Stream, rank: int, state: bytes) -> tuple[list[Made], bytes]:
-        """The cases of the turn that comes after `rank` others, drawn from the stream, and the next state: what its
-        shard has visited."""
+        """Return the cases of the turn that comes after `rank` others, drawn from the stream, and the next state: what
+        its shard has visited."""
         visited, turn = int.from_bytes(state, "little"), rank + self._ahead
         gaps, pairs = self._corners.gaps(visited, turn), visited >> self._corners.size
         dice = dice_of(stream, BATCH + PAIRED_LATER)
@@ -151,7 +152,7 @@ class TurnMaker:
         counted = len(made)
         for each, case in zip(planned, cases_of([each.laid for each in planned]), strict=True):
             made.append(Made(self._shared(case, each), each.laid.draw, each.capability))
-        # What shares memory, and what values decide, was not counted yet.
+        # Shared memory, and what values decide, was not counted yet.
         late = [
             one
             for one, each in zip(made[counted:], planned, strict=True)
@@ -163,7 +164,7 @@ class TurnMaker:
         return made, visited.to_bytes(-(-(self._corners.size + self._pairing.part(turn)) // 8), "little")
 
     def _whole(self, sketch: Sketch, stream: Stream, rank: int, index: int) -> Sketch | None:
-        """The sketch with whole tiles, or long, in the places of a turn that are for that."""
+        """Return the sketch with whole tiles, or long, if this place of the turn is for that; else None."""
         rounds, rest = divmod(rank, TILED_EVERY)
         if index == 0 and rest == 1:
             return tiled(sketch, Dice(stream.child("tiles")), rounds)
@@ -176,7 +177,7 @@ class TurnMaker:
         return None
 
     def _left(self, gaps: Gaps, made: Sequence[Made]) -> Gaps:
-        """The gaps that these cases leave open."""
+        """Return the gaps that these cases leave open."""
         for each in made:
             if gaps and each.capability is self.capability:
                 gaps = gaps.without(self._corners.seen(_counted(each.case.origin.labels, SMALL.holds(each.case))))
@@ -191,7 +192,7 @@ class TurnMaker:
                 sketch = simplest(self.capability, head)
             elif place == 0 and by_hypothesis and capability is self.capability:
                 drawn = drawn_from(capability)(stream.child("sketch"))
-                sketch = replace(drawn, capability=capability)  # it may have an equal one of another pack
+                sketch = replace(drawn, capability=capability)  # it may have an equal capability of another pack
             else:
                 sketch = sketched(capability, head.below)
             yield sketch
@@ -221,27 +222,28 @@ def _free(sketch: Sketch, dice: Dice, shard: Shard, number: int) -> _Planned:
 
 
 def _empty(gaps: Gaps, rank: int) -> Sequence[Label]:
-    """The gap of a case without elements that the turn fills, if it is one that does."""
+    """Return the gap for a case without elements, if this turn fills it."""
     rounds, rest = divmod(rank, _EMPTY_EVERY)
     open_ones = [label for label in _EMPTY if gaps.wants(label)] if rest == 0 else []
     return [open_ones[rounds % len(open_ones)]] if open_ones else []
 
 
 def _calls(place: Turn, sketch: Sketch, dice: Dice, turn: int) -> list[Made]:
-    """A call sequence, which begins the turn."""
+    """Return a call sequence, which begins the turn."""
     cases = sequence(plan(sketch, dice=dice), sketch.capability, turn)
     origins = [replace(c.origin, shard=place.shard, number=place.first + i) for i, c in enumerate(cases)]
     return [Made(replace(c, origin=o), None, sketch.capability) for c, o in zip(cases, origins, strict=True)]
 
 
 def _counted(labels: Labels, small: bool) -> Sequence[Label]:
-    """What a case counts for. One that slow targets are not given leaves to others what is not about its size."""
+    """Return the labels that a case is counted for. A case too large for slow targets counts only for its size, so that
+    others fill the rest."""
     if small:
         return labels
     return [label for label in labels if label[0].kind in ("n", "rows", "tail", "extent", "remainder", "tile")]
 
 
 def _is_small(draw: Draw) -> bool:
-    """As SMALL would say of its case."""
+    """Return what SMALL would say of the draw's case."""
     small = all(math.prod(draw.block(part.name)) <= SMALL.elements for part in draw.parts)
     return small and draw.rows <= SMALL.most_rows(OPS[draw.op])

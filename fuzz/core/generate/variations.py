@@ -1,4 +1,4 @@
-"""Variations: a failing case's draw with other sizes, layouts, values or memory, as probes and sweeps ask for them."""
+"""Variations: a failing case's draw with other sizes, layouts, values or memory, for probes and sweeps."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from oracles.ops import OPS
 
 
 def base_of(case: Case) -> Draw:
-    """The draw of a case with layout classes in place of strides, so that it goes with other sizes; what is made of it
-    may have other gaps than the case itself. All rows are along the first axis that is not normalised."""
+    """Return the draw of a case with layout classes in place of strides, so that it can have other sizes; the gaps of
+    its variations may differ from the case's. All rows are along the first axis that is not normalised."""
     draw, frame = draw_of(case), Frame(case)
     draw = replace(
         draw,
@@ -37,11 +37,12 @@ def base_of(case: Case) -> Draw:
 
 
 _MEANT = ("last_place", "first_place", "ascending_places", "descending_places", "set_up_to")
-"""What given integers may be meant as, so that they go with other sizes."""
+"""The recipes that given integers may come from; with one of these they can have other sizes."""
 
 
 def _meant(draw: Draw, case: Case) -> Draw:
-    """Integers drawn as the given ones could have been: the last place of a row is that of a longer one too."""
+    """Return the draw with given integers drawn by a recipe that they may come from, so that the last place of a row
+    stays the last one of a longer row."""
     for name in OPS[draw.op].integers:
         for recipe in menus_of(OPS[draw.op])[name].names if name in case.inputs else ():
             meant = with_integers(draw, {name: recipe})
@@ -52,12 +53,12 @@ def _meant(draw: Draw, case: Case) -> Draw:
 
 
 def with_integers(draw: Draw, recipes: Mapping[str, str]) -> Draw:
-    """Inputs of integers, by name, with those of a recipe."""
+    """Return the draw with a recipe for each of these inputs of integers."""
     return draw.with_parts(*(replace(draw.part(name), recipe=recipe, given=None) for name, recipe in recipes.items()))
 
 
 def integers_of(draw: Draw) -> dict[str, tuple[str, ...]]:
-    """The recipes that each input of integers may have, by name."""
+    """Return the recipes that each input of integers may have, by name."""
     op = OPS[draw.op]
     return {part.name: menus_of(op)[part.name].names for part in draw.parts if part.name in op.integers}
 
@@ -90,7 +91,7 @@ def _in_classes(draw: Draw, part: Part) -> Part:
 
 
 def made(draw: Draw) -> Case:
-    """The case of a variation. Raises CaseError where the variation contradicts itself."""
+    """Return the case of a variation. Raises CaseError if the variation contradicts itself."""
     case = realise(draw)
     for name, output in case.outputs.items():
         steps = zip(output.layout.shape, output.layout.strides, strict=True)
@@ -107,8 +108,8 @@ def sized(draw: Draw, rows: int, rank: int | None = None, axis: int | None = Non
 
 
 def batched(draw: Draw, batch: tuple[int, ...], axis: int | None = None) -> Draw:
-    """Return the draw with these extents of the dimensions without a name, where its op has such, and perhaps its row
-    along another axis, where it may be."""
+    """Return the draw with these extents of the dimensions without a name, if its op has any, and with its row along
+    that axis, if it may be."""
     op = OPS[draw.op]
     batch = batch if OUTER in op.inputs[0].axes else ()
     outer = (*batch, *draw.outer[len(draw.batch) :])
@@ -136,25 +137,25 @@ def filled(draw: Draw) -> Draw:
 
 
 def of_dtype(draw: Draw, dtype: str) -> Draw:
-    """The first input in another dtype, and with it every tensor that has the same."""
+    """Return the draw with another dtype of the first input, and of every tensor of the same dtype."""
     own = draw.part(OPS[draw.op].main).dtype
     return draw.with_parts(*(replace(part, dtype=dtype) for part in draw.parts if part.dtype == own))
 
 
 def of_dtypes(draw: Draw, dtypes: Mapping[str, str]) -> Draw:
-    """Some tensors in other dtypes."""
+    """Return the draw with other dtypes of some tensors."""
     return draw.with_parts(*(replace(p, dtype=dtypes[p.name]) for p in draw.parts if p.name in dtypes))
 
 
 def with_values(draw: Draw, recipe: str, seed: int) -> Draw:
-    """Tensors of the first input's shape with values of that recipe, one of `fuzz.core.generate.given`."""
+    """Return the draw with values of a recipe of `fuzz.core.generate.given` in tensors of the first input's shape."""
     own = (part for part in draw.parts if part.given and part.name in grids(draw))
     parts = [replace(part, recipe=recipe) for part in own if part.name not in OPS[draw.op].integers]
     return replace(draw.with_parts(*parts), seed=seed, origin=Origin(recipe, "varied"))
 
 
 def with_operand(draw: Draw, name: str) -> Draw:
-    """With an optional tensor that it does without, of its usual dtype and values."""
+    """Return the draw with an optional tensor that it does not have, of its usual dtype and values."""
     op = OPS[draw.op]
     operand, places = op.operand(name), [each.name for each in op.operands]
     dtypes = {part.name: part.dtype for part in draw.parts}
@@ -164,13 +165,14 @@ def with_operand(draw: Draw, name: str) -> Draw:
 
 
 def drawn(draw: Draw, recipes: Mapping[str, str], seed: int) -> Draw:
-    """Every input with values of a recipe of a search."""
+    """Return the draw with values of a search's recipe in every input."""
     parts = [replace(part, recipe=recipes[part.name], given=None) for part in draw.parts if part.name in recipes]
     return replace(draw.with_parts(*parts), seed=seed, structured=None, origin=Origin(DRAWN, "varied"))
 
 
 def ordinary(draw: Draw, seed: int) -> Draw:
-    """Every parameter and every input but of integers with the values that a search draws first."""
+    """Return the draw with the values that a search draws first, for every parameter and every input that is not of
+    integers."""
     op = OPS[draw.op]
     floats = (part.name for part in draw.parts if op.is_input(part.name) and part.name not in op.integers)
     recipes = {name: usual(op.operand(name)) for name in floats}
@@ -179,11 +181,11 @@ def ordinary(draw: Draw, seed: int) -> Draw:
 
 
 DRAWN = "drawn"
-"""The recipe of all values of a search, in the origin of a variation."""
+"""The recipe that stands for all values of a search, in the origin of a variation."""
 
 
 def scaled(draw: Draw, name: str, power: float) -> Draw:
-    """One input times two to that power."""
+    """Return the draw with one input multiplied by two to that power."""
     part = draw.part(name)
     assert part.given is not None
     with np.errstate(all="ignore"):
@@ -193,7 +195,7 @@ def scaled(draw: Draw, name: str, power: float) -> Draw:
 
 
 def exchanged(draw: Draw, name: str, old: float, new: float) -> Draw:
-    """One input with another number in place of one that it has, either with its sign or the other one."""
+    """Return the draw with another number in place of one number of an input, of either sign."""
     part = draw.part(name)
     assert part.given is not None
     values = rows_of(part.given).astype(np.float64)
@@ -202,7 +204,7 @@ def exchanged(draw: Draw, name: str, old: float, new: float) -> Draw:
 
 
 def blended(draw: Draw, name: str, power: float) -> Draw:
-    """One input with normal values added, two to that power as large as its median magnitude."""
+    """Return the draw with normal values added to one input, two to that power times its median magnitude."""
     part = draw.part(name)
     assert part.given is not None
     with np.errstate(all="ignore"):
@@ -214,7 +216,8 @@ def blended(draw: Draw, name: str, power: float) -> Draw:
 
 
 def beside_ordinary(draw: Draw, name: str) -> Draw:
-    """The first row of one input above another of normal values: so it shows whether one row is enough."""
+    """Return the draw with two rows of one input: the first, then one of normal values. It shows whether one row is
+    enough."""
     part = draw.part(name)
     assert part.given is not None
     first = rows_of(part.given).astype(np.float64)[:1]
@@ -223,7 +226,7 @@ def beside_ordinary(draw: Draw, name: str) -> Draw:
 
 
 def with_constant(draw: Draw, name: str, value: float) -> Draw:
-    """One input that is the same number everywhere."""
+    """Return the draw with one input the same number everywhere."""
     part = draw.part(name)
     assert part.given is not None
     given = given_rows(np.full((part.given.rows, 1), value))
@@ -231,7 +234,7 @@ def with_constant(draw: Draw, name: str, value: float) -> Draw:
 
 
 def values_of(draw: Draw, parameter: Parameter) -> tuple[float, ...]:
-    """The values that a parameter may have in a draw, where it may have any."""
+    """Return the values that a parameter may have in a draw."""
     may = parameter.name in draw.params or parameter.neutral is not None
     means = not parameter.only_with or any(part.name == parameter.only_with for part in draw.parts)
     return parameter.values if may and means else ()

@@ -1,1 +1,1 @@
-"""Judging: outcomes become verdicts. Numeric truth comes from `oracles`; what else can go wrong is decided here."""
+"""Judging: outcomes become verdicts. `oracles` decides numbers; what else can go wrong is decided here."""

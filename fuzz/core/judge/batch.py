@@ -1,4 +1,4 @@
-"""Judging a batch: what certainly passes of many small cases is decided for all of them at once."""
+"""Judging a batch: outputs of small cases that certainly pass are decided all at once."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from oracles.tiers import joined
 
 
 def settle(asked: Mapping[CaseOracle, Sequence[Query]]) -> None:
-    """Let oracles know the answers to those of their queries that certainly pass. It only saves time: they find the
-    others by themselves when they are asked, and would have found these."""
+    """Give oracles the answers to those of their queries that certainly pass. This only saves time: each oracle would
+    find the same answers alone, and finds the others when it is asked."""
     fit: dict[CaseOracle, tuple[truth.Truth, list[joined.Query]]] = {}
     for oracle, queries in asked.items():
         try:
             fit[oracle] = oracle.truth, [(contract, oracle.receive(bits)) for contract, bits in queries]
-        except ProblemError:  # the same comes of judging one of its outcomes, and is said about that one
+        except ProblemError:  # judging one of its outcomes finds the same error, and reports it
             continue
     for oracle, found in zip(fit, truth.settle(list(fit.values())), strict=True):
         answers = zip(asked[oracle], found, strict=True)
@@ -28,7 +28,7 @@ def settle(asked: Mapping[CaseOracle, Sequence[Query]]) -> None:
 
 def asked_of(judges: Iterable[EntryJudge], targets: Mapping[str, Target]) -> Mapping[CaseOracle, Sequence[Query]]:
     """Return what judging these targets will ask; a second run of the same case has the same oracle. Outcomes of other
-    targets, which a pool of several has beside them, are not judged and ask nothing."""
+    targets, which a pool may have too, are not judged and ask nothing."""
     asked: dict[CaseOracle, dict[Query, None]] = {}
     for judge in (each for each in judges if each.entry.case.op not in ORACLES):
         judged = [targets[name] for name in judge.outcomes if name in targets]

@@ -41,7 +41,7 @@ _BY_STATUS: Mapping[Status, Verdict] = {
 
 _ONLY_RIGHT = "only cases that pass are judged by probes, too"
 _BY_CHANCE = 8
-"""Outputs of no more different halves of words may be right by chance."""
+"""Outputs with at most this many distinct 16-bit words may be right by chance. Chosen."""
 
 
 @dataclass(frozen=True)
@@ -55,36 +55,36 @@ class Judgement:
     ratio: float = 0.0
     """The worst err/budget over all output elements; 0 where nothing was compared."""
     worst: OutputCheck | None = None
-    """The output that decides, where outputs were compared."""
+    """The output that decides, if outputs were compared."""
     reason: str = ""
     """One line in plain words, for verdicts that no number explains."""
     law: LawCheck | None = None
-    """The law by which the judged case is a twin. With FAIL_LAW it is the one that is broken."""
+    """The law by which the judged case is a twin; with FAIL_LAW, the law that is broken."""
     is_ours: bool = False
-    """True: no verdict, but an error of ours."""
+    """Whether it is an error of ours instead of a verdict."""
     raised: bool = False
     """Whether a crash is an exception that the kernel raised: no matter of chance, as what a stray access hits is."""
     outcome: Outcome | None = field(default=None, repr=False)
-    """It is kept for findings only: passing runs would hold every output in memory."""
+    """Kept for findings only: passing runs would hold every output in memory."""
 
     @property
     def case(self) -> str:
-        """The digest of the case. It is formed when it is asked for: of runs that pass nobody asks."""
+        """The digest of the case, computed when it is asked for: nobody asks for that of a passing run."""
         return self.of if isinstance(self.of, str) else self.of.digest
 
     @property
     def is_misuse(self) -> bool:
-        """Whether the kernel cannot be called as it is declared: no verdict; the reason says what to write."""
+        """Whether the kernel cannot be called as it is declared: not a verdict; the reason says what to write."""
         return self.outcome is not None and self.outcome.status is Status.MISUSED
 
     @property
     def broken_law(self) -> LawCheck | None:
-        """For FAIL_LAW: the law that does not hold."""
+        """The law that does not hold, for FAIL_LAW."""
         return self.law if self.verdict is Verdict.FAIL_LAW else None
 
     @property
     def broken_law_name(self) -> str:
-        """Its name; '' for any other verdict."""
+        """The name of the broken law; '' for any other verdict."""
         return self.broken_law.name if self.broken_law is not None else ""
 
 
@@ -92,12 +92,13 @@ class Judge:
     """Judges all targets of one case."""
 
     def __init__(self, case: Case, *, confirms: bool = True) -> None:
-        """`confirms`: see `Truth`."""
+        """`confirms`: whether passes that the fast tier finds are checked by the precise tier now and then, see
+        `Truth`."""
         self.case = case
         self.oracle = oracle_of(case, confirms=confirms)
 
     def judge(self, outcome: Outcome, contract: Contract) -> Judgement:
-        """The verdict on one target's outcome under the contract that it declared."""
+        """Return the verdict on one target's outcome under the contract that it declared."""
         verdict, reason = self.apart_from_values(outcome)
         if verdict is not None:
             raised = outcome.status is Status.RAISED
@@ -120,13 +121,13 @@ class Judge:
         return Judgement(outcome.target, self.case, verdict, ratio, shown, reason, outcome=kept)
 
     def query(self, outcome: Outcome, contract: Contract) -> Query | None:
-        """What `judge` will ask the oracle; None where no value is compared."""
+        """Return what `judge` will ask the oracle; None if no value is compared."""
         if outcome.status is Status.OURS:
             return None
         return (contract, self.bits(outcome)) if self.apart_from_values(outcome)[0] is None else None
 
     def judge_invalid(self, outcome: Outcome, why: str) -> Judgement:
-        """The verdict on a kernel that was given what it must reject, because of `why`."""
+        """Return the verdict on a kernel that got input which it must reject because of `why`."""
         verdict, reason = self.apart_from_values(outcome)
         if outcome.status is Status.REJECTED and not outcome.damage:
             verdict, reason = Verdict.PASS, f"rejected, as it must ({why})"
@@ -139,7 +140,8 @@ class Judge:
         return Judgement(outcome.target, self.case, verdict, reason=reason, outcome=kept)
 
     def apart_from_values(self, outcome: Outcome) -> tuple[Verdict | None, str]:
-        """Return the verdict where no value needs to be compared, worst first, and why. Raises InternalError."""
+        """Return the verdict if no value needs to be compared, the worst first, and the reason. Raises
+        InternalError."""
         if outcome.status is Status.OURS:
             raise InternalError(f"{outcome.target}: {outcome.detail}")
         if outcome.status is Status.RAN and not outcome.damage and not outcome.unwritten and outcome.fault is None:
@@ -161,12 +163,13 @@ class Judge:
         return None, ""
 
     def bits(self, outcome: Outcome) -> Bits:
-        """What a kernel that ran returned, in the order of the case's outputs."""
+        """Return what a kernel that ran returned, in the order of the case's outputs."""
         return tuple(map(outcome.outputs.__getitem__, self.case.outputs))
 
 
 class EntryJudge:
-    """Judges all targets of one entry; `before` is the judge of the entry before it, which a twin's case is."""
+    """Judges all targets of one entry; `before` judges the entry before it, which has the case of which a twin is
+    made."""
 
     def __init__(
         self,
@@ -176,14 +179,14 @@ class EntryJudge:
         *,
         confirms: bool = True,
     ) -> None:
-        """`confirms`: see `Truth`."""
+        """`confirms`: see `Judge`."""
         self.entry = entry
         self.outcomes = outcomes
         self.checked: list[str] = []
         """The targets on which the law was compared."""
         self._refusals: dict[Capability, str | None] = {}
         self._differences: dict[tuple[Bits, Bits], Difference | None] = {}
-        """What came of the law, by the outputs of case and twin: those of many targets are the same."""
+        """The results of the law by the outputs of case and twin, which many targets share."""
         self._before = before if entry.check is not None else None
         # A second run of the same case needs no second truth.
         shared = self._before is not None and _are_same(
@@ -191,15 +194,15 @@ class EntryJudge:
         )
         same = self._before._judge if self._before is not None and shared else None
         self._earlier: Judge | None = None
-        """The judge of what a probe has the kernel called with before."""
-        # Where nothing was computed it fails, as it should: of that no element is looked at closely.
+        """The judge of the call that a probe makes before the judged one."""
+        # If nothing was computed the comparison fails, as it should: no element is looked at closely.
         is_ghost = probes.probe_of(entry.case) == probes.GHOST
         self._judge: Judge = same or Judge(entry.case, confirms=confirms and not is_ghost)
         self.oracle = self._judge.oracle
 
     def judge(self, target: Target) -> Judgement:
-        """The verdict on one target. A law is compared only where case and twin pass on their own: what is wrong by the
-        oracle needs no second reason."""
+        """Return the verdict on one target. A law is compared only if case and twin pass on their own: what the oracle
+        calls wrong needs no second reason."""
         outcome, invalid = self.outcomes[target.id], self._refusal(target.kernel.capability)
         if invalid is not None:
             return self._judge.judge_invalid(outcome, invalid)
@@ -223,13 +226,14 @@ class EntryJudge:
         return self.oracle.decided(target.contract)
 
     def queries(self, targets: Iterable[Target]) -> list[Query]:
-        """What judging these targets will ask the oracle; some of it may be the same."""
+        """Return what judging these targets will ask the oracle; queries may repeat."""
         judged = [target for target in targets if self._refusal(target.kernel.capability) is None]
         found = [self._judge.query(self.outcomes[target.id], target.contract) for target in judged]
         return [query for query in found if query is not None]
 
     def _refusal(self, capability: Capability) -> str | None:
-        """Why kernels that take this, and were given the case, must reject it; asked once for all of their targets."""
+        """Return why kernels with this capability, which were given the case, must reject it; computed once for all of
+        them."""
         if not capability.able.rejects:
             return None  # else they would not have been given it
         if capability not in self._refusals:
@@ -238,7 +242,7 @@ class EntryJudge:
         return self._refusals[capability]
 
     def evidence(self, judgement: Judgement) -> Case:
-        """The case to show and to keep: where a law is broken, the one that the twin was made of."""
+        """Return the case to show and to keep: if a law is broken, the case of which the twin was made."""
         broken = judgement.verdict is Verdict.FAIL_LAW and self._before is not None
         return self._before.entry.case if self._before is not None and broken else self.entry.case
 
@@ -257,8 +261,8 @@ class EntryJudge:
         return Judgement(name, case, Verdict.FAIL_LAW, reason=reason, law=check)
 
     def _by_probe(self, judgement: Judgement, usual: Judgement, target: Target, probe: Probe) -> Judgement:
-        """The verdict on another way to make a call that `usual` judges: a failure of both says nothing of the way, and
-        neither does a call that takes its time, as some are made many times. Raises InternalError."""
+        """Return the verdict on another way to make a call that `usual` judges. A failure of both says nothing about
+        the way; neither does a timeout, since some ways make the call many times. Raises InternalError."""
         case, outcome, law = self.entry.case, self.outcomes[target.id], judgement.law
         assert law is not None
         if probes.probe_of(case) == probes.GHOST:
@@ -289,8 +293,8 @@ class EntryJudge:
         return self._before._judge.judge(outcome, target.contract).verdict is Verdict.PASS
 
     def _is_stale(self, outcome: Outcome, target: Target) -> bool:
-        """Whether these are the right outputs for what the kernel was called with before, and the very same that it
-        gave for that, where they are known: a wrong answer may lie within what is allowed for the old values."""
+        """Return whether these outputs are right for what the kernel was called with before, and, if its outputs for
+        that are known, the same: a wrong answer may also lie within what the old values allow."""
         if outcome.status is not Status.RAN:
             return False
         earlier, known = probes.before(self.entry.case), self._before
@@ -322,7 +326,7 @@ def _are_same(one: Case, two: Case) -> bool:
 
 
 def fault_text(fault: Fault) -> str:
-    """For example 'SIGSEGV: read right after the end of x, row 3, column 17'."""
+    """Return a sentence such as 'SIGSEGV: read right after the end of x, row 3, column 17'."""
     if fault.tensor is None and fault.signal == "SIGSEGV":
         return (
             "SIGSEGV in the kernel, at no tensor's address: a wild pointer, too large a stack, or (processors give no "
@@ -338,7 +342,7 @@ def fault_text(fault: Fault) -> str:
 
 
 def damage_text(damage: Damage) -> str:
-    """For example 'wrote 4 bytes outside y: right after the end of y, row 3, column 17'."""
+    """Return a sentence such as 'wrote 4 bytes outside y: right after the end of y, row 3, column 17'."""
     count = counted(damage.count, "byte")
     at = _at(damage.row, damage.column)
     if damage.kind == "input":
@@ -368,7 +372,7 @@ def unwritten_text(unwritten: Unwritten, shape: tuple[int, ...]) -> str:
 
 
 def changes_text(changes: Iterable[Change]) -> str:
-    """For example 'left its process changed: signals: another handler of SIGSEGV'."""
+    """Return a sentence such as 'left its process changed: signals: another handler of SIGSEGV'."""
     return f"left its process changed: {'; '.join(map(str, changes))}"
 
 
@@ -379,6 +383,6 @@ def _place(byte: int, tensor: str) -> str:
 
 
 def _at(row: int | None, column: int | None) -> str:
-    """For example ', row 3, column 17': of the nearest element."""
+    """Return words such as ', row 3, column 17' for the nearest element."""
     places = (("row", row), ("column", column))
     return "".join(f", {what} {index}" for what, index in places if index is not None)

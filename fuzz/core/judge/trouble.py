@@ -1,4 +1,4 @@
-"""Trouble: an error of ours over one outcome, which loses nothing of the others."""
+"""Trouble: an error of ours about one outcome, which leaves the others intact."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oracles.truth import OracleDisagreement
 
 
 def error_words(error: Exception) -> str:
-    """An error of ours in one line, with the place in our code where it is not one that we raise on purpose."""
+    """Return an error of ours in one line, with its place in our code unless we raise it on purpose."""
     said = " ".join(str(error).split())
     if isinstance(error, (InternalError, OracleDisagreement)):
         return said

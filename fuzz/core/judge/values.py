@@ -1,4 +1,4 @@
-"""The oracle of one case: what it needs to know of the case, and what it says of outputs."""
+"""The oracle of one case: it judges outputs under contracts."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from oracles.tiers.joined import Received
 from oracles.truth import OracleDisagreement, OutputCheck, Result, Truth
 
 Bits = tuple[bytes, ...]
-"""The outputs of one kernel, in the order of the case's: logical elements in C order, little-endian."""
+"""The outputs of one kernel, in the order of the case's outputs: elements in C order, little-endian."""
 Query = tuple[Contract, Bits]
-"""Outputs that are to be judged, and the contract to judge them by."""
+"""A contract, and outputs to be judged by it."""
 _SEVERITY: tuple[Result, ...] = ("pass", "gave_up", "numeric", "nonfinite")
-"""Results by their severity, the least severe first: that of its worst output is said of a kernel."""
+"""Results by severity, the least severe first: a kernel's result is that of its worst output."""
 
 
 def problem_of(case: Case) -> Problem:
-    """The case for the oracle: logical values, no layouts."""
+    """Return the case for the oracle: logical values, no layouts."""
     return Problem(
         op=case.op,
         params=case.params,
@@ -33,7 +33,7 @@ def problem_of(case: Case) -> Problem:
 
 
 def truth_of(case: Case, check: OutputCheck, outcome: Outcome) -> Truth:
-    """The truth by which one output was judged, of a kernel that returned all of these."""
+    """Return the truth by which one output was judged, for a kernel that returned these outputs."""
     truth = Truth(problem_of(case))
     if not check.again:
         return truth
@@ -49,20 +49,21 @@ class CaseOracle:
     """Whether a kernel that takes too long for the case is not judged by it."""
 
     def __init__(self, case: Case, *, confirms: bool = True) -> None:
-        """`confirms`: see `Truth`."""
+        """`confirms`: see `Judge`."""
         self.case = case
         self._confirms = confirms
         self._received: dict[Bits, Received] = {}
         self.known: dict[Query, OutputCheck | OracleDisagreement] = {}
-        """What was judged already, by itself or in a batch; or the error that came of it."""
+        """What was judged already, alone or in a batch; or the error that it led to."""
 
     @lazy
     def truth(self) -> Truth:
-        """Formed when a value is judged: of what is only ever rejected, the op may know none."""
+        """Return the truth, made when a value is first judged: for a case that is only ever rejected, the op may have
+        none."""
         return Truth(problem_of(self.case), confirms=self._confirms)
 
     def check(self, query: Query) -> OutputCheck:
-        """The output that decides about a kernel: the worst of those with the severest result."""
+        """Return the output that decides about a kernel: the worst of those with the severest result."""
         found = self.known.get(query)
         if found is None:
             contract, bits = query
@@ -78,7 +79,7 @@ class CaseOracle:
         return self.truth.decided(contract)
 
     def receive(self, bits: Bits) -> Received:
-        """Outputs as arrays. Equal ones are the same object, as long as they are small."""
+        """Return outputs as arrays. Small equal ones are the same object."""
         if (known := self._received.get(bits)) is not None:
             return known
         outputs = zip(self.case.outputs.items(), bits, strict=True)
@@ -91,7 +92,7 @@ class CaseOracle:
 
 
 ORACLES: dict[str, Callable[[Case], CaseOracle]] = {}
-"""What judges cases in place of a formula, by the name of an op that has none."""
+"""What judges cases instead of a formula, by the name of an op that has none."""
 
 
 def oracle_of(case: Case, *, confirms: bool = True) -> CaseOracle:

@@ -1,4 +1,4 @@
-"""A law: what may change about a case, and what must then follow for its outputs, bit for bit."""
+"""A law: what may change about a case, and what its outputs must then be, bit for bit."""
 
 from __future__ import annotations
 
@@ -19,75 +19,77 @@ from oracles.op import Op
 from oracles.ops import OPS
 
 Outputs = Mapping[str, bytes]
-"""The logical elements of each output in C order, little-endian."""
+"""The elements of each output in C order, little-endian."""
 
 
 @dataclass(frozen=True)
 class Leeway:
-    """What a law says nothing of."""
+    """Differences that a law allows."""
 
     zeros: bool = False
-    """Zeros may have any sign."""
+    """Whether zeros may have either sign."""
     elements: Mapping[str, Mask] = field(default_factory=dict)
-    """These elements of an output of the twin may be anything, by the output's name."""
+    """By output, the elements of the twin that may be anything."""
 
 
 STRICT = Leeway()
 
 
 def has_elements(case: Case) -> bool:
-    """What most laws need: there is something that they could change."""
+    """Return whether there is anything that most laws could change."""
     return all(tensor.layout.size > 0 for tensor in case.inputs.values())
 
 
 def unchanged(case: Case, stream: Stream, outputs: Outputs) -> Outputs:
-    """The expectation of most laws: the twin's outputs are the case's."""
+    """Return the case's outputs, which most laws expect of the twin."""
     return outputs
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What is said of a kernel whose twin is the same case, called in another way, and that is right in the usual one
-    only. Both are given the twin."""
+    """Messages about a kernel that is right in the usual call only: the twin is the same case, called in another way.
+    Both functions are given the twin."""
 
     stale: Callable[[Case], str]
-    """Where it gave the answer of the calls before."""
+    """The message if the kernel gave the answer of earlier calls."""
     wrong: Callable[[Case], str] | None = None
-    """Where it gave another wrong one, or none. None: nothing, since the twin has other values than the case, which the
-    kernel may be wrong about in the usual call, too."""
+    """The message if the answer is wrong otherwise, or missing. None for no message: the twin has other values than the
+    case, which the kernel may get wrong in the usual call, too."""
 
 
 @dataclass(frozen=True)
 class Law:
-    """A property checked without an oracle. Its functions are pure: one case and stream give one twin, for ever.
+    """A property that is checked without an oracle. Its functions are pure: one case and stream always give the same
+    twin.
 
-    Rows that hold NaN or infinity take part in every law: what a row becomes depends on that row's values alone, so
-    its NaNs and signed zeros must follow the law as well. Only the payload and the sign of a NaN are free.
+    Rows with NaN or infinity take part in every law: what a row becomes depends on that row's values alone, so its NaNs
+    and signed zeros must follow the law as well. Only the payload and the sign of a NaN are free.
     """
 
     name: str
     summary: str
-    """In plain words, the change that must not change a bit."""
+    """The change that must not change a bit, in plain words."""
     fits: Callable[[Case], bool]
-    """It is false where the law says nothing, or does not hold even for a correct kernel; of cases whose tensors share
-    memory in part it need not know."""
+    """Whether the law applies to a case: it says something and holds for every correct kernel. It need not consider
+    tensors that share memory in part."""
     twin: Callable[[Case, Stream], Case]
-    """It makes the twin, which is the changed case, of a case to which the law applies."""
+    """Makes the twin, which is the changed case, of a case to which the law applies."""
     expected: Callable[[Case, Stream, Outputs], Outputs] = unchanged
-    """It makes the twin's outputs of those of the case. An output that is left out may be anything."""
+    """Makes the twin's expected outputs from those of the case. An output that is left out may be anything."""
     leeway: Callable[[Case, Stream, Outputs], Leeway] = lambda case, stream, outputs: STRICT
-    """It says what of these outputs may be anything."""
+    """Says which differences from these outputs are allowed."""
     tickets: int = 1
-    """A case is checked by one law, which is drawn: a law that fits few cases holds more tickets, so that it is checked
+    """The law's weight when one is drawn for a case: a law that fits few cases has more tickets, so that it is checked
     about as often as the others."""
     rearranges: bool = False
-    """What it expects of the twin's outputs are elements of those of the case, at other places."""
+    """Whether the twin's expected outputs are elements of the case's, at other places."""
     told: Callable[[Case, Stream], str] | None = None
-    """It says what was changed about this case; None: what `summary` says."""
+    """Says what was changed about this case; None for `summary`."""
     probe: Probe | None = None
-    """Its twins are judged by the oracle and not by the bits of their cases; what is said then."""
+    """For laws whose twins are judged by the oracle, not by the bits of their cases: the messages."""
     moves_one: bool = True
-    """Whether its twins may move or change one tensor alone: it is not tried where tensors share memory in part."""
+    """Whether its twins may move or change one tensor alone: such a law is not tried if tensors share memory in
+    part."""
     suits: Callable[[Op], bool] = lambda op: True
     """Whether the law applies to an op at all. If not, it applies to no case of the op."""
 
@@ -98,7 +100,7 @@ class Law:
 
 @dataclass(frozen=True)
 class LawCheck:
-    """One law with the key of its stream: applied to a case it gives one twin and one expectation."""
+    """One law with the key of its stream: applied to a case it always gives the same twin and expectation."""
 
     law: Law
     key: int
@@ -108,24 +110,24 @@ class LawCheck:
         return self.law.name
 
     def twin(self, case: Case) -> Case:
-        """The case whose outputs follow from those of `case`."""
+        """Return the case whose outputs follow from those of `case`."""
         return self.law.twin(case, self._stream)
 
     def expected(self, case: Case, outputs: Outputs) -> Outputs:
-        """What the twin's outputs must be, given those of `case`."""
+        """Return what the twin's outputs must be, given those of `case`."""
         return self.law.expected(case, self._stream, outputs)
 
     def leeway(self, case: Case, outputs: Outputs) -> Leeway:
-        """What of the twin's outputs may be anything, given those of `case`."""
+        """Return which differences the twin's outputs may have, given those of `case`."""
         return self.law.leeway(case, self._stream, outputs)
 
     def seal(self, case: Case) -> str:
-        """A digest of the law, the key and the twin. It differs where a file was altered, and where a later version's
-        law would make another twin: a replay of that would judge something that was never seen."""
+        """Return a digest of the law, the key and the twin. It differs if a file was altered, and if a later version's
+        law would make another twin: replaying that would judge something that was never seen."""
         return hashlib.sha256(f"{self.name}/{self.key}/{self.twin(case).digest}".encode()).hexdigest()
 
     def told(self, case: Case) -> str:
-        """In plain words, what the twin changes about the case."""
+        """Return what the twin changes about the case, in plain words."""
         return self.law.told(case, self._stream) if self.law.told is not None else self.law.summary
 
     @property
@@ -135,14 +137,14 @@ class LawCheck:
 
 @dataclass(frozen=True)
 class Difference:
-    """Where an output is not what a law asks for."""
+    """The first difference between an output and what a law asks for."""
 
     output: str
     index: tuple[int, ...]
-    """The place of the first differing element of the twin."""
+    """The index of the first differing element of the twin."""
     expected: str
     got: str
-    """What is expected and what came: value and bits."""
+    """What is expected and what came, as values and bits."""
     count: int
     size: int
 
@@ -158,9 +160,9 @@ class Difference:
 def first_difference(
     outputs: Mapping[str, Output], expected: Outputs, got: Outputs, leeway: Leeway = STRICT
 ) -> Difference | None:
-    """The first difference in what is expected, or None. A NaN equals any NaN: its payload and sign come from the
-    hardware, not from the kernel. All else is compared bit for bit, within the leeway: without any, a zero does not
-    equal a zero of the other sign."""
+    """Return the first difference from what is expected, or None. A NaN equals any NaN: its payload and sign come from
+    the hardware, not from the kernel. Everything else is compared bit for bit, within the leeway: without any, a zero
+    does not equal a zero of the other sign."""
     for name, output in outputs.items():
         if name not in expected or expected[name] == got[name]:
             continue
@@ -194,6 +196,6 @@ def _is_zero(values: NDArray[np.generic]) -> NDArray[np.bool_]:
 
 
 def _shown(values: NDArray[np.generic], index: tuple[int, ...]) -> str:
-    """Such as '0.5 (0x3f000000)'."""
+    """Return an element such as '0.5 (0x3f000000)'."""
     digits = 2 * values.dtype.itemsize
     return f"{float(values[index])!r} (0x{int(_words(values)[index]):0{digits}x})"

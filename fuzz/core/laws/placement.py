@@ -11,18 +11,19 @@ from fuzz.core.laws.law import Law, has_elements
 from oracles.dtypes import ITEMSIZE
 
 Move = Callable[[Layout, int, Stream], Layout]
-"""It gives another layout for a layout and the size of its elements in bytes."""
+"""Returns another layout for a layout and the size of its elements in bytes."""
 
 
 def placed(layout: Layout, itemsize: int, alignment: int) -> Layout:
-    """The layout at the smallest offset that puts its first element at `alignment` modulo 64 bytes."""
+    """Return the layout at the smallest offset that puts its first element at `alignment` modulo 64 bytes."""
     steps, first = CACHE_LINE // itemsize, alignment // itemsize
     offset = first + layout.lowest if layout.guard == "before" else -(first + layout.extent + layout.lowest)
     return replace(layout, offset=offset % steps)
 
 
 def distinct(layout: Layout) -> bool:
-    """True where every element surely has memory of its own: each stride steps over all that the smaller ones reach."""
+    """Return whether every element surely has memory of its own: each stride steps over all that the smaller ones
+    reach."""
     reach = 0
     for stride, extent in sorted((abs(s), e) for s, e in zip(layout.strides, layout.shape, strict=True) if e > 1):
         if stride <= reach:
@@ -32,7 +33,7 @@ def distinct(layout: Layout) -> bool:
 
 
 def moved_to(case: Case, inputs: Mapping[str, Tensor], outputs: Mapping[str, Output]) -> Case:
-    """The case with other tensors. An output in place of an input stays exactly where that input now is."""
+    """Return the case with other tensors. An output in place of an input stays exactly where that input now is."""
     together = {
         name: output if output.alias is None else replace(output, layout=inputs[output.alias].layout)
         for name, output in outputs.items()
@@ -41,7 +42,7 @@ def moved_to(case: Case, inputs: Mapping[str, Tensor], outputs: Mapping[str, Out
 
 
 def _moved(move: Move) -> Callable[[Case, Stream], Case]:
-    """The twin in which every tensor is moved, each by a stream of its own."""
+    """Return a function that makes the twin in which every tensor is moved, each by a stream of its own."""
 
     def twin(case: Case, stream: Stream) -> Case:
         def at(name: str, tensor: Tensor | Output) -> Layout:
@@ -55,7 +56,7 @@ def _moved(move: Move) -> Callable[[Case, Stream], Case]:
 
 
 def _closed_up(layout: Layout, itemsize: int, stream: Stream) -> Layout:
-    """C order without gaps, the first element at the same alignment as before."""
+    """Return a layout in C order without gaps, with the first element at the same alignment as before."""
     dense = contiguous(layout.shape, layout.guard)
     return placed(dense, itemsize, layout.alignment(itemsize))
 
@@ -75,15 +76,15 @@ def _is_in_place(case: Case) -> bool:
 
 
 def _out_of_place(case: Case, stream: Stream) -> Case:
-    """Outputs get memory of their own, with the layout and the alignment of the input they were in place of."""
+    """Return the case with outputs in memory of their own, with the layout and the alignment of the input that they
+    were in place of."""
     return replace(case, outputs={name: replace(output, alias=None) for name, output in case.outputs.items()})
 
 
 def _among_others(layout: Layout, itemsize: int, stream: Stream) -> Layout:
-    """On the other side of a guard page, one to four cache lines away from it, perhaps with wider gaps between rows.
-
-    Every element keeps its alignment: else a kernel that peels to an aligned address, and may, would be called wrong.
-    """
+    """Return a layout on the other side of a guard page, one to four cache lines away from it, perhaps with wider gaps
+    between rows. Every element keeps its alignment: else a kernel that peels to an aligned address, which it may, would
+    be called wrong."""
     lines, wider = (int(word) for word in stream.words(2))
     line = CACHE_LINE // itemsize
     spread = replace(layout, strides=_wider(layout, line) if wider % 2 else layout.strides)
@@ -93,12 +94,10 @@ def _among_others(layout: Layout, itemsize: int, stream: Stream) -> Layout:
 
 
 def _wider(layout: Layout, line: int) -> tuple[int, ...]:
-    """One cache line more between the steps of the outermost axis, where only that and one inner axis have steps.
-
-    With more axes the rows would no longer lie at one pitch, which most kernels ask for.
-    """
+    """Return strides with one cache line more between the steps of the outermost axis, if only that and one inner axis
+    have steps. With more axes the rows would no longer lie at one pitch, which most kernels require."""
     steps = [(abs(stride), axis) for axis, stride in enumerate(layout.strides) if layout.shape[axis] > 1]
-    if len(steps) != 2 or 0 in layout.strides:  # where rows share memory, the larger step is the one along the row
+    if len(steps) != 2 or 0 in layout.strides:  # if rows share memory, the larger step is the one along the row
         return layout.strides
     _, outermost = max(steps)
     stride = layout.strides[outermost]
@@ -107,7 +106,8 @@ def _wider(layout: Layout, line: int) -> tuple[int, ...]:
 
 
 def _shifted(layout: Layout, itemsize: int, stream: Stream) -> Layout:
-    """At another alignment: half of the time a multiple of 64 bytes, which paths for aligned data ask for, else any."""
+    """Return the layout at another alignment: half of the time a multiple of 64 bytes, which code for aligned data asks
+    for, else any."""
     coin, step = (int(word) for word in stream.words(2))
     if coin % 2 and layout.alignment(itemsize):
         return placed(layout, itemsize, 0)

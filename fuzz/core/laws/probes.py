@@ -1,8 +1,6 @@
-"""Probes as laws: the same case called in another way, which changes nothing for a right kernel.
-
-What comes of the call is judged by the oracle, not by the bits of the first one: a kernel may add in another order each
-time. `fuzz/core/base/probe.py` says what each call is made of.
-"""
+"""Probes as laws: the same case called in another way, which changes nothing for a right kernel. The oracle judges the
+result, not the bits of the first call: a kernel may add in another order each time. `fuzz/core/base/probe.py` says how
+each call is made."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ def _has_input(case: Case) -> bool:
 
 
 def _changed(twin: Case) -> str:
-    """Such as 'x[3] changed from 1 to 2 in place'."""
+    """Return words such as 'x[3] changed from 1 to 2 in place'."""
     name, element = place_of(twin)
     now, earlier = twin.inputs[name], before(twin).inputs[name]
     index = ", ".join(str(each) for each in np.unravel_index(element, now.layout.shape))
@@ -45,7 +43,7 @@ def _changed(twin: Case) -> str:
 
 
 def _firsts(case: Case) -> Iterator[int]:
-    """The number of the first element of each input."""
+    """Yield the index of the first element of each input, among all elements of inputs."""
     return accumulate((tensor.layout.size for tensor in list(case.inputs.values())[:-1]), initial=0)
 
 
@@ -56,8 +54,8 @@ def _can_follow(case: Case) -> bool:
 
 
 def _is_looked_at(case: Case) -> bool:
-    """Whether a kernel that does not look at an element may be wrong about the case: else it would seem to cache. Of
-    elements at one place none can be another by itself."""
+    """Whether the probe is fair: where an input is all zeros, a kernel may skip elements, and would seem to cache.
+    Elements that share memory cannot be changed one by one."""
     if any(overlaps_itself(each.layout) for each in case.inputs.values()):
         return False
     floats = [tensor for tensor in case.inputs.values() if tensor.dtype not in INTEGERS]
@@ -81,7 +79,7 @@ _BEHIND = "called on a side stream behind a slow fill"
 OVERWRITE = _law(
     probes.OVERWRITE, "called again with one element of an input changed in place", _is_looked_at,
     lambda twin: f"{_FOLLOW}{_changed(twin)} and the output stayed the same (it is cached by address or object)",
-    tickets=3,  # it shows what it is about only where the element is one that is looked at
+    tickets=3,  # it finds something only if the changed element is one that the kernel ignores
 )  # fmt: skip
 FRESH = _law(
     probes.FRESH, f"called at another address after {CALLS} calls at one", _can_follow,

@@ -1,9 +1,7 @@
-"""Reach: how small and how large what kernels form of a formula may become, and the power of a scale that it goes with.
-
-With inputs multiplied by powers of s every value of a formula is multiplied by a power of s as well, or the formula
-knows the scale, as exp does. Kernels may multiply in any order: bounds are those of every product of some factors, in
-exponents, and cautious. Nothing is evaluated.
-"""
+"""Reach: how small and how large the values of a formula, and what kernels form on the way to them, may become, and
+with which power of a scale each value changes. If inputs are multiplied by powers of s, every value of a formula is
+multiplied by a power of s as well, or the formula knows the scale, as exp does. Kernels may multiply in any order: the
+bounds hold for every product of some of the factors, as exponents, and are cautious. Nothing is evaluated."""
 
 from __future__ import annotations
 
@@ -16,36 +14,34 @@ from oracles.formula.trace import Node, Trace
 
 
 class KnowsTheScaleError(ValueError):
-    """A formula with a value that goes with no power of the scale."""
+    """A formula has a value that changes with no power of the scale."""
 
 
 class ValueRange(NamedTuple):
-    """Bounds of a value, where it is finite and not zero, and of what may be formed on the way to it.
-
-    All are powers of two; 1 is always within them.
-    """
+    """Bounds of a value, if it is finite and not zero, and of what may be formed on the way to it. All are exponents of
+    powers of two; 1 is always within them."""
 
     power: int
-    """The power of the scale that it goes with."""
+    """The power of the scale that it is multiplied by."""
     scaled: bool
-    """It depends on something that is scaled."""
+    """Whether it depends on something that is scaled."""
     least: int
     """The least exponent of the value itself."""
     low: int
     high: int
-    """The exponents of all that may be formed, the value included."""
+    """The largest exponent of everything that may be formed, the value included."""
     zero: bool
-    """It may be zero somewhere."""
+    """Whether it may be zero somewhere."""
     signed: bool
-    """It may be negative somewhere."""
+    """Whether it may be negative somewhere."""
 
 
 Reaches = Mapping[Node, ValueRange | None]
-"""None for what is nowhere finite and not zero: it goes with any power."""
+"""The bounds of nodes; None for a node that is always zero or not finite, which changes with any power."""
 
 
 def leaf(power: int, least: int, most: int, *, zero: bool, signed: bool) -> ValueRange:
-    """Return the reach of given values, 2^least <= |v| < 2^most where they are neither zero nor infinite."""
+    """Return the reach of given values: 2^least <= |v| < 2^most if they are neither zero nor infinite."""
     low = min(least, 0)
     return ValueRange(power, power != 0, low, low, max(most, 0), zero, signed)
 
@@ -97,7 +93,7 @@ def _reciprocal(a: ValueRange | None) -> ValueRange | None:
 
 
 def _joined(a: ValueRange | None, b: ValueRange | None, *, cancels: bool) -> ValueRange | None:
-    """A sum or difference."""
+    """Return the reach of a sum or difference."""
     if a is None or b is None:
         kept = a if b is None else b
         return kept if kept is None else kept._replace(signed=kept.signed or cancels)

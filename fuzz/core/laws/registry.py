@@ -1,4 +1,4 @@
-"""All laws by name, and which of them is checked on a case."""
+"""All laws by name, and the choice of the law that is checked on a case."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HOME = {
     "surroundings": "placement", "alignment": "placement", "threads": "values",
     **dict.fromkeys(PROBES, "probes"),
 }  # fmt: skip
-"""The module of each law, which is read when the law is first asked for."""
+"""The module of each law, which is imported when the law is first needed."""
 
 
 def _law(name: str) -> Law:
@@ -29,37 +29,35 @@ def _law(name: str) -> Law:
 
 LAWS: Mapping[str, Law] = ReadWhenAsked(_HOME, _law)
 ONE_IN = 8
-"""Cases of which one gets a twin in a run. Twins are judged like any case, but they visit little that is new: so
-they take a ninth of a run at most."""
+"""One case in this many gets a twin. Twins are judged like any case but visit little that is new: so they take at most
+a ninth of a run."""
 
 
 def declared(kernels: Iterable[Kernel]) -> tuple[str, ...]:
-    """The laws that some of these kernels declare, in the order of `LAWS`."""
+    """Return the laws that some of these kernels declare, in the order of `LAWS`."""
     wanted = {law for kernel in kernels for law in kernel.laws}
     return tuple(law for law in LAWS if law in wanted)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A case to run; where it is a twin, right after the case that it is the twin of."""
+    """A case to run. A twin comes right after the case of which it is made."""
 
     case: Case
     check: LawCheck | None = None
-    """The law that this case is a twin by; None for a case that is no twin."""
+    """The law by which this case is a twin; None if it is no twin."""
 
 
 def twin_of(case: Case, check: LawCheck) -> Entry:
-    """The entry that checks a law on `case`. A twin is no visit of what its case visits: it may lie elsewhere."""
+    """Return the entry that checks a law on `case`. A twin does not count as visiting what its case visits: it may lie
+    elsewhere."""
     twin = check.twin(case)
     return Entry(replace(twin, origin=replace(twin.origin, labels=())), check)
 
 
 def with_twins(cases: Iterable[Case], laws: Sequence[str], one_in: int = ONE_IN) -> list[Entry]:
-    """The cases, about one in `one_in` followed by its twin.
-
-    The case's seed and place decide whether it has one and by which law of `laws`: not the machine, and not what ran
-    before.
-    """
+    """Return the cases, about one in `one_in` followed by its twin. The case's seed and place decide whether it has one
+    and by which law of `laws`, not the machine, and not what ran before."""
     entries = []
     for case in cases:
         entries.append(Entry(case))
@@ -80,7 +78,7 @@ def _chosen(case: Case, laws: Sequence[str], one_in: int) -> LawCheck | None:
 
 
 def _key(case: Case) -> int:
-    """A number for each case: of one that a search made, without looking at its bits, since digests are dear."""
+    """Return a number for each case; for a case of a search without reading its bits, since digests are slow."""
     origin = case.origin
     if not origin.place:
         return int(case.digest[:16], 16)

@@ -1,12 +1,11 @@
 """The law of scaling: multiplying by a power of two is exact, and passes through every rounding, inside the range.
 
-What is scaled, and by which powers of s = 2^k, an op says of its inputs, parameters and outputs. In rms_norm, with x
-times s and eps times s^2, the squares, their mean and eps go with s^2, rstd with 1/s, and y is the same. An estimate of
-the reciprocal root keeps the law too, since s^2 is an even power of two.
-
-All this holds while nothing over- or underflows on either side. The bounds are those of `laws/reach.py`, from the
-op's formula, and cautious: a law that is applied where it does not hold accuses correct kernels. A kernel with an
-accumulator narrower than float32 must not declare the law.
+An op says which inputs, parameters and outputs are scaled, and by which powers of s = 2^k. In rms_norm, with x times s
+and eps times s^2, the squares, their mean and eps change with s^2, rstd with 1/s, and y stays the same. An estimate of
+the reciprocal root keeps the law too, since s^2 is an even power of two. All this holds while nothing over- or
+underflows on either side. The bounds are those of `laws/reach.py`, from the op's formula, and cautious: a law that is
+applied where it does not hold accuses correct kernels. A kernel with an accumulator narrower than float32 must not
+declare the law.
 """
 
 from __future__ import annotations
@@ -37,17 +36,17 @@ from oracles.operand import AXIS
 from oracles.ops import OPS
 
 _TRIED = (1, -1, 2, -2, 3, -3, 4, -4, 6, -6, 9, -9, 13, -13, 18, -18, 24, -24)
-"""Every k that may be drawn. The largest are as many binades as float32 has bits of significand, so that an absolute
+"""The k that may be drawn. The largest are as many binades as float32 has bits of significand, so that an absolute
 constant that stands where a relative one should (an eps, a threshold) is lost on one side and counts on the other."""
 _LEAST, _MOST = -126, 126
 """Exponents within which float32 neither underflows nor overflows, with a binade to spare at the top."""
 _CANCELLED = 2.0**-100
-"""A sum of float32 numbers smaller than this may have had a term that underflowed."""
+"""A sum of float32 numbers that is smaller than this may have had a term that underflowed."""
 
 
 @dataclass(frozen=True)
 class _Span:
-    """Where given values lie: 2^least <= |v| < 2^most, where they are finite and not zero."""
+    """The range of given values: 2^least <= |v| < 2^most, if they are finite and not zero."""
 
     power: int
     """The power of s that they are scaled by."""
@@ -57,18 +56,18 @@ class _Span:
     signed: bool
 
     def at(self, k: int) -> ValueRange:
-        """With s = 2^k."""
+        """Return the reach with s = 2^k."""
         moved = self.power * k
         return leaf(self.power, self.least + moved, self.most + moved, zero=self.zero, signed=self.signed)
 
     def fits(self, dtype: str, k: int) -> bool:
-        """True where with s = 2^k all of it is normal in that dtype: some kernels flush subnormals."""
+        """Return whether with s = 2^k all values are normal numbers of that dtype: some kernels flush subnormals."""
         low, high, moved = form(dtype).emin, form(dtype).emax, self.power * k
         return low <= self.least + moved and self.most + moved <= high
 
 
 def _span(values: Reals, power: int) -> _Span | None:
-    """None where there is no finite value but zero."""
+    """Return the span of values; None if all finite ones are zero."""
     magnitudes = np.abs(values)
     finite = magnitudes[(magnitudes > 0) & (magnitudes < math.inf)]
     if not finite.size:
@@ -79,12 +78,12 @@ def _span(values: Reals, power: int) -> _Span | None:
 
 @lru_cache(maxsize=1024)
 def _span_of_one(value: float, power: int) -> _Span | None:
-    """Return the span of a constant or a parameter, of which there are few."""
+    """Return the span of a constant or a parameter; cached, since there are few."""
     return _span(np.array([value]), power)
 
 
 def _exponent(value: float) -> int:
-    """e with 2^e <= value < 2^(e + 1)."""
+    """Return e with 2^e <= value < 2^(e + 1)."""
     return math.frexp(value)[1] - 1
 
 
@@ -115,7 +114,7 @@ class _Scaled:
                 yield from (k for k in (*_TRIED[first:], *_TRIED[:first]) if self._holds(0) and self._holds(k))
 
     def _holds(self, k: int) -> bool:
-        """True where s = 2^k leaves everything in the range. Raises KnowsTheScaleError."""
+        """Return whether s = 2^k leaves everything in the range. Raises KnowsTheScaleError."""
         if k not in self.known:
             self.known[k] = self._is_inside(k)
         return self.known[k]
@@ -132,7 +131,7 @@ class _Scaled:
 
     @lazy
     def spans(self) -> Mapping[Node, _Span | None]:
-        """The spans of all leaves of the formula."""
+        """Return the spans of all leaves of the formula."""
         return {node: self._leaf(node) for node in self.formula.nodes if not node.args}
 
     def _leaf(self, node: Node) -> _Span | None:
@@ -163,8 +162,9 @@ class _Scaled:
 
     @lazy
     def _stored(self) -> list[tuple[_Span, str]]:
-        """What is held in memory and scaled, with the dtype: inputs, and outputs of which others are made, since
-        kernels may round these first, to the dtype of any tensor like them. Raises KnowsTheScaleError."""
+        """Return the span and dtype of everything in memory that is scaled: inputs, and outputs from which other
+        outputs are calculated, since kernels may round these first, to the dtype of any similar tensor. Raises
+        KnowsTheScaleError."""
         stored = [(s, self.case.inputs[n.label].dtype) for n, s in self.spans.items() if n.kind == "tensor" and s]
         for name, reach in self._outputs().items():
             node, narrow = self.formula.outputs[name], self._narrow_dtypes(name)
@@ -174,8 +174,8 @@ class _Scaled:
         return [(span, dtype) for span, dtype in stored if span.power]
 
     def _outputs(self) -> Mapping[str, ValueRange | None]:
-        """Return the reach of every output, as it is. Raises KnowsTheScaleError where the op says another power than
-        the formula."""
+        """Return the reach of every output, unscaled. Raises KnowsTheScaleError if the op states another power than the
+        formula has."""
         found = self._reaches(0)
         outputs = {name: found[node] for name, node in self.formula.outputs.items()}
         for name, reach in outputs.items():
@@ -184,8 +184,8 @@ class _Scaled:
         return outputs
 
     def _narrow_dtypes(self, name: str) -> list[str]:
-        """Return the dtypes with less range than f32 of the tensors that have the shape of an output and are scaled as
-        it is."""
+        """Return the dtypes with a smaller range than f32 among tensors that have an output's shape and are scaled like
+        it."""
 
         def what(other: str) -> tuple[tuple[str, ...], int]:
             return self.op.operand(other).axes, self.op.scaling.get(other, 0)
@@ -194,7 +194,7 @@ class _Scaled:
         return sorted(dtype for dtype in dtypes if form(dtype).max < SINGLE.max / 2)
 
     def _evaluated(self, node: Node) -> Reals:
-        """The values of a node. Raises KnowsTheScaleError where they are made of stacked tensors."""
+        """Return the values of a node. Raises KnowsTheScaleError if they are made of stacked tensors."""
         part = replace(self.formula, tensors={}, outputs={"": node}, locals={})
         names = {each.label for each in part.nodes if each.kind == "tensor"}
         arrays = {name: self._array(name) for name in names}
@@ -204,7 +204,7 @@ class _Scaled:
         return found
 
     def _array(self, name: str) -> Reals:
-        """An input with the dimensions that the formula gives it."""
+        """Return an input with the dimensions that the formula gives it."""
         values = _values(self.case.inputs[name])
         if name in self.op.columns and values.ndim > 1:
             raise KnowsTheScaleError(f"{name} has rank {values.ndim}")
@@ -220,7 +220,8 @@ def _power(case: Case, stream: Stream) -> int:
 
 
 class _Same:
-    """Equal for one and the same case: a case's own hash is that of its bits, which every case would pay for."""
+    """A key that is equal for the same case object only: a case's own hash is that of its bits, which takes time for
+    every case."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -245,7 +246,7 @@ def _of_same(same: _Same) -> _Scaled:
 
 
 def _scaled(values: NDArray[np.generic], k: int) -> NDArray[np.generic]:
-    """Times 2^k, exact where `_Scaled` allows that k."""
+    """Return the values times 2^k, exact if `_Scaled` allows that k."""
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         return np.ldexp(values.astype(np.float64), k).astype(values.dtype)
 
@@ -275,7 +276,8 @@ def _expected(case: Case, stream: Stream, outputs: Outputs) -> Outputs:
 
 
 def _leeway(case: Case, stream: Stream, outputs: Outputs) -> Leeway:
-    """What is scaled may be rounded otherwise where it is stored as a subnormal, or not at all."""
+    """Return which elements may be rounded otherwise: scaled ones that are, or become, subnormal or out of range when
+    stored."""
     op, k = OPS[case.op], _power(case, stream)
     return Leeway(
         elements={
@@ -287,8 +289,8 @@ def _leeway(case: Case, stream: Stream, outputs: Outputs) -> Leeway:
 
 
 def _unsure(values: NDArray[np.generic], dtype: str, k: int) -> Mask:
-    """Elements that are not well inside the range of their dtype, as they are or times 2^k. NaNs are NaNs on both
-    sides."""
+    """Return which elements are not well inside the range of their dtype, before or after multiplying by 2^k. NaNs are
+    NaNs on both sides."""
     with np.errstate(invalid="ignore"):
         here = np.abs(values.astype(np.float64))
     there = np.ldexp(here, k)

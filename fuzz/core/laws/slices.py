@@ -1,13 +1,13 @@
 """Laws of slices: what becomes of a slice does not depend on which others there are, or where among them it stands.
+Such a slice is a row of rms_norm, or a row or column of a matrix in a product.
 
-Such a slice is a row of rms_norm, or of either matrix of a product. All three laws pick slices along a dimension that
-is batched, see `oracles.dim.Dim`, of all tensors that have it. A permuted slice lies at another address, so
-`row_permutation` also asks that a slice's own alignment be of no influence; the two batch laws keep the strides, and
-with them the alignment of every slice. But axes that lie without a gap around the slices of a named dimension do so
-again: else kernels of dense matrices would be asked nothing. Nothing is said of an output in which values meet along
-the dimension, as the gradient of a weight: it is a sum over rows, whose order and number are what changes. Nor is a
-slice a single place along the row of the first input: what lies side by side there is calculated in vectors, and a rest
-one by one.
+All three laws pick slices along a dimension that is batched, see `oracles.dim.Dim`, of all tensors that have it. A
+permuted slice lies at another address, so `row_permutation` also requires that a slice's alignment has no influence;
+the two batch laws keep the strides, and with them the alignment of every slice. But axes that lie without a gap around
+the slices of a named dimension still do so afterwards: else kernels of dense matrices could not be given the twin.
+Nothing is said of an output in which values are combined along the dimension, such as the gradient of a weight: the
+order and the number of its terms change. Nor is a single place along the row of the first input a slice: neighbours
+there are calculated in vectors, and a tail one by one.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from oracles.operand import AXIS, OUTER
 from oracles.ops import OPS
 
 Places = NDArray[np.int64]
-"""For each slice of the twin, the one of the case that it is."""
+"""For each slice of the twin, the index of the case's slice that it is."""
 
 _MOST_APPENDED = 16384
-"""Elements that appending may add, unless a single slice is larger. A twin should cost no more than its case, and few
-cases have more elements than that."""
+"""The most elements that appending may add, unless a single slice is larger: a twin should not cost more than its case,
+and few cases have more elements."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Slices:
     case: Case
     dim: str
     axes: Mapping[str, int]
-    """The axis of each tensor that has the dimension."""
+    """The axis of each tensor that has the dimension, by name."""
     extent: int
     """The number of slices."""
 
@@ -56,12 +56,12 @@ class Slices:
 
     @property
     def layouts(self) -> Iterator[tuple[Layout, int]]:
-        """Where each tensor lies that has the dimension, and its axis there."""
+        """The layout of each tensor that has the dimension, with its axis."""
         return ((self.case.tensors[name].layout, axis) for name, axis in self.axes.items())
 
     @property
     def told(self) -> str:
-        """What they are called."""
+        """The slices' name in messages."""
         op = OPS[self.case.op]
         if self.dim == OUTER:
             return "rows" if op.turns else "slices of the batch"
@@ -69,12 +69,12 @@ class Slices:
 
 
 def sliced(op: Op) -> list[OpDim]:
-    """The dimensions of an op along which slices are picked."""
+    """Return the dimensions of an op along which slices are picked."""
     return [dim for dim in op.dimensions.values() if dim.batched and dim.name not in (op.row, *op.fixed)]
 
 
 def slices_of(case: Case) -> Iterator[Slices]:
-    """The slices of a case along each dimension along which it has some that are batched."""
+    """Yield the slices of a case along each batched dimension that it has."""
     op = OPS[case.op]
     if AXIS not in case.params or any(0 in tensor.layout.shape for tensor in case.tensors.values()):
         return
@@ -101,7 +101,8 @@ def _outer_axis(op: Op, frame: Frame) -> int | None:
 
 
 def _axis(op: Op, frame: Frame, name: str, dim: str, outer: int) -> int:
-    """The axis of a tensor along a dimension that it has and that is not the row: of those without a name along one."""
+    """Return the axis of a tensor along a dimension other than the row; among dimensions without a name, one of
+    them."""
     axes = op.operand(name).axes
     if dim == OUTER:
         return outer + (name in op.alike and outer >= frame.axis)
@@ -119,7 +120,7 @@ def _permuted(slices: Slices, stream: Stream) -> Places:
 
 
 def _subset(slices: Slices, stream: Stream) -> Places:
-    """A run of neighbours, so that strides and alignments stay what they are."""
+    """Return a run of neighbouring slices, so that strides and alignments stay the same."""
     count, start = (int(word) for word in stream.words(2))
     count = 1 + count % (slices.extent - 1)
     start %= slices.extent - count + 1
@@ -127,7 +128,7 @@ def _subset(slices: Slices, stream: Stream) -> Places:
 
 
 def _appended(slices: Slices, stream: Stream) -> Places:
-    """All slices, then copies of some: what the copies become is known as well."""
+    """Return all slices, then copies of some: what the copies become is known as well."""
     extent = slices.extent
     largest = max(layout.size // extent for layout, _ in slices.layouts)
     most = min(max(1, min(extent + 8, _MOST_APPENDED // largest)), _room(slices))
@@ -145,12 +146,12 @@ def _has_several(slices: Slices) -> bool:
 
 
 def _can_grow(slices: Slices) -> bool:
-    """Slices can follow the last one at the same stride without running into what lies between them."""
+    """Return whether slices can follow the last one at the same stride without running into what lies between them."""
     return _room(slices) > 0
 
 
 def _room(slices: Slices) -> int:
-    """The number of slices that can follow the last one, no larger than is of interest."""
+    """Return how many slices can follow the last one, up to a limit."""
     return min(_room_of(slices, layout, axis) for layout, axis in slices.layouts)
 
 
@@ -193,7 +194,7 @@ def _picked_bits(tensor: Tensor | Output, bits: bytes, axis: int, places: Places
 
 @dataclass(frozen=True)
 class _Picking:
-    """A law whose twin has other slices than the case, along a dimension that is drawn of those that fit."""
+    """A law whose twin has other slices than the case, along a dimension that is drawn among those that fit."""
 
     fits: Fits
     pick: Pick
@@ -203,11 +204,12 @@ class _Picking:
         return any(map(self.fits, slices_of(case)))
 
     def slices(self, case: Case, stream: Stream) -> Slices:
-        """Those that are picked from: a case with fewer dimensions that fit keeps its own while it can."""
+        """Return the slices that are picked from. A draw for a case with fewer fitting dimensions gives the same one
+        while that fits."""
         return min(filter(self.fits, slices_of(case)), key=lambda each: int(stream.child(each.dim).words(1)[0]))
 
     def twin(self, case: Case, stream: Stream) -> Case:
-        """The case of the slices that are picked."""
+        """Return the case of the picked slices."""
         slices = self.slices(case, stream)
         places, axes = self.pick(slices, stream), slices.axes
 
@@ -224,7 +226,7 @@ class _Picking:
         return moved_to(case, inputs, outputs)
 
     def expected(self, case: Case, stream: Stream, outputs: Outputs) -> Outputs:
-        """The same slices of every output that is batched along the dimension."""
+        """Return the same slices of every output that is batched along the dimension."""
         slices = self.slices(case, stream)
         places = self.pick(slices, stream)
         return {
@@ -235,7 +237,7 @@ class _Picking:
 
 
 def _law(name: str, change: str, picking: _Picking, tickets: int = 1) -> Law:
-    """`change` has {} where the slices are named."""
+    """Return a law; `change` has {} for the slices' name."""
 
     def told(case: Case, stream: Stream) -> str:
         return change.format(picking.slices(case, stream).told)

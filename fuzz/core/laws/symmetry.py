@@ -1,4 +1,5 @@
-"""Whether the symmetries that an op states are those of its formula: laws that do not hold accuse correct kernels."""
+"""Checks that the symmetries which an op states are those of its formula: laws that do not hold accuse correct
+kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from oracles.op import Op
 from oracles.operand import OUTER, Flip, OpError
 
 Parity = Literal["even", "odd", "neither", "zero"]
-"""Whether a value keeps or changes its sign with that of the inputs; zero does both."""
+"""Whether a value keeps or changes its sign with that of the inputs; a zero does both."""
 _EXTENT = 8
 
 
@@ -38,14 +39,14 @@ def _check_flip(op: Op, formula: Trace, flip: Flip) -> None:
 
 
 def _loses_sign(node: Node) -> bool:
-    """Whether a zero has not the sign that its arguments give it."""
+    """Whether the sign of a zero result does not follow from the signs of the arguments."""
     if node.kind == "function":
         return not node.function.keeps_zeros and node.function.at(-0.0) == 0.0
     return node.kind in ("add", "subtract", "sum", "dot")
 
 
 _CHOOSING = {"where": 0, "take": 1}
-"""Which argument of a step says which of the others is taken."""
+"""The number of the argument that chooses among the others, by kind of step."""
 _WORDS = {"even": "not", "odd": "negated too", "neither": "another number"}
 
 

@@ -1,9 +1,7 @@
 """Laws of values: the same case again, or on more threads; changes of sign, which pass every rounding unchanged.
-
-Rounding to nearest even is symmetric, and so are sums, products and quotients, but for one thing: a sum that cancels to
-zero is +0 whatever the signs of its terms. Which inputs of an op may be negated, and which outputs that negates, its
-`flips` say.
-"""
+Rounding to nearest even is symmetric, and so are sums, products and quotients, with one exception: a sum that cancels
+to zero is +0 whatever the signs of its terms. An op's `flips` say which inputs may be negated and which outputs that
+negates."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from oracles.ops import OPS
 
 
 def sign_flipped(values: NDArray[np.generic]) -> NDArray[np.generic]:
-    """Every sign bit flipped: of zeros, infinities and NaNs as well."""
+    """Return the values with every sign bit flipped, also of zeros, infinities and NaNs."""
     words = values.view(f"<u{values.dtype.itemsize}")
     flipped: NDArray[np.generic] = words ^ words.dtype.type(1 << (8 * words.dtype.itemsize - 1))
     return flipped.view(values.dtype)
@@ -33,7 +31,7 @@ def _flips(case: Case) -> list[Flip]:
 
 
 def _flip(case: Case, stream: Stream) -> Flip:
-    """One of what may be flipped in the op, drawn."""
+    """Return one of the op's flips, drawn."""
     flips = _flips(case)
     return flips[int(stream.words(1)[0]) % len(flips)]
 
@@ -57,7 +55,7 @@ def _negated(case: Case, stream: Stream, outputs: Outputs) -> Outputs:
 
 
 def _of_sums(case: Case, stream: Stream, outputs: Outputs) -> Leeway:
-    """Where nothing is added before the sign shows, zeros have signs too."""
+    """Return the leeway: signs of zeros are free, unless nothing is added before the sign shows."""
     return Leeway(zeros=_flip(case, stream).zeros)
 
 
@@ -77,7 +75,7 @@ SIGN_FLIP = Law(
     _of_sums,
     suits=lambda op: bool(op.flips),
 )
-# Where threads share the elements of a result, nothing changes. Where they share the terms of a sum, its order does,
+# If threads share the elements of a result, nothing changes. If they share the terms of a sum, its order changes,
 # and with it the roundings.
 THREADS_COUNT = Law(
     "threads",

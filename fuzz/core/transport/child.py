@@ -1,4 +1,4 @@
-"""Worker processes as the system has them: how one is started, and ended with all that it started."""
+"""Worker processes of the operating system: how one is started, and ended with everything that it started."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Child(Protocol):
         ...
 
     def kill(self) -> None:
-        """End it where it does not end otherwise."""
+        """End it if it does not end by itself."""
         ...
 
     def wait(self, timeout: float | None = None) -> int:
-        """Exit code, or minus the number of the signal. Raises subprocess.TimeoutExpired."""
+        """Return the exit code, or minus the number of the signal. Raises subprocess.TimeoutExpired."""
         ...
 
 
@@ -41,12 +41,12 @@ Start = Callable[[int, int, int], Child]
 def command(
     words: Sequence[str], environment: Mapping[str, str] | None = None, sandbox: Sandbox | None = None
 ) -> Start:  # fmt: skip
-    """How to start a worker that is a program of its own."""
+    """Return how to start a worker that is a program of its own."""
     own = os.environ if environment is None else environment
     given = words if sandbox is None else sandbox.command(words, own)
 
     def start(stdin: int, stdout: int, stderr: int) -> Child:
-        # A session of its own: an interrupt from the keyboard is ours to handle, not the workers'.
+        # A session of its own: an interrupt from the keyboard is for us, not for workers.
         worker = partial(
             _Leader, given, stdin=stdin, stdout=stdout, stderr=stderr, env=own if sandbox is None else BARE,
             start_new_session=True,
@@ -57,11 +57,12 @@ def command(
 
 
 class _Leader(subprocess.Popen[bytes]):
-    """A program, and what it starts: a tool that watches a worker leaves it behind, with its end of our pipes."""
+    """A program and what it starts: a tool that watches a worker would leave the worker behind, with its end of our
+    pipes."""
 
     def terminate(self) -> None:
-        """End all of its session, of which it is the first process."""
-        if self.returncode is None:  # not waited for yet, so that its number is its own
+        """End its whole session, whose first process it is."""
+        if self.returncode is None:  # not waited for yet, so that no other process has its number
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
@@ -89,20 +90,18 @@ _MARK = "KERNELFUZZ_WORKER"
 _MARKS = itertools.count()
 _SIGNALLED = 128
 CUT = 255
-"""The exit code of ssh where it is the connection that ended, and of nothing else that runs on another machine."""
+"""The exit code of ssh if its connection ended; nothing else that runs on another machine has it."""
 
 
 def _of_shell(code: int) -> int:
-    """The exit code of what ran below a shell, or below a sandbox: these add 128 to the number of a signal."""
+    """Return the exit code of what ran below a shell or a sandbox, which adds 128 to the number of a signal."""
     return _SIGNALLED - code if _SIGNALLED < code < _SIGNALLED + signal.NSIG else code
 
 
 class CompiledWorker(subprocess.Popen[bytes]):
-    """The program of a C worker. The protocol is not on its stdin and stdout: libraries greet there before `main`.
-
-    Where it is emulated, whatever it starts is ended with it by a mark in its environment. Its keeper cannot do that:
-    QEMU does not let a process be the reaper of its descendants.
-    """
+    """The program of a C worker. The protocol is not on its stdin and stdout, since libraries may print there before
+    `main`. If it is emulated, the processes that it starts are found by a mark in their environment and ended with it.
+    Its keeper cannot do that: under QEMU a process cannot become the reaper of its descendants."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""How a worker process ended, and what it said when it did."""
+"""How a worker process ended, with what it wrote before."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from fuzz.core.transport import records
 
 _RAISED = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception)(?:$|: .*)", re.MULTILINE)
-"""An error, as Python and JavaScript print it."""
+"""An error as Python and JavaScript print it."""
 _RAISED_AT = re.compile(r'^ *File "([^"]+)", line (\d+)|^(/\S+):(\d+)$', re.MULTILINE)
-"""Where it was raised."""
+"""The line that says where it was raised."""
 
 
 @dataclass(frozen=True)
@@ -24,22 +24,22 @@ class Ending:
     said: str
     """The end of what it wrote to stderr."""
     ended: str = ""
-    """Why we ended it, where it did not end by itself and did not hang."""
+    """Why we ended it, if it neither ended by itself nor hung."""
     unplaced: bool = False
-    """True where answers were lost with it, so that any case of its frame may be to blame that has none."""
+    """Whether answers were lost with it, so that any case of its frame without an answer may be to blame."""
     early: bool = False
-    """True where it was waited for less than a case may take: that it hung is to be confirmed."""
+    """Whether it was ended after less time than a case may take: that it hung is still to be confirmed."""
     cut: str = ""
-    """The place of another machine, the connection to which ended; what was run there is not to blame."""
+    """The name of another machine, if the connection to it ended; what ran there is not to blame."""
 
     @property
     def from_outside(self) -> bool:
-        """True for the signals that others send: an operator, or the system when memory runs out."""
+        """Whether it was ended by a signal that others send: an operator, or the system when memory runs out."""
         return not self.hung and not self.ended and self.code in (-signal.SIGKILL, -signal.SIGTERM)
 
     @property
     def refuses_frame(self) -> bool:
-        """True where the worker could not read what it was sent."""
+        """Whether the worker could not read what it was sent."""
         return self.code == records.BROKEN_FRAME_EXIT and "kernelfuzz worker: broken frame" in self.said
 
     def __str__(self) -> str:
@@ -54,8 +54,8 @@ class Ending:
 
     @property
     def raised(self) -> str:
-        """Such as 'worker.py:3: SyntaxError: invalid syntax', of the trace that an interpreter printed when it gave up;
-        '' where it printed none."""
+        """The error in a trace that an interpreter printed, such as 'worker.py:3: SyntaxError: invalid syntax'; '' if
+        there is none."""
         errors, places = _RAISED.findall(self.said), _RAISED_AT.findall(self.said)
         if not errors or not places:
             return ""
@@ -71,7 +71,7 @@ class Ending:
 def _signal(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # most that are for real-time programs have no name
+    except ValueError:  # most signals for real-time programs have no name
         return f"signal {number}"
 
 

@@ -1,8 +1,6 @@
-"""Workers of Python kernels, forked by a server that has imported what their kernels do: of torch that takes seconds.
-
-There is one server in this process for each set of imports, and another for interpreted kernels; processes that are
-forked later share those that are there. `python/server.py` says why it is not that of `multiprocessing`.
-"""
+"""Workers of Python kernels, forked by a server that has imported what their kernels import: torch takes seconds. This
+process has one server for each set of imports, and another for interpreted kernels; processes that are forked later
+share the existing servers. `python/server.py` says why `multiprocessing` is not used."""
 
 from __future__ import annotations
 
@@ -59,7 +57,7 @@ class ForkServer:
                 self._restart()
 
     def start(self, spec: str, stdin: int, stdout: int, stderr: int, journal: int) -> Child:
-        """A worker for the encoded `spec`. Raises OSError."""
+        """Return a worker for the encoded `spec`. Raises OSError."""
         descriptors = (stdin, stdout, stderr, journal)
         try:
             return self._started(spec, descriptors)
@@ -91,7 +89,8 @@ class ForkServer:
             self._stop()
 
     def _runs(self) -> bool:
-        """Whether it was started, and has not ended as far as this process can know: only its parent sees that."""
+        """Return whether it was started, and has not ended as far as this process can know: only its parent sees
+        that."""
         return self._popen is not None and (self._owner != os.getpid() or self._popen.poll() is None)
 
     def _restart(self) -> None:
@@ -126,7 +125,7 @@ class _Forked:
     """A worker that the server forked. It is no child of ours: the server sends its id and its end, and can kill it."""
 
     def __init__(self, notify: socket.socket, sandbox: int | None) -> None:
-        """`sandbox` is the process that started the sandbox that the server is in, where it is in one."""
+        """`sandbox` is the process that started the sandbox that the server is in, if it is in one."""
         self._notify = notify
         self._code: int | None = None
         self._waiting = threading.Lock()

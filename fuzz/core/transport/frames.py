@@ -1,8 +1,6 @@
-"""The protocol between engine and workers, as bytes; its records are in `records`.
-
-A request is a header and the cases; the bytes of a case do not depend on the target. Each case is answered by one
-response, in order. A worker starts by sending a hello: what it really is.
-"""
+"""The protocol between engine and workers, as bytes; its records are in `records`. A request is a header and the cases;
+the bytes of a case do not depend on the target. Each case is answered by one response, in order. A worker starts by
+sending a hello, which says what it really is."""
 
 from __future__ import annotations
 
@@ -73,12 +71,12 @@ _SAID = {
     MISUSED: Status.MISUSED,
     REPORTED: Status.REPORTED,
 }
-"""The ends of a call that words explain."""
+"""The ends of a call that come with an explanation in words."""
 MISREADS = (
     "the emulator reads lanes that a masked load leaves out (attested at start): only hardware can judge such a case"
 )
 _SAID_BYTES = 4 << 20
-"""An answer has at most so much beside its outputs: as many damages and unwritten outputs as its header can count."""
+"""The most bytes of an answer beside its outputs: as many damages and unwritten outputs as its header can count."""
 NO_MEMORY_DETAIL = "the worker has not enough memory for this case"
 
 
@@ -87,7 +85,7 @@ class FrameError(InternalError):
 
 
 class AnswerError(Exception):
-    """Something else came in place of an answer: a kernel wrote on descriptors that are not its own, or over the memory
+    """Something else came instead of an answer: a kernel wrote on descriptors that are not its own, or over the memory
     of its worker. The answers that came `before` it are valid."""
 
     def __init__(self, why: str, before: Sequence[Response] = ()) -> None:
@@ -117,11 +115,11 @@ class Response(NamedTuple):
 
 
 Answers = list[tuple[bytes, dict[str, bytes]]]
-"""Payloads that were answered to one case, and the outputs in them."""
+"""The payloads of answers to one case, each with the outputs in it."""
 
 
 def encode_case(case: Case, second_run: bool = False) -> bytes:
-    """The bytes of one case. `second_run` makes the worker run it twice even when every output was written."""
+    """Return the bytes of one case. `second_run` makes the worker run it twice even if every output was written."""
     inputs = list(case.inputs)
     parts = [_param(name, value) for name, value in case.params.items()]
     for name, tensor in case.tensors.items():
@@ -136,12 +134,12 @@ def encode_case(case: Case, second_run: bool = False) -> bytes:
 
 
 def encode_frame(cases: Sequence[bytes], limit_s: int, audits: int = AUDIT_LAST) -> bytes:
-    """A request of encoded cases. A worker that hangs in one of them for `limit_s` seconds ends itself."""
+    """Return a request with encoded cases. A worker that hangs in one of them for `limit_s` seconds ends itself."""
     return b"".join([FRAME.pack(REQUEST_MAGIC, len(cases), sum(map(len, cases)), limit_s, audits), *cases])
 
 
 def encode_load(spec: str) -> bytes:
-    """A request to run another kernel from now on, which is answered by its hello."""
+    """Return a request to run another kernel from now on; it is answered by that kernel's hello."""
     data = spec.encode()
     return FRAME.pack(LOAD_MAGIC, 0, len(data), 0, 0) + data
 
@@ -159,8 +157,9 @@ def unbounded(position: int) -> int:
 def decode_responses(
     data: bytes | bytearray, first: int = 0, count: int = 1 << 32, longest: Callable[[int], int] = unbounded
 ) -> tuple[list[Response], int]:
-    """Return the responses that are whole in `data`, and the bytes that they take. Raises AnswerError where they are
-    none, do not count up from `first` to the last of `count` cases, or claim to be longer than the `longest` to one."""
+    """Return the complete responses in `data`, and the bytes that they take. Raises AnswerError if they are no
+    responses, do not count up from `first` to the last of `count` cases, or claim to be longer than `longest`
+    allows."""
     found: list[Response] = []
     at = 0
     with memoryview(data) as view:
@@ -186,8 +185,8 @@ def decode_responses(
 
 
 def outcome_of(response: Response, case: Case, target: str, known: Answers | None = None) -> Outcome:
-    """What a response says of `case`. Outputs are the same object as equal ones that are `known` of other targets.
-    Raises AnswerError where it cannot be the answer to it."""
+    """Return what a response says of `case`. Outputs that equal `known` ones of other targets are the same object.
+    Raises AnswerError if it cannot be the answer to the case."""
     try:
         if response.status == RAN and not (response.damages or response.unwrittens or response.changes):
             return Outcome(target, Status.RAN, _shared(response, case, [] if known is None else known))
@@ -243,7 +242,7 @@ def _tensor(name: str, tensor: Tensor | Output, alias: int) -> bytes:
 
 
 def _outputs(response: Response, case: Case) -> tuple[dict[str, bytes], int]:
-    """The outputs, and where in the payload they end."""
+    """Return the outputs, and where in the payload they end."""
     outputs, there = {}, len(response.payload)
     at = 0
     for name, output in case.outputs.items():
@@ -257,7 +256,7 @@ def _outputs(response: Response, case: Case) -> tuple[dict[str, bytes], int]:
 
 
 def _shared(response: Response, case: Case, known: Answers) -> dict[str, bytes]:
-    """The outputs of a call that left nothing else to say. Most targets give the very same ones."""
+    """Return the outputs of a call with nothing else to report. Most targets give the same ones."""
     for payload, outputs in known:
         if payload == response.payload:
             return outputs
@@ -273,7 +272,7 @@ def _tensor_name(case: Case, index: int) -> str:
 
 
 def _place(case: Case, tensor: int, element: int) -> tuple[int | None, int | None]:
-    """Row and column of an element; None for what the tensor does not have."""
+    """Return row and column of an element; None for one that the tensor does not have."""
     if tensor < 0 or element < 0:
         return None, None
     name = _tensor_name(case, tensor)
@@ -286,7 +285,7 @@ def _place(case: Case, tensor: int, element: int) -> tuple[int | None, int | Non
 
 
 def _row_and_column(element: int, shape: tuple[int, ...], axis: int) -> tuple[int, int | None]:
-    """Rows are all axes but `axis`, flattened."""
+    """Return row and column; rows are counted over all axes but `axis`, flattened."""
     row, column, weight = 0, None, 1
     for k in reversed(range(len(shape))):
         element, index = divmod(element, shape[k])
@@ -329,7 +328,7 @@ def _unwrittens(response: Response, case: Case, at: int) -> tuple[Unwritten, ...
 
 
 def _changes(response: Response) -> tuple[Change, ...]:
-    """The text at the end, one change a line; later ones of the same words are said once."""
+    """Return the changes in the text at the end, one a line; the same words are reported once."""
     if not response.changes:
         return ()
     text = response.payload[-response.changes :].decode(errors="replace")
@@ -340,7 +339,7 @@ def _changes(response: Response) -> tuple[Change, ...]:
 
 
 def _refused(code: int) -> str:
-    """What a return value other than KF_OK says."""
+    """Return the meaning of a return value other than KF_OK."""
     if code == KF_REJECTED:
         return "the kernel returned KF_REJECTED for an input that its declared capabilities include"
     return f"the kernel returned {code}, which is neither KF_OK nor KF_REJECTED"

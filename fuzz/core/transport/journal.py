@@ -1,4 +1,4 @@
-"""The journal: memory that a worker shares with the engine, and that outlives it."""
+"""The journal: memory that a worker shares with the engine, and that outlives the worker."""
 
 from __future__ import annotations
 
@@ -9,27 +9,24 @@ import struct
 from collections.abc import Callable
 
 _HEAD = struct.Struct("<IIQ")
-"""Cases of the frame that were begun, those that were done, and the bytes of the answers that follow. `native/frames.c`
-has the same in C, with what `Writer` does."""
+"""How many cases of the frame were begun and done, and the bytes of the answers that follow. `native/frames.c` has the
+same in C, with what `Writer` does."""
 _COUNT, _SIZE = struct.Struct("<I"), struct.Struct("<Q")
 _BEGUN, _DONE, _FILLED = 0, 4, 8
-"""Where each of them is."""
+"""The offset of each of them."""
 _BYTES = 256 << 10
-"""A worker sends its answers when the next one has no room here: some 60 of small cases."""
+"""The size of the journal: a worker sends its answers when the next one has no room here, after some 60 small cases."""
 
 
 class Journal:
-    """How far a worker is in its frame, and what it has answered and not yet sent.
-
-    It sends answers many at a time. Of one that dies or hangs this tells which case it was running, and the answers
-    before.
-    """
+    """How far a worker is in its frame, and its answers that are not sent yet, since it sends many at a time. If it
+    dies or hangs, the journal tells which case it was running, and has the answers before."""
 
     def __init__(self) -> None:
         self.descriptor = os.memfd_create("kernelfuzz-journal", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        """For the worker; to be closed once it has started."""
+        """For the worker; closed once it has started."""
         os.ftruncate(self.descriptor, _BYTES)
-        # Whoever reads beyond the end of what a worker made shorter is killed.
+        # A process that reads beyond the end of memory that a worker made shorter would be killed.
         fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         self._memory = mmap.mmap(self.descriptor, _BYTES)
 
@@ -46,7 +43,7 @@ class Journal:
 
     @property
     def answers(self) -> bytes:
-        """Those that it has not sent."""
+        """The answers that it has not sent."""
         size = _HEAD.unpack_from(self._memory)[2]
         return self._memory[_HEAD.size : _HEAD.size + size]
 
@@ -56,7 +53,7 @@ class Journal:
 
 
 class Writer:
-    """The worker's side. After its last answer it says nothing new: the engine may have begun the next frame."""
+    """The worker's side. After its last answer it writes nothing more: the engine may have begun the next frame."""
 
     def __init__(self, descriptor: int) -> None:
         self._memory = mmap.mmap(descriptor, 0)
@@ -68,7 +65,7 @@ class Writer:
         _COUNT.pack_into(self._memory, _BEGUN, count)
 
     def add(self, answer: bytes, done: int) -> bool:
-        """Add the answer that `done` cases are done. Return False, and change nothing, if there is no room."""
+        """Add the answer after which `done` cases are done. Return False, and change nothing, if there is no room."""
         start, end = _HEAD.size + self._size, _HEAD.size + self._size + len(answer)
         if end > len(self._memory):
             return False
@@ -79,7 +76,7 @@ class Writer:
         return True
 
     def send(self, write: Callable[[bytes], None], done: int, answer: bytes = b"") -> None:
-        """Send what is here, and then the answer that had no room, which says that `done` cases are done."""
+        """Send the answers that are here, and then the one that had no room, after which `done` cases are done."""
         _COUNT.pack_into(self._memory, _DONE, done)
         write(self._memory[_HEAD.size : _HEAD.size + self._size] + answer)
         self._size = 0

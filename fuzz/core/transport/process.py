@@ -36,21 +36,23 @@ _PIPE_BYTES = 1 << 20
 _READ_BYTES = 1 << 20
 _TAIL_BYTES = 2000
 _PRINTED_BYTES = 1 << 20
-"""What a kernel printed is dropped between two frames where it is more than this. Only its end is ever shown."""
+"""Printed bytes from which a kernel's output is dropped between two frames. Only its end is ever shown."""
 _LAST_BREATH_S = 2.0
 _LOOK_S = 0.2
-"""The memory of a process that is waited for is looked at so often, in seconds: it cannot write much more than a GiB in
-that time."""
+"""Seconds between two looks at the memory of a process that is waited for: it cannot write much more than a GiB in that
+time."""
 _SHARED_BYTES = 1 << 30
-"""A process may have so much beyond its limit of private memory: its program's own pages, and memory that it shares."""
+"""Bytes that a process may have beyond its limit of private memory: its program's own pages, and memory that it
+shares."""
 _FIRST_TO_GO = "1000"
-"""The highest value of oom_score_adj, in proc(5)."""
+"""The highest value of oom_score_adj, see proc(5)."""
 _HELLO_BYTES = 1 << 16
-"""A hello takes less: it is some lines of text."""
+"""The most bytes of a hello, which is some lines of text."""
 _ANSWER_S = 60.0
-"""An answer that has begun to come is waited for so long, however busy the machine: a GB takes some seconds."""
+"""Seconds that an answer which has begun to come is waited for, however busy the machine: a GB takes some seconds.
+Chosen."""
 START_LIMIT_S = 120.0
-"""The time that a Python kernel may take to be imported, perhaps with libraries from a cold disk."""
+"""Seconds that a Python kernel may take to be imported, perhaps with libraries from a cold disk. Chosen."""
 
 
 _OVERWRITTEN = "the kernel wrote to its worker's descriptors, or over its memory"
@@ -58,11 +60,11 @@ _PRINTED = "its stdout has nothing but answers: what it prints belongs on stderr
 
 
 class Process:
-    """A running worker. `limit` is the longest silence in seconds that is taken for work; `memory` bounds what it may
-    allocate, in bytes; it has at least `start_limit` seconds to start, which is no case. It shares the `journal`; one
-    that has none sends each answer at once. One that is `sandboxed` has another process id here than it says, and what
-    is `remote`, in the place of that name, has none. One that is `foreign` is no program of ours, and what is wrong
-    with its answers is its own."""
+    """A running worker. `limit`: the longest silence in seconds that counts as work. `memory`: the bytes that it may
+    allocate. `start_limit`: the least seconds for its start, which is no case. `journal`: shared with it; without one
+    it sends each answer at once. If it is `sandboxed`, its process id here differs from the one that it states; if it
+    is `remote`, on the machine of that name, it has none here. If it is `foreign` it is no program of ours, and errors
+    in its answers are its own."""
 
     def __init__(
         self, start: Start, limit: float, memory: int | None = MEMORY_LIMIT, start_limit: float = START_LIMIT_S,
@@ -74,9 +76,9 @@ class Process:
         self._count = 0
         self._limit = limit
         self.patience = limit
-        """The seconds of silence at a case after which it is ended; no more than the limit."""
+        """Seconds of silence in a case after which it is ended; at most the limit."""
         self.start_limit = max(limit, start_limit)
-        """The seconds after which it must have said what it is."""
+        """Seconds after which it must have sent its hello."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         fcntl.fcntl(self._errors, fcntl.F_SETFL, fcntl.fcntl(self._errors, fcntl.F_GETFL) | os.O_APPEND)
         stdin, self._to = os.pipe()
@@ -97,15 +99,15 @@ class Process:
         """The number of cases of the frame that the worker has reported."""
         self._taken = Taken()
         self._ending = Ending(False, -signal.SIGKILL, "")
-        """How it ended, once it has; until then, how `close` ends it."""
+        """How it ended, once it has; before, how `close` ends it."""
         self.pid = self._child.pid
-        """The process that runs the kernel; until it has said hello, the one that was started, its keeper."""
+        """The process that runs the kernel; until its hello, the one that was started, its keeper."""
         self._memory = memory
         self._prepare()
         self._bound()
 
     def hello(self) -> Steps[str]:
-        """The text of the hello frame. Raises EndedError."""
+        """Return the text of the hello frame. Raises EndedError."""
         magic, size = records.HELLO.unpack((yield from self._take(records.HELLO.size, self.start_limit)))
         if magic != records.HELLO_MAGIC or size > _HELLO_BYTES:
             self.refuse_answer(f"it is no worker: it starts with {magic:08x}")
@@ -117,8 +119,8 @@ class Process:
         return text
 
     def load(self, spec: str, limit: float) -> Steps[str]:
-        """Have it run another kernel from now on, whose cases have that limit: the text of its hello. Raises
-        EndedError."""
+        """Have it run another kernel from now on, with that limit for its cases, and return the text of its hello.
+        Raises EndedError."""
         self._limit = self.patience = limit
         self.start_limit = max(limit, START_LIMIT_S)
         self._taken.begin(self.pid)
@@ -129,11 +131,11 @@ class Process:
         self, cases: Sequence[bytes], take: Callable[[Sequence[Response]], None], audits: int = records.AUDIT_LAST,
         longest: Callable[[int], int] = frames.unbounded,
     ) -> Steps[None]:  # fmt: skip
-        """Send the encoded cases as one frame, hand over the responses as they come, some at a time. An answer has at
-        most the `longest` bytes to a case at that place. Raises EndedError."""
+        """Send the encoded cases as one frame, and hand over the responses as they come, some at a time. An answer to a
+        case has at most `longest` bytes. Raises EndedError."""
         self._refuse_unasked()
         if os.fstat(self._errors.fileno()).st_size > _PRINTED_BYTES:
-            self._errors.truncate(0)  # it is appended to: what comes next starts at its beginning
+            self._errors.truncate(0)  # the file is opened for appending, so what comes next starts at its beginning
         if self._journal is not None:
             self._journal.clear()
         self._count, self._longest, self._reached = len(cases), longest, 0
@@ -151,20 +153,21 @@ class Process:
 
     @property
     def begun(self) -> int:
-        """The number of cases of the frame that it has begun, where it tells."""
+        """The number of cases of the frame that it has begun, if it reports that."""
         return min(self._begun, self._count)
 
     @property
     def _begun(self) -> int:
-        """As it tells: one more than there are once the last one has returned and its process is looked at. It never
-        counts down, as a kernel could that wants to be waited for for ever."""
+        """The number that it reports: one more than the frame has once the last case has returned and its process is
+        checked. It never decreases, since otherwise a kernel could have itself waited for forever."""
         told = 0 if self._journal is None else min(self._journal.begun, self._count + 1)
         self._reached = max(self._reached, told)
         return self._reached
 
     @property
     def _silence(self) -> float:
-        """The seconds of silence after which it is ended. To tell a leak, the last case is made thousands of times."""
+        """Seconds of silence after which it is ended; more at the last case, which is repeated thousands of times to
+        find a leak."""
         return self._limit if self._begun > self._count else self.patience
 
     def _refuse_unasked(self) -> None:
@@ -175,7 +178,7 @@ class Process:
             self.refuse_answer("it came before anything was asked")
 
     def refuse(self, why: str, unplaced: bool = False) -> NoReturn:
-        """End a process that is of no more use: raises EndedError."""
+        """End a process that is of no more use. Raises EndedError."""
         self._end(ended=why, unplaced=unplaced)
 
     def refuse_answer(self, why: str, unplaced: bool = False) -> NoReturn:
@@ -194,7 +197,7 @@ class Process:
             self._release()
 
     def _finish(self) -> int:
-        """End the process, unless it has ended. Returns its exit code."""
+        """End the process, unless it has ended, and return its exit code."""
         if self._sandboxed:
             sandbox.end_excess(self.pid)
         self.kill()
@@ -219,7 +222,7 @@ class Process:
                 fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
     def _bound(self) -> None:
-        """Limit what the process may take, and let the system end it first where memory runs out."""
+        """Limit what the process may use, and let the system end it first if memory runs out."""
         with contextlib.suppress(OSError):
             if self._memory is not None:
                 resource.prlimit(self.pid, resource.RLIMIT_DATA, (self._memory, self._memory))
@@ -238,7 +241,7 @@ class Process:
                 self._end()
 
     def _take(self, size: int, limit: float) -> Steps[bytes]:
-        """The next `size` bytes of a hello."""
+        """Return the next `size` bytes of a hello."""
         deadline = self._taken.clock + limit
         while len(self._received) < size:
             yield from self._receive(deadline)
@@ -247,7 +250,7 @@ class Process:
         return taken
 
     def _answers(self, frame: bytes, first: int) -> Steps[tuple[Sequence[Response], EndedError | None]]:
-        """The next answers, from that one on, once the frame is sent; with the error they are the last."""
+        """Return the next answers from index `first` on, once the frame is sent; with an error they are the last."""
         try:
             yield from self._send(frame)
             deadline, found = self._taken.clock + self._silence, list[Response]()
@@ -274,7 +277,7 @@ class Process:
             return found, EndedError(replace(error.ending, unplaced=lost))
 
     def _left(self, first: int) -> list[Response]:
-        """The answers, from that one on, that a process which ended at a case had not sent."""
+        """Return the answers, from index `first` on, that a process which ended in a case had not sent."""
         if self._journal is None or not self._journal.runs:
             return []
         try:
@@ -291,7 +294,7 @@ class Process:
         self._received += data
 
     def _await(self, descriptor: int, what: int, deadline: float) -> Steps[None]:
-        """Wait until a pipe can be read or written. Raises EndedError where that takes too long, on the worker's own
+        """Wait until a pipe can be read or written. Raises EndedError if that takes too long, on the worker's own
         clock, or too much memory. The time limit starts anew with each case that is begun."""
         begun = self._begun
         while not (yield Pause(descriptor, what, time.monotonic() + min(deadline - self._taken.clock, _LOOK_S))):
@@ -307,7 +310,8 @@ class Process:
                 self._end(ended=excess)
 
     def _resident(self) -> int:
-        """Bytes of memory that the process has, shared ones too: no limit of the system bounds those."""
+        """Return the bytes of memory that the process has, shared ones included: no limit of the system bounds
+        those."""
         try:
             return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * resource.getpagesize()
         except (OSError, IndexError):
@@ -315,7 +319,7 @@ class Process:
 
     def _end(self, hung: bool = False, ended: str = "", unplaced: bool = False) -> NoReturn:
         """Raise EndedError, with the process gone."""
-        if self._errors.closed:  # it ended by itself, and among the answers that it left is one of no use
+        if self._errors.closed:  # it ended by itself, and one of the answers that it left cannot be used
             raise EndedError(replace(self._ending, hung=False, ended=ended, unplaced=unplaced))
         if hung or ended:
             code = self._finish()

@@ -14,7 +14,7 @@ REQUEST_MAGIC = 0x5152464B
 RESPONSE_MAGIC = 0x5352464B
 HELLO_MAGIC = 0x4548464B
 LOAD_MAGIC = 0x4F4C464B
-"""The first word of a frame that says what a Python worker is to run from now on, and has no cases; it is answered by a
+"""The first word of a frame without cases that says what a Python worker is to run from now on; it is answered by a
 hello."""
 
 NAME_BYTES = 32
@@ -29,7 +29,7 @@ TENSOR = struct.Struct(f"<32sBBBBIqQ{MAX_RANK}q{MAX_RANK}q")
 
 
 def tensor_struct(rank: int) -> struct.Struct:
-    """TENSOR with the shape and strides of that rank, and zeros for the rest."""
+    """Return TENSOR with the shape and strides of that rank, and zeros for the rest."""
     rest = f"{8 * (MAX_RANK - rank)}x"
     return struct.Struct(f"<32sBBBBIqQ{rank}q{rest}{rank}q{rest}")
 
@@ -45,20 +45,20 @@ KINDS = ("gap", "input", "output")
 PLACES = ("before", "inside", "after")
 NO_ALIAS = 0xFF
 SECOND_RUN, FILLED = 1, 2
-"""Flags of a case: it is to be run twice; and times what is filled in, see `fuzz/core/base/fill.py`."""
+"""Flags of a case: it is to be run twice; and a factor for the kind of fill, see `fuzz/core/base/fill.py`."""
 AUDIT_LAST, AUDIT_EACH = 0, 1
-"""After which cases of a frame the process is looked at. A worker may look more often."""
+"""After which cases of a frame the process is checked. A worker may check more often."""
 KF_REJECTED = 1
 UNKNOWN_BYTE = -(1 << 63)
 GRACE_S = 2
-"""The limit that a worker is told is so much longer than ours: its own timer is only for when we are gone, and may have
-run for a second when a case begins."""
+"""Seconds by which the limit that a worker is told exceeds ours: its own timer is only for when we are gone, and may
+have run for a second when a case begins."""
 
 RAN, REJECTED, FAULT, NO_MEMORY, RAISED, WRONG_SHAPE, WRONG_DTYPE, MISREAD, NOT_BUILT, OURS = range(10)
 MISUSED, REPORTED = 10, 11
-"""How a call ended. RAISED, WRONG_SHAPE, WRONG_DTYPE, NOT_BUILT, OURS, MISUSED and REPORTED only a Python worker sends;
-they and its REJECTED carry words. MISREAD is a fault of the emulator, OURS one of the worker, MISUSED one of how the
-kernel is declared, and REPORTED one that a tool saw that watches the worker."""
+"""How a call ended. RAISED, WRONG_SHAPE, WRONG_DTYPE, NOT_BUILT, OURS, MISUSED and REPORTED come from Python workers
+only; they, and their REJECTED, have words. MISREAD is a fault of the emulator, OURS one of the worker, MISUSED one of
+the kernel's declaration, and REPORTED an error that a tool saw which watches the worker."""
 
 BROKEN_FRAME_EXIT = 70
-"""The exit code of a worker that was sent what is no frame of its op."""
+"""The exit code of a worker that was sent something that is no frame of its op."""

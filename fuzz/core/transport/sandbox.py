@@ -1,8 +1,6 @@
-"""A sandbox for workers whose kernel nobody vouches for: what it may see of the machine, and what it may not do.
-
-Bubblewrap makes it: namespaces of the worker's own, no network, and of the files those that a worker needs. What that
-is worth stands in `docs/containment.md`.
-"""
+"""A sandbox for workers whose kernel nobody vouches for: what they may see of the machine, and what they may not do.
+Bubblewrap makes it: namespaces of the worker's own, no network, and only those files that a worker needs.
+`docs/containment.md` says what that is worth."""
 
 from __future__ import annotations
 
@@ -31,42 +29,42 @@ PROGRAM, PACKAGE = "bwrap", "bubblewrap"
 PRIVATE, _SHARED = "/tmp", "/dev/shm"
 """The folders that can be written to. They are empty at first, and gone with the last process."""
 _PRIVATE_BYTES, _SHARED_BYTES = 1 << 30, 64 << 20
-"""What they hold at most: torch.compile keeps some 100 MB in the first, and Docker gives the second as much."""
+"""The most bytes in them: torch.compile keeps some 100 MB in the first, and Docker gives the second as much."""
 _SYSTEM = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store", "/etc/alternatives",
     "/etc/ld.so.cache", "/etc/localtime", "/sys/devices/system/cpu", "/sys/devices/system/node",
 )  # fmt: skip
 """Programs and libraries, and what they read to start."""
 _SOURCES = ("/usr/src", "/usr/local/src")
-"""What is not seen of these: people keep checkouts there in containers."""
+"""Folders below those that are hidden: people keep checkouts there in containers."""
 _DEVICES = ("nvidia*", "dri", "kfd")
 _OF_DEVICES = ("/sys/bus", "/sys/class", "/sys/dev", "/sys/devices", "/sys/module")
-"""What drivers of GPUs read besides, where there are some."""
+"""What drivers of GPUs also read."""
 _OF_PREFIX = ("bin", "lib", "lib32", "lib64", "libexec", "include", "share", "pyvenv.cfg", "*-linux-gnu")
-"""What is seen of where a program is installed: a project may be its own virtual environment."""
+"""What is visible of the folder in which a program is installed: a project may be its own virtual environment."""
 _COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "nvcc")
 _LIBRARIES = ("numpy", "ml_dtypes", "torch", "triton", "jax")
-"""They may be installed as links to somebody's checkouts."""
+"""Libraries that may be installed as links to somebody's checkouts."""
 _WORKER = ("fuzz/__init__.py", "fuzz/core/__init__.py", "fuzz/core/base", "fuzz/core/transport")
-"""What a worker imports of us, besides `oracles`."""
+"""What a worker imports of ours, in addition to `oracles`."""
 _NAMING = ("LD_LIBRARY_PATH", "LD_PRELOAD", "CUDA_HOME", "CUDA_PATH")
-"""Variables that name files which are seen."""
+"""Variables that name files, which are made visible."""
 _KEPT = (
     "PATH", "LANG", "LC_*", "PYTHONPATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "*_NUM_THREADS", "TRITON_*", "TORCH*",
     "CUDA_*", "NVIDIA_*",
 )  # fmt: skip
-"""Variables that a worker may have, as globs: others may hold what is secret."""
+"""Variables that a worker may have, as globs: others may hold secrets."""
 MOST_PROCESSES = 256
 """The most processes that a worker may start. The compilers of torch and Triton start some ten at a time."""
 _MOST_FILES = 100_000
-"""The most files of a sandbox: even empty ones take 1 KB of memory each, and Bubblewrap sets no limit."""
+"""The most files of a sandbox: even an empty one takes 1 KB of memory, and Bubblewrap sets no limit."""
 BARE: Mapping[str, str] = {}
-"""The environment of the program that makes a sandbox: its own can be read from inside."""
+"""The environment of the program that makes a sandbox: it can be read from inside."""
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """What a worker may read besides the system's programs and libraries, Python's and ours."""
+    """What a worker may read in addition to the system's programs and libraries, Python's and ours."""
 
     readable: tuple[Path, ...] = ()
 
@@ -76,7 +74,7 @@ class Sandbox:
 
     def command(self, words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
         """Return the words that start a worker in it, from a BARE environment. The worker sees what its own words name,
-        and of `environment` it has those variables that say nothing of the user."""
+        and those variables of `environment` that say nothing of the user."""
         devices = [path for pattern in _DEVICES for path in sorted(map(str, Path("/dev").glob(pattern)))]
         system = (*_SYSTEM, *(_OF_DEVICES if devices else ()))
         hidden = [path for path in _SOURCES if Path(path).is_dir()]
@@ -96,7 +94,7 @@ class Sandbox:
 
 
 def _needed(words: Sequence[str], environment: Mapping[str, str]) -> Iterator[Path]:
-    """The paths that a worker of those words needs, wherever they are."""
+    """Yield the paths that a worker with those words needs, wherever they are."""
     package = Path(__file__).resolve().parents[3]
     yield from (package / each for each in _WORKER)
     yield from (each for each in (package / "oracles").iterdir() if each.name != "tests")
@@ -114,8 +112,8 @@ def _needed(words: Sequence[str], environment: Mapping[str, str]) -> Iterator[Pa
 
 
 def _without_parts(paths: Sequence[Path], system: Sequence[str], hidden: Sequence[str]) -> list[str]:
-    """The paths that can be read, by both of their names where a link leads there, without those that are seen as parts
-    of others."""
+    """Return the paths that can be read, with both names of a link, without those that are visible as parts of
+    others."""
     found = list[str]()
     for path in sorted({each for named in paths for each in (named.absolute(), named.resolve())} - {Path("/")}):
         is_seen = any(map(path.is_relative_to, system)) and not any(map(path.is_relative_to, hidden))
@@ -129,13 +127,13 @@ def _is_readable(path: Path) -> bool:
 
 
 def outside(below: int, inside: int) -> int:
-    """Return the id here of the process that is number `inside` in a sandbox, where process `below` is or has started
-    the sandbox; `below` if there is no such process."""
+    """Return the id here of the process with number `inside` in a sandbox, which process `below` is in or has started;
+    `below` if there is no such process."""
     return next((pid for pid in _descendants(below) if _number_inside(pid) == inside), below)
 
 
 def excess(pid: int) -> str:
-    """Return what a worker, or who starts it, has too many of in its sandbox; '' where that is nothing."""
+    """Return what a worker, or what it starts, has too many of in its sandbox; '' if nothing."""
     inner = next((each for each in _descendants(pid) if _number_inside(each)), 0)
     if not inner:
         return ""
@@ -144,7 +142,8 @@ def excess(pid: int) -> str:
     found = _there(Path(f"/proc/{inner}/root/proc"), "[0-9]*")
     if len(found) <= MOST_PROCESSES:
         return ""
-    # Many workers of one folder may share the sandbox. An orphan of a worker's is its child.
+    # Many workers of one folder may share the sandbox. A worker's orphan becomes a child of the sandbox's first
+    # process.
     parents = {int(each.name): int(_status(each).get("PPid", "0")) for each in found}
     below, started = {_number_inside(inner)}, 0
     while new := {each for each, parent in parents.items() if parent in below} - below:
@@ -165,8 +164,8 @@ def _files_in(inner: int) -> int:
 
 
 def end_excess(pid: int) -> None:
-    """Where a worker has started processes, or files are too many, end its sandbox: processes could multiply faster
-    than they end one by one, and files last as long as it."""
+    """If a worker has started too many processes or made too many files, end its sandbox: processes could multiply
+    faster than they are ended one by one, and files last as long as it."""
     if _number_inside(pid) and (len([*islice(_descendants(pid), 2)]) > 1 or _files_in(pid) > _MOST_FILES):
         end(pid)
 
@@ -182,7 +181,7 @@ def end(pid: int) -> None:
 
 
 def _number_inside(pid: int) -> int:
-    """The number that a process has in its sandbox; 0 for one that is in none, or has ended."""
+    """Return the number that a process has in its sandbox; 0 if it is in none, or has ended."""
     ids = _status(Path(f"/proc/{pid}")).get("NSpid", "").split()
     return int(ids[-1]) if len(ids) > 1 else 0
 
@@ -206,7 +205,7 @@ def _descendants(pid: int) -> Iterator[int]:
 
 
 def _there(folder: Path, pattern: str) -> list[Path]:
-    """What is in a folder of a process; nothing where that has ended meanwhile."""
+    """Return what is in a folder of a process; nothing if that has ended meanwhile."""
     try:
         return [*folder.glob(pattern)]
     except OSError:
@@ -220,13 +219,14 @@ def started(start: Callable[[], _T]) -> _T:
 
 @cache
 def _lasting(process: int) -> ThreadPoolExecutor:
-    """The thread of a process; one that was forked has not those of its parent."""
+    """Return the thread for a process. It is cached by process id, since a forked process does not have its parent's
+    threads."""
     return ThreadPoolExecutor(1, "sandboxes")
 
 
 @cache
 def unusable() -> str | None:
-    """Return why no sandbox can be made on this machine, or None where one can."""
+    """Return why no sandbox can be made on this machine; None if one can."""
     if shutil.which(PROGRAM) is None:
         return f"{PROGRAM} is not installed{how(PACKAGE)}"
     tried = subprocess.run(

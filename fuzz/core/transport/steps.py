@@ -1,5 +1,5 @@
-"""Talk with a worker in steps, so that one thread talks with many: whenever there is something to wait for, the steps
-pause, and whoever takes them decides how to wait."""
+"""Talk with a worker in steps, so that one thread can talk with many: whenever there is something to wait for, the
+steps pause, and whoever takes them decides how to wait."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Pause:
 
     descriptor: int
     events: int
-    """As in select.poll."""
+    """The events, as in select.poll."""
     until: float
-    """On the clock of time.monotonic."""
+    """The time on the clock of time.monotonic."""
 
 
 Steps = Generator[Pause, bool, _T]
-"""They are sent whether the pipe is ready; False where the time has come first."""
+"""Each pause is answered by whether the pipe is ready; False if the time came first."""
 
 
 def taken(steps: Steps[_T]) -> _T:
-    """Take all the steps, one after the other."""
+    """Take all the steps, one after the other, and return their result."""
     try:
         pause = next(steps)
         while True:

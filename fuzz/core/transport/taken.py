@@ -1,5 +1,5 @@
-"""The time of workers: what they take of processors, which no clock of this process shows while they live, and for how
-long they were given none."""
+"""The time of workers: the processor time that they use, which no clock of this process shows while they live, and the
+time for which they got no processor."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 _PROCESS = 2
 """CPUCLOCK_SCHED of <linux/posix-timers.h>: the clock of all threads of a process."""
 _SLOWEST = 64
-"""How many times slower than the wall's a worker's clock goes at most, as the timer of C workers does: a kernel that
-lowers its own priority on a busy machine ends, too."""
+"""The most by which a worker's clock is slower than the wall clock, as in the timer of C workers: a kernel that lowers
+its own priority on a busy machine ends, too."""
 _all_s = [0.0]
 
 
@@ -21,7 +21,7 @@ def workers_time() -> float:
 
 
 def _used(pid: int) -> float | None:
-    """Return the seconds of processors that a process has taken; None if it has ended, or runs on another machine."""
+    """Return the processor seconds that a process has used; None if it has ended, or runs on another machine."""
     try:
         return time.clock_gettime((~pid << 3) | _PROCESS)
     except OSError:
@@ -39,8 +39,8 @@ def _runnable(pid: int) -> bool:
 
 
 class Taken:
-    """The time of one worker. Its clock stands still while it would run and is given no processor: on a busy machine
-    that is most of the time, and no kernel is to blame for it. While it sleeps the clock goes on."""
+    """The time of one worker. Its clock stands still while it is ready to run but gets no processor, which on a busy
+    machine is most of the time, and no kernel's fault. While it sleeps the clock goes on."""
 
     def __init__(
         self, now: Callable[[], float] = time.monotonic, used: Callable[[int], float | None] = _used,
@@ -53,28 +53,28 @@ class Taken:
 
     @property
     def clock(self) -> float:
-        """The seconds of its clock, as of the last look at whether it is given a processor."""
+        """The seconds on its clock, as of the last look at whether it gets a processor."""
         return self._now() - self._starved
 
     def begin(self, pid: int) -> None:
-        """Cases begin, for which it has been waiting."""
+        """Note that cases begin, for which the process has been waiting."""
         self._take(pid)
         self._before, self._looked = self._seconds, self._now()
 
     def look(self, pid: int) -> None:
-        """Look at the process, which was at work since the last look, several times a second."""
+        """Look at the process, which was at work since the last look; called several times a second."""
         took, now = self._take(pid), self._now()
         passed, self._looked = now - self._looked, now
         if took is not None and took < passed and self._runnable(pid):
             self._starved += min(passed - took, passed * (1 - 1 / _SLOWEST))
 
     def hung(self, waited: float) -> None:
-        """Add what was waited in vain for a case. One that sleeps takes nothing of a processor, and must not be tried
-        for ever."""
+        """Add the time that was waited in vain for a case. A sleeping case uses no processor, and must not be tried
+        forever."""
         self._add(max(0.0, waited - (self._seconds - self._before)))
 
     def _take(self, pid: int) -> float | None:
-        """Add what the process has taken since it was seen last, and return it."""
+        """Add what the process has used since it was last seen, and return that."""
         used = self._used(pid)
         if used is None:
             return None

@@ -1,8 +1,6 @@
 """The host of a worker in WebAssembly: `python3 wasm_host.py ENGINE MODULE` runs it in wasmtime, frames on stdin,
-answers on stdout. ENGINE says how what is left to the engine is done: `deterministic` or `native`.
-
-It is started by its path, and imports nothing of ours: a worker that traps is started again.
-"""
+answers on stdout. ENGINE says how the choices left to engines are made: `deterministic` or `native`. It is started by
+its path and imports nothing of ours: a worker that traps is started again."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ import wasmtime
 from wasmtime import Caller, Config, Engine, Func, FuncType, Linker, Memory, Module, Store, ValType, WasiConfig
 
 _TRAPPED_EXIT = 134
-"""As of a process that aborted."""
+"""The exit code of a process that aborted."""
 _HELLO_MAGIC = 0x4548464B
 
 

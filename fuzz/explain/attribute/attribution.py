@@ -1,4 +1,4 @@
-"""Attribution: what a failure is tied to, told by who fails on one and the same case and who does not."""
+"""Attribution: what a failure is tied to, concluded from who fails on one and the same case and who does not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fuzz.explain.rule.rule import Rule
 from fuzz.explain.rule.traits import target_traits
 
 _RUNTIME = frozenset({"-lm", "-lc", "-ldl", "-lrt", "-lpthread", "-lgcc", "-lgomp", "-latomic", "-lstdc++"})
-"""The libraries that come with a compiler: to call them is no author in common."""
+"""The libraries that come with a compiler: two kernels that call them need not have an author in common."""
 _ENOUGH = 3
 """The number of witnesses that, failing alike, accuse the oracle or the case: two may have one author. Chosen."""
 
@@ -25,11 +25,9 @@ _ENOUGH = 3
 def attributed(
     target: Target, targets: Sequence[Target], judgements: Mapping[str, Judgement], rule: Rule | None = None
 ) -> Attribution:
-    """What the failure on `target` is tied to, given the judgements of the same case on all targets.
-
-    Which targets fail on one case may depend on the case, as short rows fail on short vectors only: a `rule` that was
-    found by probing all targets knows better what matters of them.
-    """
+    """Return what the failure on `target` is tied to, given the judgements of the same case on all targets. Which
+    targets fail on one case may depend on the case, as short rows fail on short vectors only: a `rule` that was found
+    by probing all targets says better which of their traits matter."""
     name = target.kernel.name
     told = [(each, judgements[each.id].verdict) for each in targets if each.id in judgements]
     own = [(each, verdict) for each, verdict in told if each.kernel.name == name and _says(verdict)]
@@ -57,7 +55,7 @@ def _says(verdict: Verdict) -> bool:
 
 
 def _others(told: Sequence[tuple[Target, Verdict]], name: str) -> dict[str, bool]:
-    """By other kernel, whether it fails on some target."""
+    """Return, for each other kernel, whether it fails on some target."""
     others: dict[str, bool] = {}
     for target, verdict in told:
         if target.kernel.name != name and _says(verdict):
@@ -66,7 +64,7 @@ def _others(told: Sequence[tuple[Target, Verdict]], name: str) -> dict[str, bool
 
 
 def witnesses(kernels: Sequence[Kernel]) -> list[frozenset[str]]:
-    """The names of the kernels, those of one source or one library together: what these agree on, they say once."""
+    """Return the names of the kernels, grouped by source or library: a group's agreement counts once."""
     found: list[list[Kernel]] = []
     for kernel in kernels:
         alike = [group for group in found if any(_are_one(kernel, each) for each in group)]
@@ -84,13 +82,13 @@ def _are_one(one: Kernel, other: Kernel) -> bool:
 
 
 def _borrowed(kernel: Kernel) -> set[Path | str]:
-    """What others wrote of it: the packages that it imports and the libraries that it is linked with."""
+    """Return what others wrote of it: the packages that it imports and the libraries that it is linked with."""
     libraries = (each.resolve() if isinstance(each, Path) else each for each in kernel.libraries)
     return {*kernel.packages, *(each for each in libraries if each not in _RUNTIME)}
 
 
 def _code(kernel: Kernel) -> str:
-    """What the kernel's author is to look at: the source, or a library that it calls."""
+    """Return what the kernel's author should look at: the source, or a library that it calls."""
     names = [Path(each).name for each in kernel.libraries if each not in _RUNTIME]
     if not names:
         return kernel.blamed
@@ -99,13 +97,13 @@ def _code(kernel: Kernel) -> str:
 
 
 def _files(kernel: Kernel) -> Collection[Path]:
-    """What the kernel is built of, where a source is one kernel's."""
+    """Return what the kernel is built of, if each source is one kernel's."""
     adapter = adapter_of(kernel)
     return adapter.files(kernel) if adapter.kernel_per_source else ()
 
 
 def _witnessed(name: str, others: Mapping[str, bool], groups: Sequence[Collection[str]]) -> list[str]:
-    """Who else fails on the case and who agrees with the oracle, each source or library once."""
+    """Return who else fails on the case and who agrees with the oracle, each source or library once."""
     own = next(group for group in groups if name in group)
     siblings = [others[each] for each in own if each != name]
     elsewhere = [each for each, fails in others.items() if fails and each not in own]
@@ -137,7 +135,7 @@ def _sources(count: int) -> str:
 
 
 def _within(name: str, failing: Sequence[Target], passing: Sequence[Target]) -> tuple[str, str]:
-    """What the kernel's failing targets have in common and its passing ones have not."""
+    """Return what the kernel's failing targets have in common and its passing ones lack."""
     count = len(failing)
     if not passing:
         where = f"on all {count} targets" if count > 1 else f"on {failing[0].id}, its only target here"

@@ -1,7 +1,5 @@
 """Failures that need a history of calls: recognised, and kept with the fewest and simplest calls that still show them.
-
-Everything here asks one question, `fails(history)`: does the case fail after these calls in a new process?
-"""
+Everything here asks one question, `fails(history)`: does the case fail after these calls in a new process?"""
 
 from __future__ import annotations
 
@@ -24,14 +22,14 @@ from fuzz.explain.shrink.reduction import Reduction, reduced_case
 Fails = Callable[[Sequence[Case]], bool]
 
 _TRIALS = 200
-"""The search for the smallest history may take this many new processes."""
+"""The most new processes for the search for the smallest history."""
 _SECONDS = 60.0
-"""The search may take this many seconds of processors: a slow target gets a history that is larger than it must be."""
+"""The most processor seconds for that search: on a slow target the history may stay larger than necessary."""
 _REPEATED = 1024
-"""So often the case itself is called where the calls that are kept, a worker's latest 256, do not show the failure:
-something is counted, filled up or handed over to quicker code after so many calls."""
+"""How often the case itself is called if the kept calls, a worker's latest 256, do not show the failure: after that
+many calls something is counted, filled up or handed over to quicker code."""
 _MANY = 8
-"""Where more calls than these show a failure, they may matter by their number alone."""
+"""If more calls than these show a failure, perhaps only their number matters."""
 
 
 class Need(Enum):
@@ -44,21 +42,21 @@ class Need(Enum):
 
 @dataclass(frozen=True)
 class Recognised:
-    """What a failing case needs, and for HISTORY the calls that must come before it."""
+    """What a failing case needs to fail again and, for HISTORY, the calls that must come before it."""
 
     need: Need
     history: tuple[Case, ...] = ()
     calls: int = 0
-    """The number of calls before the failure that were known."""
+    """The number of known calls before the failure."""
     on: bool = False
     """Whether it fails from the call after these on: tried with more calls of the case itself."""
     unsteady: Unsteady | None = None
-    """How often the same call gives another result, where that is why it does not repeat."""
+    """How often the same call gives another result, if the failure does not repeat for that reason."""
 
 
 @dataclass
 class _Asked:
-    """Counts what is asked, and says no once it was asked enough: what is known by then has to do."""
+    """Counts its questions, and answers no once there were enough: what is known by then must do."""
 
     fails: Fails
     left: int = field(default_factory=lambda: _TRIALS)
@@ -97,7 +95,8 @@ def _goes_on(fails: Fails, case: Case, history: Sequence[Case]) -> bool:
 
 
 def _windows(before: Sequence[Case]) -> Iterator[tuple[Case, ...]]:
-    """All calls, then the latest half of them, and so on: what one call left behind another may have repaired."""
+    """Yield all calls, then the latest half of them, and so on: what one call left behind, another may have
+    repaired."""
     calls = tuple(before)
     while calls:
         yield calls
@@ -105,7 +104,8 @@ def _windows(before: Sequence[Case]) -> Iterator[tuple[Case, ...]]:
 
 
 def _repeated(fails: Fails, case: Case, most: int) -> tuple[Case, ...] | None:
-    """The fewest calls of the case itself after which it fails, if many do it: a kernel that counts its calls."""
+    """Return the fewest calls of the case itself after which it fails, if many calls make it fail: a kernel that counts
+    its calls."""
     if most <= _MANY or not fails((case,) * most):
         return None
     passes, failing = 0, most
@@ -116,7 +116,7 @@ def _repeated(fails: Fails, case: Case, most: int) -> tuple[Case, ...] | None:
 
 
 def fewest_calls(fails: Fails, calls: Sequence[Case]) -> tuple[Case, ...]:
-    """Calls of which none can be left out (Zeller and Hildebrandt's ddmin); `calls` show the failure."""
+    """Return calls none of which can be left out (Zeller and Hildebrandt's ddmin); `calls` show the failure."""
     kept, parts = tuple(calls), 2
     while len(kept) > 1:
         size = -(-len(kept) // parts)
@@ -137,7 +137,7 @@ def fewest_calls(fails: Fails, calls: Sequence[Case]) -> tuple[Case, ...]:
 
 
 def simplest_calls(fails: Fails, calls: Sequence[Case], case: Case) -> tuple[Case, ...]:
-    """Each call in turn made as simple as the failure allows, the latest first."""
+    """Return the calls, each made as simple as the failure allows, the latest first."""
     kept = list(calls)
     for place in reversed(range(len(kept))):
         for _ in range(_TRIALS):
@@ -151,7 +151,8 @@ def simplest_calls(fails: Fails, calls: Sequence[Case], case: Case) -> tuple[Cas
 
 
 def _simpler(call: Case, case: Case) -> Iterator[Case]:
-    """Simpler calls, the simplest first: `case` itself but for one thing, then fewer elements, then plainer ones."""
+    """Yield simpler calls, the simplest first: `case` itself with one thing changed, then fewer elements, then plainer
+    ones."""
     candidates = [case, *_one_changed(call, case)]
     for each in candidates:
         if each.digest == call.digest:
@@ -176,14 +177,14 @@ def _simpler(call: Case, case: Case) -> Iterator[Case]:
 
 
 def _one_changed(call: Case, case: Case) -> Iterator[Case]:
-    """`case` with one thing as in `call`."""
+    """Yield `case` with one thing as in `call`."""
     for name in case.params:
         if name != "axis" and name in call.params and call.params[name] != case.params[name]:
             yield replace(case, params={**case.params, name: call.params[name]})
 
 
 def need_line(found: Recognised, case: Case) -> str:
-    """What a reader should know of a failure that does not show by itself; '' of one that does."""
+    """Return what a reader should know about a failure that does not show by itself; '' for one that does."""
     if found.need is Need.HISTORY:
         how = "needs history: passes alone in a fresh process, fails there"
         on = f", and from call {len(found.history) + 1} on" if found.on else ""
@@ -205,14 +206,15 @@ def need_line(found: Recognised, case: Case) -> str:
 
 
 def history_line(history: Sequence[Case], case: Case, how: str) -> str:
-    """The calls that come before the case, each as what tells it from the case; equal ones in a row are counted."""
+    """Return the calls that come before the case, each by its differences from the case; equal neighbours are
+    counted."""
     count = counted(len(history), "earlier call")
     told = [(differences(call, case), len(list(equal))) for call, equal in groupby(history)]
     return f"{how} after {count}: " + "; ".join(f"{what}, {n} times" if n > 1 else what for what, n in told)
 
 
 def differences(call: Case, case: Case) -> str:
-    """In plain words, what tells an earlier call from the failing one."""
+    """Return the differences between an earlier call and the failing one, in plain words."""
     if call.op != case.op:
         return f"op {call.op}"
     given, wanted = without_probe(call.params), without_probe(case.params)

@@ -23,23 +23,23 @@ from oracles.ops import OPS
 
 _BLOCKS = (4, 8, 16, 32, 64, 128)
 _CASES = 4
-"""The rule must hold for up to this many failing cases."""
+"""The most failing cases for which the rule must hold."""
 _CHECKED, _RELEARNED = 48, 4
-"""The further cases of which the rule must be true too, and those that contradict it which may give another one. Both
-were chosen, not measured."""
+"""The further cases for which the rule must be true too, and the number of those contradicting it that may give another
+rule. Both were chosen, not measured."""
 _LUCKY_ONE_IN = 32
 """One element in this many that should be bad may be right by chance. Chosen, not measured."""
 _MOST_ELEMENTS = 6000
 _PLAIN_ROWS = 2
 _SPECIAL = ("large", "tiny", "zeros", "one NaN", "one infinity", "spike", "last row")
-"""With values of these recipes an element may look right that is not."""
+"""With values of these recipes a bad element may look right."""
 
 Element = tuple[Traits, bool]
-"""Where it is, and whether it is bad."""
+"""Where an element is, and whether it is bad."""
 
 
 def places_of(failures: Sequence[tuple[Case, Judgement]]) -> Places | None:
-    """The pattern that several failing cases have in common, those of several rows and many columns first."""
+    """Return the common pattern of failing elements, read first off cases of several rows and many columns."""
     known = [(case, judgement) for case, judgement in failures if _has_mask(judgement)]
     if not known:
         return None
@@ -52,17 +52,14 @@ def places_of(failures: Sequence[tuple[Case, Judgement]]) -> Places | None:
     if not any(failed for _, failed in elements):
         return None
     some = others[:: -(-len(others) // _CHECKED) or 1]
-    # What is shown is the first case: whatever is said is true of that.
+    # What is shown is the first case, so the statement must be true of it.
     return Places(first.output, _learned(elements, [*(each for each in others if each is known[0]), *some]))
 
 
 def _learned(elements: list[Element], others: Sequence[tuple[Case, Judgement]]) -> Learned:
-    """The rule of these elements; where another failing case contradicts it, one that is true of both. In rows of 9 to
-    11 a tail of 8 is one of 4.
-
-    What makes it longer is left out: an element that should be bad may be right by chance. One that is bad and should
-    be right is so by no chance: then there is no such rule.
-    """
+    """Return the rule of these elements; if another failing case contradicts it, one that is true of both. In rows of 9
+    to 11 a tail of 8 is also one of 4. What makes the rule longer is left out: an element that should be bad may be
+    right by chance. But an element that should be right is never bad by chance: then there is no such rule."""
     learned, again, seen = _taught_by(elements), _RELEARNED, list[Element]()
     for failure in others:
         more = list(_elements(*failure))
@@ -77,8 +74,8 @@ def _learned(elements: list[Element], others: Sequence[tuple[Case, Judgement]]) 
 
 
 def _without_luck(learned: Learned, elements: Sequence[Element]) -> Learned:
-    """What is learned, as of the elements that agree, where the others are few of those that should be bad, and right:
-    of so many values some are so by chance."""
+    """Return what is learned, counted over the elements that agree, if the others are few that should be bad but are
+    right: some values are right by chance."""
     others = [failed for traits, failed in elements if learned.holds(traits) != failed]
     bad = sum(failed for _, failed in elements)
     if not learned.rule.atoms or any(others) or len(others) * _LUCKY_ONE_IN > bad:
@@ -96,7 +93,8 @@ def _has_mask(judgement: Judgement) -> bool:
 
 
 def _telling(case: Case) -> tuple[bool, bool, bool, int]:
-    """Several rows tell more than one, hundreds of columns more than three, and thousands only cost time."""
+    """Return a sort key: several rows tell more than one, hundreds of columns more than three, and thousands only cost
+    time."""
     frame = Frame(case)
     rows = math.prod(frame.outer)
     size = rows * frame.n
@@ -126,7 +124,7 @@ def _elements(case: Case, judgement: Judgement) -> Iterator[Element]:
 
 
 def _along(op: Op, dim: str, at: int, size: int) -> Iterator[tuple[Feature, int | str]]:
-    """Yield the traits of a place along a dimension: of rows that of the row and of the column in it."""
+    """Yield the traits of a place along a dimension; for rows those of the row and of the column in it."""
     if dim == OUTER:
         yield Feature("index", "row" if op.turns else "index in the batch"), at
         return
@@ -140,7 +138,8 @@ def _along(op: Op, dim: str, at: int, size: int) -> Iterator[tuple[Feature, int 
 
 @cache
 def _features(dim: str) -> tuple[Feature, Feature, Sequence[tuple[int, Feature, Feature]]]:
-    """The features of places along a dimension, or of columns, which has no name: there are thousands of places."""
+    """Return the features of places along a dimension, or of columns, which have no name; cached, since there are
+    thousands of places."""
     name = f"index along {dim}" if dim else "column"
     blocks = [
         (

@@ -18,21 +18,21 @@ from oracles.dtypes import SINGLE, form
 from oracles.ops import OPS
 
 _POINTS = 4
-"""A gap between a threshold and the nearest probe beyond it is divided at so many places."""
+"""The number of places at which the gap between a threshold and the nearest probe beyond it is divided."""
 _ALONG = 24
-"""The neighbours of such a place that are looked at for one that meets the other conditions."""
+"""The neighbours of such a place among which one is sought that meets the other conditions."""
 
 Known = Callable[[Draw], Traits | None]
-"""The traits of a draw's case; None where it is none for this kernel."""
+"""The traits of a draw's case; None if the kernel takes no such case."""
 
 
 def float32(value: float) -> float:
-    """Kernels take parameters in float32."""
+    """Return the value in float32, in which kernels take parameters."""
     return float(np.float32(value))
 
 
 def closing(base: Draw, rule: Rule, tried: Tried, known: Known) -> Iterator[Draw]:
-    """Between each threshold and the nearest passing probe beyond it that meets the other conditions."""
+    """Yield draws between each threshold and the nearest passing probe beyond it that meets the other conditions."""
     for atom, rest, gap in gaps(rule, tried):
         if atom.trait.hides:
             yield from _rescaled(atom, gap, tried, known)
@@ -44,8 +44,8 @@ def closing(base: Draw, rule: Rule, tried: Tried, known: Known) -> Iterator[Draw
 
 
 def _in_bands(base: Draw, atom: Atom, rule: Rule, tried: Tried) -> Iterator[Draw]:
-    """The numbers in bands, and right beside them, that were not tried; and the band that would come next, if they go
-    on as they began: few numbers that fail may be bands, or what is left over a block."""
+    """Yield draws for numbers in bands, and right beside them, that were not tried; and for the band that would come
+    next if they go on as they began: a few failing numbers may be bands, or the remainder over a block."""
     limits = [value for value in atom.values if isinstance(value, int)]
     if len(limits) < len(atom.values):  # between real numbers there is no next one
         return
@@ -59,7 +59,8 @@ def _in_bands(base: Draw, atom: Atom, rule: Rule, tried: Tried) -> Iterator[Draw
 
 
 def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) -> Iterator[Draw]:
-    """Places in a gap that a probe at one of its ends comes to when an input is scaled, or has others added to it."""
+    """Yield draws for places in a gap that a probe at one of its ends reaches when an input is scaled, or has others
+    added."""
     limit, beyond = (_power(atom.trait, end) for end in gap)
     if limit is None or beyond is None or (math.isinf(limit) and math.isinf(beyond)):
         return
@@ -71,7 +72,7 @@ def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) 
     purest = max(values) if atom.relation == ">=" else min(values)
     ways = (
         (finite, vary.scaled, (0.0, _STEP), _STEP / 2),
-        (finite, vary.scaled, (0.0, -_STEP), _STEP / 2),  # no dtype lets everything grow so far
+        (finite, vary.scaled, (0.0, -_STEP), _STEP / 2),  # no dtype lets everything grow that far
         (purest, vary.blended, (-2 * _STEP, -_STEP), 0.0),
     )
     for end, change, powers, least in ways:
@@ -93,8 +94,8 @@ def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) 
 
 
 def _exactly(draw: Draw, name: str, atom: Atom, number: float, known: Known) -> Draw:
-    """With that very number in place of the nearby one to which scaling has rounded what the threshold is about; in f32
-    where its dtype has no such number and the kernel takes that."""
+    """Return the draw with exactly that number in place of the nearby one to which scaling has rounded it; in f32 if
+    its dtype has no such number and the kernel takes that."""
     value = (known(draw) or {}).get(atom.trait)
     near = max(_NEAR, form(draw.part(name).dtype).u)
     if not isinstance(value, float) or not 0 < abs(value - number) <= near * abs(number):
@@ -107,13 +108,13 @@ def _exactly(draw: Draw, name: str, atom: Atom, number: float, known: Known) -> 
 
 
 _NEAR = 0.01
-"""Scaling rounds no further, unless the dtype has fewer than 7 bits."""
+"""The largest relative rounding by scaling, unless the dtype has fewer than 7 bits."""
 _TELLING = 32
 """A row of fewer elements may be no example of the trait."""
 
 
 def _aims(limit: float, beyond: float) -> list[float]:
-    """Places between two powers of two, of which one may be infinite."""
+    """Return places between two powers of two, one of which may be infinite."""
     parts = range(1, _POINTS + 1)
     if math.isfinite(limit - beyond):
         return [limit + (beyond - limit) * part / (_POINTS + 1) for part in parts]
@@ -121,7 +122,7 @@ def _aims(limit: float, beyond: float) -> list[float]:
 
 
 def _level(traits: Traits | None, trait: Feature) -> float | None:
-    """A trait as a power of two."""
+    """Return a trait as a power of two."""
     value = traits.get(trait) if traits is not None else None
     return None if value is None or isinstance(value, str) else _power(trait, float(value))
 
@@ -133,11 +134,11 @@ def _power(trait: Feature, value: float) -> float | None:
 
 
 _STEP = 4.0
-"""How a trait follows the scale of an input is seen by a step of so many powers of two."""
+"""The step, in powers of two, by which an input is scaled to see how a trait follows its scale."""
 
 
 def _divided(base: Draw, atom: Atom, rest: Rule, gap: tuple[float, float], known: Known) -> Iterator[Draw]:
-    """Places in a gap, each moved on until the other conditions hold."""
+    """Yield draws for places in a gap, each moved on until the other conditions hold."""
     limit, nearest = gap
     whole = isinstance(atom.values[0], int)
     if not whole:
@@ -157,11 +158,11 @@ def _divided(base: Draw, atom: Atom, rest: Rule, gap: tuple[float, float], known
 
 
 FACTORS = (2, 3, 4, 8, 16, 32, 64, 128, 256)
-"""One of two extents, where it is their product that matters."""
+"""The extents tried for one of two dimensions if their product matters."""
 
 
 def _vary(base: Draw, trait: Feature, value: float) -> Draw | None:
-    """The base with another number of what a trait is about; None where it is no such trait."""
+    """Return the base with another number for a trait; None if the trait cannot be set."""
     edit = _EDITS.get(trait.kind)
     return edit(base, trait, value) if edit is not None else None
 
@@ -175,8 +176,8 @@ def _of_product(base: Draw, trait: Feature, value: float) -> Draw | None:
 
 
 def with_extents(base: Draw, extents: Mapping[str, int]) -> Draw | None:
-    """Return the base with these extents, of named dimensions and of all others together; None where its rank leaves no
-    room for these."""
+    """Return the base with these extents, of named dimensions and of all others together; None if its rank leaves no
+    room for them."""
     op = OPS[base.op]
     draw = vary.extended(base, {dim: size for dim, size in extents.items() if dim in op.named})
     rows = next((size for dim, size in extents.items() if dim not in op.named), None)
@@ -210,4 +211,4 @@ _EDITS: Mapping[Kind, Callable[[Draw, Feature, float], Draw | None]] = {
     "extent": _of_extent, "product": _of_product, "in blocks": _of_blocks, "furthest": _of_furthest,
     "parameter": _of_parameter, "scale": _of_parameter,
 }  # fmt: skip
-"""How a draw gets another number of a feature, by its kind."""
+"""How a draw gets another number for a feature, by its kind."""

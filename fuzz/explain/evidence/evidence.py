@@ -23,12 +23,12 @@ from oracles.ops import OPS
 
 _BATCH = 16
 _VARIANTS = (3, 9)
-"""A law is tried on this many other values besides the case's own, in two goes: whether two orders of a sum differ is a
-matter of luck."""
+"""The numbers of other values with which a law is tried besides the case's own, in two goes: whether two orders of a
+sum differ is a matter of luck."""
 _LARGEST = 1 << 13
 _LARGEST_ROW = 1 << 16
-"""No probe may have more elements than the first, unless the failing row itself is long: the oracle looks at every
-element of a failure in high precision. No probe may have more than the second."""
+"""The most elements of a probe, unless the failing row itself is long, since the oracle looks at every element of a
+failure in high precision; and the most in any case."""
 _FEW_ROWS = 3
 
 
@@ -40,9 +40,9 @@ class Masking:
     clear: tuple[str, ...] = ()
     """The recipes of plain values with which the failure shows: ordinary ones may show it by luck alone."""
     hidden: frozenset[int] = frozenset()
-    """The places of probes that pass, and fail with ordinary values in place of their own."""
+    """The indices of probes that pass, but fail with ordinary values in place of their own."""
     shown: frozenset[int] = frozenset()
-    """The places of those that pass with these too."""
+    """The indices of probes that pass with ordinary values too."""
     cause: bool = False
     """Whether values are known to cause the failure."""
 
@@ -56,17 +56,17 @@ class Evidence:
     failed: list[bool] = field(default_factory=list)
     bad: list[tuple[Case, Judgement]] = field(default_factory=list)
     probed: set[tuple[str, str]] = field(default_factory=set)
-    """The target and digest of each probe: no probe counts twice. What shrinking has judged counts too: it knows what
-    passes."""
+    """The target and digest of each probe, so that none counts twice. What shrinking has judged counts too: it knows
+    what passes."""
 
     masking: Masking = Masking()
     """What is known of values that hide the failure."""
     known: tuple[tuple[int, bool, frozenset[int]], Induced] | None = None
-    """What was learned, from how many probes, and from which of them."""
+    """What was learned, with the number of probes and the set of probes from which it was learned."""
     said: tuple[tuple[bool, tuple[int, ...]], tuple[list[Traits], list[bool]]] | None = None
-    """What `tried` said last, and of what: it is asked the same again and again."""
+    """The last result of `tried` and its arguments: the same is asked again and again."""
     tests: list[int] = field(default_factory=list)
-    """The places of the probes that were drawn to refute a rule."""
+    """The indices of the probes that were drawn to refute a rule."""
     whole: bool = False
     """Whether all was probed that was to be: there may have been no time for that."""
     stands: bool = False
@@ -74,15 +74,14 @@ class Evidence:
     tested: bool = False
     """Whether the test came to its end, however it ended."""
     true_of: int = 0
-    """The rule is true of so many cases of a search, the last that were tried."""
+    """The number of cases of a search, the last ones tried, of which the rule is true."""
     drawn: int = 0
-    """The number of probes before those that were drawn, as a search draws them, once no rule stood; 0 where one
-    did."""
+    """The number of probes before those that were drawn, as a search draws them, once no rule stood; 0 if one did."""
     beside: Evidence | None = None
-    """What was probed besides, of which too little fails for a rule."""
+    """Further evidence in which too little fails for a rule."""
 
     def fresh(self, cases: Sequence[Case], trials: Trials) -> list[Case]:
-        """Those of the cases that were not probed yet."""
+        """Return those of the cases that were not probed yet."""
         found = {}
         for case in cases:
             if (trials.target.id, case.digest) not in self.probed:
@@ -91,7 +90,7 @@ class Evidence:
         return list(found.values())
 
     def induced(self) -> Induced:
-        """The rule of the first failure, as far as was probed."""
+        """Return the rule of the first failure, as far as was probed."""
         state = len(self.failed), self.masking.only_hide, self.masking.hidden
         if self.known is None or self.known[0] != state:
             counted = self.counted()
@@ -99,25 +98,26 @@ class Evidence:
         return self.known[1]
 
     def counted(self) -> list[int]:
-        """The places of the probes that count for the rule: those that values hide do not."""
+        """Return the indices of the probes that count for the rule: those whose values hide the failure do not."""
         return [place for place in range(len(self.failed)) if place not in self.masking.hidden]
 
     def tried(self, places: Iterable[int]) -> tuple[list[Traits], list[bool]]:
-        """Those probes, and whether they failed; without what is said of values where these only hide it."""
+        """Return the traits of those probes, and whether each failed. If values can only hide the failure, traits of
+        values are left out."""
         chosen = tuple(places)
         asked = self.masking.only_hide, chosen
         if self.said is not None and self.said[0] == asked:
             return self.said[1]
         traits = [self.traits[place] for place in chosen]
         if self.masking.only_hide:
-            # In their order, not as a set has them: of two traits that say the same the first is stated.
+            # In their order, not as a set has them: of two equivalent traits the first is stated.
             kept = [name for name in dict.fromkeys(name for each in traits for name in each) if not name.is_of_values]
             traits = [{name: each[name] for name in kept if name in each} for each in traits]
         self.said = asked, (traits, [self.failed[place] for place in chosen])
         return self.said[1]
 
     def counted_probes(self) -> list[Probed]:
-        """Those that count for the rule, each with its case and by how much it failed."""
+        """Return the probes that count for the rule, each with its case and its err/budget."""
         counted, bad = self.counted(), iter(self.bad)
         ratios = [_ratio(next(bad)[1]) if failed else 0.0 for failed in self.failed]
         traits, failed = self.tried(counted)
@@ -148,7 +148,8 @@ def probe_all(trials: Trials, draws: Iterable[Draw], evidence: Evidence) -> None
 
 
 def probe_each(trials: Trials, cases: Sequence[Case], evidence: Evidence) -> None:
-    """Cases of a search as probes; of a law each with other values too, with which two orders of a sum may differ."""
+    """Run cases of a search as probes; for a law each with other values too, with which two orders of a sum may
+    differ."""
     if trials.family.law is None:
         probe(trials, cases, evidence)
     else:
@@ -165,7 +166,8 @@ def says_something(case: Case, trials: Trials) -> bool:
 
 
 def made_for(draws: Iterable[Draw], trials: Trials) -> list[Case]:
-    """The probes that can be made. What a kernel must reject says nothing of how it computes, and the other way."""
+    """Return the probes that can be made. Input that a kernel must reject says nothing of how it computes, and the
+    other way round."""
     invalid = trials.family.name == "accepted invalid"
     cases = []
     for draw in draws:
@@ -187,8 +189,8 @@ def probe(trials: Trials, cases: Sequence[Case], evidence: Evidence) -> None:
 
 
 def telling(cases: Sequence[Case], trials: Trials) -> list[tuple[Case, Judgement]]:
-    """The cases that say something of this failure: those that another finding explains do not, nor do those that fail
-    by another bug of a shared source."""
+    """Return the cases that are evidence for this failure, with their judgements; without those that another finding
+    explains, and those that fail by another bug of a shared source."""
     judged = [
         (case, judgement)
         for case, judgement in zip(cases, trials.judge(cases), strict=True)
@@ -199,8 +201,8 @@ def telling(cases: Sequence[Case], trials: Trials) -> list[tuple[Case, Judgement
 
 
 def _probe_any(trials: Trials, goes: Sequence[Sequence[Case]], evidence: Evidence) -> None:
-    """Cases that differ in their values only, as one probe: it fails where one of them does. A further go is for those
-    of which none failed yet."""
+    """Run cases that differ only in their values as one probe, which fails if one of them does. Each further go is for
+    probes that have not failed yet."""
     judged: list[tuple[Case, Judgement]] = []
     for cases in goes:
         judged += telling(cases, trials)
@@ -213,8 +215,8 @@ def _probe_any(trials: Trials, goes: Sequence[Sequence[Case]], evidence: Evidenc
 
 
 def differing(target: Target, siblings: Sequence[Target]) -> list[Target]:
-    """The kernel's other targets; of emulated ones, which start slowly, those that differ in one thing, and the one
-    that differs in most: by these each thing is told."""
+    """Return the kernel's other targets; of emulated ones, which start slowly, those that differ in one thing, and the
+    one that differs in most: these tell each thing apart."""
     others = [other for other in siblings if other.id != target.id]
     if not target.emulated or not others:
         return others

@@ -2,12 +2,12 @@
 
 A huge number swamps what was left out, a NaN hides any difference, and so does a coarse dtype in a long row. Where
 exactly depends on everything: a rule about the values of probes that happen to pass would be an accident of these
-probes. So of each probe that passes against the rule it is asked whether it fails with ordinary values and parameters,
-each element with memory of its own, in the finest dtype where the failure is known to show in that and in its own. What
-these do not show is caused by values. Ordinary values may show it now and then, as where a mean of about 0 is divided
-by the wrong number: then plain ones are tried in their place as well, if these show what failed.
-A broken law is hidden so too, as two orders of a sum round alike by luck: it is tried with ordinary values again and
-again. A stray access or a crash shows whatever the values are.
+probes. So each probe that passes against the rule is tried again with ordinary values and parameters, each element with
+memory of its own, in the finest dtype if the failure is known to show in that and in its own. If it still passes,
+values cause the failure. Ordinary values may show it only now and then, for example if a mean of about 0 is divided by
+the wrong number: then plain ones are tried as well, if these show what failed. A broken law is hidden like this too,
+because two orders of a sum round alike by luck: it is tried with ordinary values again and again. A stray access or a
+crash shows whatever the values are.
 """
 
 from __future__ import annotations
@@ -42,29 +42,31 @@ from oracles.ops import OPS
 _SHOWN = 12
 """The number of failing probes whose ordinary values are tried first."""
 _SWAMPED = 4
-"""The number of them that are tried with NaN for all values."""
+"""The number of those that are tried with NaN for all values."""
 _PURE = 0.9
-"""Where at least this share of them fails with these too, values do not cause the failure."""
+"""If at least this share of them fails with ordinary values too, values do not cause the failure."""
 _BY_LUCK = 0.15
-"""Where at least this share of them fails with ordinary values, others than their own show the failure, by luck."""
+"""If at least this share of them fails with ordinary values, other values than their own show the failure, by luck."""
 _CLEAR = ("ones", "integers", "shifted")
-"""By these plain values it may be shown for certain."""
+"""Plain values that may show it for certain."""
 _MOST_HIDDEN = 0.5
-"""Values that hide more than this share of the failures are rather its cause. Those of a search hide a good third of
-what a wrong divisor does."""
+"""Values that hide more than this share of the failures are rather their cause. Those of a search hide a good third of
+the failures of a wrong divisor."""
 _FEWEST, _MOSTLY = 12, 0.9
-"""What so many hidden probes have in common is said where it tells this share of them from those that fail."""
+"""The least number of hidden probes whose common condition is stated, and the share of them that it must tell from
+failing ones."""
 _LUCK, _SEEDS = 12, 1 << 20
-"""A law is tried with so many more ordinary values: whether two orders of a sum differ is a matter of luck. Between
-their seeds there is room for the places of all probes."""
+"""The number of further ordinary values with which a law is tried, since whether two orders of a sum differ is a matter
+of luck; and the distance of their seeds, which leaves room for all probes."""
 NO_PARAMS: Mapping[str, float] = MappingProxyType({})
 _ROUNDS, _ASKED, _EXCLUDED = 3, 40, 16
-"""The times that the rule is learned anew from what was found, the probes asked about each time, and those of them that
-the rule excludes."""
+"""How often the rule is learned anew from what was found; the probes that are tried each time; and how many of those
+may be excluded by the rule."""
 
 
 def swamped(evidence: Evidence) -> Iterator[Draw]:
-    """Some of what failed, with NaN in place of all values: whether that hides it, where nothing else was seen to."""
+    """Yield draws of some failing probes with NaN in place of all values, to see whether that hides the failure, if
+    nothing else was seen to."""
     failed = [case for case, judgement in evidence.bad if _is_wrong(judgement)]
     for number, case in enumerate(failed[:: -(-len(failed) // _SWAMPED)] if failed else []):
         with contextlib.suppress(CaseError):
@@ -98,18 +100,19 @@ def unmask(trials: Trials, evidence: Evidence) -> None:
         evidence.masking = replace(known, hidden=known.hidden | hidden, shown=known.shown | ({*asked} - hidden))
     hidden_by = len(evidence.masking.hidden)
     held = sum(map(evidence.induced().learned.holds, evidence.tried(evidence.counted())[0]))
-    # Of two orders of a sum in a coarse dtype most round alike.
+    # In a coarse dtype most pairs of orders of a sum round alike.
     if trials.family.law is None and hidden_by > _MOST_HIDDEN * (held + hidden_by):
         evidence.masking = Masking(cause=True)
 
 
 def shown_in(evidence: Evidence) -> frozenset[str]:
-    """The dtypes of the first input in which it failed: none of a stray access, which no dtype is too coarse for."""
+    """Return the dtypes of the first input in which it failed; none for a stray access, for which no dtype is too
+    coarse."""
     return frozenset(_dtype(case) for case, _ in evidence.bad) if _is_wrong(evidence.bad[0][1]) else frozenset()
 
 
 def hiding(evidence: Evidence) -> Rule | None:
-    """Return the condition that most of the values have which hide the failure; None where no one tells them."""
+    """Return the condition that most of the values meet that hide the failure; None if no condition does."""
     hidden = sorted(evidence.masking.hidden)
     if len(hidden) < _FEWEST:
         return None
@@ -130,9 +133,9 @@ def hiding(evidence: Evidence) -> Rule | None:
 
 
 def shown_with(evidence: Evidence) -> tuple[Mapping[str, float], ...]:
-    """The parameters of a case that failed clearly, where its op has any that go with the scale of values; and the
-    largest with which any failed. One output may show clearly with any what another shows with a large one only: a
-    row that is twice as large as it should be is normalised to the same, but for eps."""
+    """Return the parameters of a case that failed clearly, if its op has any that scale with values; and the largest
+    with which any failed. One output may show clearly with any parameter what another shows with a large one only: a
+    row that is twice as large as it should be is normalised to the same, except for eps."""
     clearest, _ = max(evidence.bad, key=lambda bad: bad[1].ratio)
     scaled = [each.name for each in OPS[clearest.op].parameters if each.power and each.name in clearest.params]
     values = {name: [case.params[name] for case, _ in evidence.bad if name in case.params] for name in scaled}
@@ -142,8 +145,8 @@ def shown_with(evidence: Evidence) -> tuple[Mapping[str, float], ...]:
 
 
 def _is_due(learned: Learned) -> bool:
-    """Whether what is stated does not fit, or has a condition that may be one of what hides it. One such condition
-    that fits alone is the cause: where others cause the failure, it would stand beside them."""
+    """Return whether the statement does not fit, or has a condition that may be among those that hide the failure. If
+    one such condition fits alone, it is the cause: if others cause the failure, it would stand beside them."""
     rules = (learned.rule, *learned.others)
     atoms = [atom for rule in rules for atom in rule.atoms]
     if len(atoms) == 1 and _is_hiding(atoms[0]):
@@ -156,7 +159,8 @@ def _is_hiding(atom: Atom) -> bool:
 
 
 def _may_hide(atom: Atom) -> bool:
-    """A long row may be more than a coarse dtype can show, and elements that share memory are equal."""
+    """Return whether a condition may hide the failure: a long row may be more than a coarse dtype can show, and
+    elements that share memory are equal."""
     if atom.trait.kind == "stride of 0":
         return (atom.relation == "=") == (atom.values == ("no",))
     if atom.trait.kind in ("layout", "step"):
@@ -165,7 +169,8 @@ def _may_hide(atom: Atom) -> bool:
 
 
 def _shown(trials: Trials, evidence: Evidence) -> Masking:
-    """Whether what fails fails with ordinary values too, and with plain ones, which show what those show by luck."""
+    """Return whether failing probes fail with ordinary values too, and with plain ones, which show for certain what
+    ordinary ones show by luck."""
     cases = [case for case, judgement in evidence.bad if _is_wrong(judgement)]
     some = cases[:: -(-len(cases) // _SHOWN)]
 
@@ -176,16 +181,15 @@ def _shown(trials: Trials, evidence: Evidence) -> Masking:
     ordinarily = share()
     if ordinarily < _BY_LUCK:
         return Masking(cause=True)
-    if trials.family.law is not None:  # it is by luck that two orders differ, whatever the values
+    if trials.family.law is not None:  # it is luck that two orders differ, whatever the values
         return Masking(only_hide=True)
     clear = tuple(values for values in _CLEAR if share(values) >= _PURE)
     return Masking(True, clear) if clear or ordinarily >= _PURE else Masking(cause=True)
 
 
 def _against(evidence: Evidence, target: Target) -> list[int]:
-    """The places of probes on this target that pass against the rule, and of which nothing is known yet. Where the rule
-    does not fit, those follow that it excludes by one condition: that may be of what shows the failure, and not of what
-    causes it."""
+    """Return the indices of undecided probes on this target that pass against the rule. If the rule does not fit, those
+    follow that it excludes by one condition, which may be about what shows the failure, not about its cause."""
     learned, places = evidence.induced().learned, evidence.counted()
     rules = [_without_hiding(rule) for rule in (learned.rule, *learned.others)]
     tried = zip(places, *evidence.tried(places), strict=True)
@@ -194,7 +198,7 @@ def _against(evidence: Evidence, target: Target) -> list[int]:
     passing = [(place, each) for place, each, bad in tried if not bad and place in left]
     wider = [Rule(tuple(a for a in rule.atoms if a is not atom)) for rule in rules for atom in rule.atoms]
     found = [place for place, each in passing if any(rule.holds(each) for rule in rules)]
-    # Where conditions were left out that may hide it, much of that never fails.
+    # If conditions were left out that may hide it, much of that never fails.
     found.sort(key=lambda place: not learned.holds(evidence.traits[place]))
     if learned.exact:
         return found
@@ -214,11 +218,11 @@ def failing_ordinarily(
     params: Sequence[Mapping[str, float]] = (),
     clear: Sequence[str] = (),
 ) -> list[bool | None]:
-    """Return for each case whether it fails with ordinary values, and in the finest dtype where that is one of the
-    `coarse` ones, in which it failed, and the case has another of these; with ordinary parameters or with any of those
-    that are given; or where each row ends with a large element, or the last row is large, without which a long one, or
-    many, hide what is wrong at their end; or with elements that share memory as they do; or with values of one of the
-    recipes `clear`. Where a law changes parameters, each keeps its own. None where it cannot have them."""
+    """Return for each case whether it fails with ordinary values, in its own dtype or, if that is one of the `coarse`
+    ones, in the finest dtype in which the failure was seen; with ordinary parameters or with any of the given ones; or
+    with rows that end with a large element, or with a large last row, without which a long row, or many rows, hide what
+    is wrong at their end; or with elements that share memory as they do; or with values of one of the recipes `clear`.
+    If a law changes parameters, each case keeps its own. None if a case cannot have such values."""
     finest = max(trials.target.kernel.able.dtypes, key=lambda dtype: form(dtype).precision)
     found: list[bool | None] = [None] * len(cases)
     for go, tried in enumerate(_goes(trials.family.law, cases, params, clear)):
@@ -241,9 +245,9 @@ class _Go(NamedTuple):
     params: Mapping[str, float] = NO_PARAMS
     values: str = ""
     folded: bool = False
-    """With elements that share memory as they do."""
+    """Whether elements share memory as in the case."""
     own: bool = False
-    """With its own parameters, and values of their size."""
+    """Whether it keeps the case's parameters, and has values of their size."""
 
 
 def _goes(
@@ -280,7 +284,8 @@ def _ordinary(case: Case, seed: int, dtype: str, go: _Go) -> Case | None:
 
 
 def _of_their_size(case: Case) -> Case:
-    """With its inputs as large as a parameter above 1 that goes with their scale: that would swamp them."""
+    """Return the case with inputs as large as a parameter above 1 that scales with them, which would swamp them
+    otherwise."""
     op = OPS[case.op]
     sizes = [abs(case.params[each.name]) ** (1 / each.power) for each in op.parameters if each.power > 0]
     power = max(map(math.log2, filter(None, sizes)), default=0.0)
@@ -293,7 +298,8 @@ def _of_their_size(case: Case) -> Case:
 
 
 def _finer(draw: Draw, dtype: str) -> Draw:
-    """In that dtype; not so where two tensors would then be of one dtype that were not: that may be the cause."""
+    """Return the draw in that dtype; unchanged if two tensors of different dtypes would then have one, since that may
+    be the cause."""
     finer, op = vary.of_dtype(draw, dtype), OPS[draw.op]
     before, after = (
         {part.dtype for part in each.parts if op.operand(part.name).dtype not in ITEMSIZE} for each in (draw, finer)

@@ -26,14 +26,14 @@ from oracles.ops import OPS
 _SWEPT = 260
 """Every n up to this is probed: each place in a block of 128 twice, and each in a block of 256 once."""
 _SWEPT_SLOWLY = 40
-"""The same limit for a target that needs milliseconds for each case."""
+"""The largest n up to which every n is probed on a target that needs milliseconds for each case."""
 _LONG_SLOWLY = (63, 64, 65, 127, 128, 129, 191, 192, 255, 256, 257, 1023, 1024, 1025)
-"""These are ends and beginnings of blocks: without them `n mod 64 = 63` would be taken for `n >= 63`."""
+"""Ends and beginnings of blocks: without them `n mod 64 = 63` would be taken for `n >= 63`."""
 _LONG = (320, 383, 384, 385, 511, 512, 513, 575, 639, 640, 767, 768, 1023, 1024, 1025, 1087, 2047, 2048, 2049)
 _LONGEST = (4097, 8193, 16385, 32769, 65535)
-"""A long row may be more than what is wrong by one part in its length can show in."""
+"""Long rows, each probed alone: in a long row, an error of one part in its length may not show."""
 _LONG_ODD = (1027, 4099, 8195, 16387)
-"""Lengths of one row in each dtype: how long rows are divided may depend on how many bytes an element has."""
+"""Lengths of one row in each dtype: how long rows are divided may depend on the bytes of an element."""
 _AROUND = 70
 """The number of lengths after a long one that are probed: each place in a block of 64."""
 _FURTHER = (96, 128, 192, 255, 256, 300, 511, 512, 768, 1000, 1024, 1500, 2048, 3000, 4096)
@@ -41,29 +41,29 @@ _STEPPED = 5
 """The fewest elements of one row in which a step shows."""
 _ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64)
 SIZES = (*range(1, 13), 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 96, 100, 127, 128, 129, 130, 192, 256, 257)
-"""What named dimensions other than the row are tried with."""
+"""The extents tried for named dimensions other than the row."""
 _CONSTANTS = (1.0, 2.0)
-"""An input that is 1 everywhere may hide that it is wrongly read; another number tells that from being constant."""
+"""The constants tried for an input: an input of ones may hide that it is read wrongly, and another number tells that
+from being constant."""
 _PRODUCT = 1024
-"""The least product of two extents that has probes of its own; other probes tell as much of smaller ones."""
+"""The least product of two extents that has probes of its own; other probes tell as much about smaller ones."""
 _SQUARE = 80
-"""The largest number of rows that a probe has for being square."""
+"""The most rows of a probe that is square."""
 _MIXED = 80
 """The number of probes with several things changed at once. As many again, and more, are drawn to refute a rule."""
 _WORDS = 64
-"""A probe takes one random word for each thing that it may change, of which ops have about 20."""
+"""The random words of a probe, one for each thing that it may change; ops have about 20."""
 
 _SHIFTS: tuple[Shift, ...] = ((1, 0), (-1, 0), (3, 0), (-3, 0), (0, 1), (0, -1))
 _DENSE_SHIFTS: tuple[Shift, ...] = ((1, 0), (-1, 0), (0, 1))
-"""Those of outputs that have not the strides of the input: which elements they have in common then is anyhow another
-matter."""
+"""The shifts of outputs without the input's strides; which elements they share with it differs anyhow."""
 
 _T = TypeVar("_T")
 
 
 def spread(base: Draw) -> Iterator[Draw]:
-    """Every two extents with nearly the same product, a little more and a little less: a kernel may be wrong from some
-    product on, and one of two extents is 1 in the smallest case of such a one."""
+    """Yield draws with every two extents of nearly the same product, a little more and a little less: a kernel may be
+    wrong from some product on, and in its smallest case one of the extents is 1."""
     op, sizes = OPS[base.op], dict(base.sizes)
     sizes |= {op.batch_name: vary.batch_of(base)} if OUTER in op.inputs[0].axes and vary.rank_of(base) > 1 else {}
     for pair in combinations(sizes, 2):
@@ -75,8 +75,8 @@ def spread(base: Draw) -> Iterator[Draw]:
 
 
 def swept(base: Draw, target: Target, *, few: bool = False) -> tuple[list[Draw], list[Draw]]:
-    """Every row length that is short, and around the given one; all else as it is. First those that tell most: where
-    hardly one of them passes, the others say nothing more."""
+    """Return draws of every short row length, and of those around the given one, with everything else unchanged. Those
+    that tell most come first: if hardly any of them passes, the others say nothing more."""
     lengths = _lengths(base, target, few=few)
     first = [n for n in lengths if n <= _SWEPT_SLOWLY or n > _SWEPT or n % 16 in (15, 0, 1) or n % 7 == 0]
     return [replace(base, n=n) for n in first], [replace(base, n=n) for n in lengths if n not in first]
@@ -94,7 +94,7 @@ def _lengths(base: Draw, target: Target, *, few: bool) -> list[int]:
 
 
 def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
-    """One thing changed at a time, for the rows' number also two."""
+    """Yield draws with one thing changed at a time; for the number of rows also two."""
     rank, op = vary.rank_of(base), OPS[base.op]
     several = [vary.sized(base, rows) for rows in (3,) if rank > 1]  # a tensor of rank 1 is one row
     one_and_three = [vary.sized(base, rows) for rows in (1, 3) if rows == 1 or rank > 1]
@@ -137,7 +137,7 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
         # One row of one element lies alike in every layout.
         ranked = vary.sized(replace(base, n=max(base.n, _STEPPED)) if rank > rows else base, rows, rank, rank - 1)
         yield ranked
-        if rank > 2 and rows > 1:  # or the rows follow one another along another axis than the first
+        if rank > 2 and rows > 1:  # or the rows follow each other along another axis than the first
             yield from (vary.batched(ranked, (first, *[1] * (rank - 3), rows)) for first in (1, 2))
         for layout in classes if rows == 1 else ():
             yield storage.laid_out(ranked, dict.fromkeys(grids, layout))
@@ -146,7 +146,7 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
 
 
 def _of_sizes(base: Draw) -> Iterator[Draw]:
-    """Every named dimension by itself with other extents, and any two of them with one."""
+    """Yield draws with other extents of every named dimension by itself, and with equal extents of any two."""
     sizes = base.sizes
     for dim in sizes:
         yield from (vary.extended(base, {dim: size}) for size in SIZES if dim != OPS[base.op].row)
@@ -156,14 +156,14 @@ def _of_sizes(base: Draw) -> Iterator[Draw]:
 
 @dataclass(frozen=True)
 class ProbeMenu:
-    """What a probe's extents and parameters may be, beside those of the base."""
+    """Extents and parameters that a probe may have, in addition to those of the base."""
 
     failing: Sequence[int]
-    """Row lengths, of which every second probe has one."""
+    """Row lengths that fail; every second probe has one."""
     others: Sequence[int]
     rows: Sequence[int] = _ROWS[:8]
     square_one_in: int = 0
-    """One probe in so many has as many rows as columns."""
+    """One probe in this many has as many rows as columns; 0 for none."""
     params: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """More values of parameters than their op draws."""
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -171,7 +171,7 @@ class ProbeMenu:
 
 
 def mixed(base: Draw, target: Target, failing: Sequence[int], key: int, *, few: bool = False) -> Iterator[Draw]:
-    """Several things changed at once; half of the time to one of the row lengths that are known to fail."""
+    """Yield draws with several things changed at once; half of them with a row length that is known to fail."""
     lengths = range(1, _SWEPT_SLOWLY if target.costly else _SWEPT)
     count = _MIXED // (5 if target.costly else 2 if few else 1)
     yield from combined(base, target, ProbeMenu(failing, lengths), count, key, law=few)
@@ -194,7 +194,7 @@ def combined(base: Draw, target: Target, menu: ProbeMenu, count: int, key: int, 
         words = iter(stream.child(str(number)).words(_WORDS).tolist())
 
         def pick(kept: _T, others: Sequence[_T], words: Iterator[int] = words) -> _T:
-            """What the base has, every second time."""
+            """Return the base's own value every second time, else one of the others."""
             word = next(words)
             return kept if word % 2 or not others else others[word // 2 % len(others)]
 
@@ -242,8 +242,8 @@ def combined(base: Draw, target: Target, menu: ProbeMenu, count: int, key: int, 
 
 
 def elsewhere(base: Draw, target: Target, failing: Sequence[int]) -> Iterator[Draw]:
-    """Probes for another target of the kernel: lengths around its vectors, or else those that targets have, and lengths
-    that fail here."""
+    """Yield probes for another target of the kernel: lengths around its vectors, or else those that targets have, and
+    lengths that fail here."""
     widths = lane_counts() if target.lanes is None else {target.lanes}
     lengths = {1, 2, 3, *range(base.n, base.n + 3), *failing[:8], *failing[-4:]}
     lengths |= {k * width + d for width in widths for k in (1, 2, 4, 5) for d in (-1, 0, 1, width // 2)}
@@ -251,12 +251,10 @@ def elsewhere(base: Draw, target: Target, failing: Sequence[int]) -> Iterator[Dr
 
 
 def _memories(base: Draw, target: Target, *, law: bool) -> list[Memory]:
-    """No output in the memory of an input; each permitted pair, in place and, where that is permitted, overlapping.
-
-    A law is about tensors that lie apart, or exactly in place.
-    """
+    """Return ways to place outputs: none in the memory of an input; each permitted pair in place and, if permitted,
+    overlapping. A law is about tensors that lie apart, or exactly in place."""
     able, own = target.kernel.able, storage.memory_of(base)
-    # What the failure does without may lie over an input, too.
+    # A tensor that the failure does not need may lie over an input, too.
     there = {part.name for part in base.parts} | {name for name in _absent(base, target) if not law}
 
     def of(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -273,7 +271,7 @@ def _memories(base: Draw, target: Target, *, law: bool) -> list[Memory]:
 
 
 def _in_memory(draw: Draw, memory: Memory) -> Draw:
-    """As of `storage.in_memory`, with the outputs and inputs of it that the draw does without."""
+    """Return the draw with this shared memory, after adding the outputs and inputs in it that the draw lacks."""
     for name in (each for output, (source, _, _) in memory.items() for each in (source, output)):
         if name not in {part.name for part in draw.parts}:
             draw = vary.with_operand(draw, name)
@@ -281,7 +279,7 @@ def _in_memory(draw: Draw, memory: Memory) -> Draw:
 
 
 def _shared(base: Draw, *, law: bool) -> list[frozenset[str]]:
-    """The first input given a second time, as each of the others of its shape; and no input twice."""
+    """Return ways to give the first input a second time, as each of the others of its shape; and not to."""
     main = OPS[base.op].main
     op = OPS[base.op]
     names = [p.name for p in base.parts if p.given and p.name in op.alike and p.name != main]
@@ -289,14 +287,14 @@ def _shared(base: Draw, *, law: bool) -> list[frozenset[str]]:
 
 
 def _stacks(base: Draw, target: Target) -> list[dict[str, str]]:
-    """A weight of rank 1, and of rank 2 with one row and with many."""
+    """Return the stacks of a weight: rank 1, and rank 2 with one row and with many."""
     able, known = target.kernel.able, storage.stacks_of(base)
     names = [part.name for part in base.parts if OPS[base.op].operand(part.name).stackable]
     return [{}, *({name: how} for name in names if name in able.stacked or known for how in ("one", "many"))]
 
 
 def _dtypes(base: Draw, target: Target) -> list[dict[str, str]]:
-    """One tensor other than the first input in each dtype that it may have."""
+    """Return dtypes that differ for one tensor other than the first input."""
     able, there = target.kernel.able, {part.name for part in base.parts}
     main = OPS[base.op].main
     own = base.part(main).dtype
@@ -306,15 +304,15 @@ def _dtypes(base: Draw, target: Target) -> list[dict[str, str]]:
 
 
 def _steps(base: Draw) -> list[dict[str, int]]:
-    """One tensor that is a column or a row with gaps or backwards; or none."""
+    """Return steps of one tensor that is a column or a row, with gaps or backwards; or none."""
     of_rows = [part.name for part in base.parts if part.name not in storage.grids(base)]
     names = [name for name in of_rows if vary.rank_of(base) > 1 or OPS[base.op].operand(name).axes != (OUTER,)]
     return [{}, *({name: step} for name in names for step in (2, 3, -1))]
 
 
 def _absent(base: Draw, target: Target) -> list[str]:
-    """What the base does without and the kernel takes: shrinking has dropped what the failure does not need, and that
-    may hide it."""
+    """Return the tensors that the base lacks and the kernel takes: shrinking has dropped what the failure does not
+    need, and that may hide it."""
     there, able = {part.name for part in base.parts}, target.kernel.able
     optional = [each for each in OPS[base.op].operands if each.optional and each.name not in there]
     taken = able.takes if able.takes is not None else [each.name for each in optional]

@@ -1,5 +1,5 @@
-"""Refutation: probes that could show a rule to be wrong: what its rivals say otherwise of, what is just outside one of
-its conditions or inside all of them, and what lies between a threshold and the nearest probe beyond it."""
+"""Refutation: probes that could show a rule to be wrong: where it differs from its rivals, just outside each of its
+conditions, inside all of them, and between a threshold and the nearest probe beyond it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from fuzz.explain.rule.traits import size_traits
 from oracles.ops import OPS
 
 _POOL = 100
-"""The cases drawn in each round, of which those are run that can tell most."""
+"""The cases drawn in each round; those are run that can tell most."""
 _POOL_SLOWLY = 60
 _EACH_RIVAL, _EACH_ATOM, _INSIDE, _OUTSIDE = 2, 3, 12, 8
 """The cases about each rival and just outside each condition, and the others inside and outside the rule; for a
-condition that hardly a case is held against as many as are wanted."""
+condition with hardly a case against it, as many as are wanted."""
 _INSIDE_HIDDEN = 36
-"""The cases inside where a rule has exceptions that values make: there may be others."""
+"""The cases inside the rule if it has exceptions that values make: there may be others."""
 _MOST_RIVALS = 14
 """The most rivals whose thresholds are on the menu of one round."""
 _NEAR = (-65, -33, -17, -8, -2, -1, 0, 1, 2, 3, 5, 8, 12, 17, 31, 33, 64, 100, 129, 257)
@@ -52,7 +52,7 @@ def refuting(
     law: bool = False,
     hidden: bool = False,
 ) -> Iterator[Draw]:
-    """What is to be run in one round, given what was tried and whether it failed, and whether values hide it."""
+    """Yield the draws to run in one round, given what was tried and whether it failed, and whether values hide it."""
     rules = [induced.learned.rule, *induced.learned.others]
     yield from closing(base, rules[0], tried, known)
     menu = _menu(base, [*rules, *induced.rivals[:_MOST_RIVALS]], tried)
@@ -66,8 +66,8 @@ def refuting(
 
 
 def searched(target: Target, key: int) -> Iterator[Case]:
-    """Cases of a search for that kernel, without an end: what is stated is stated of these. Probes are made of one
-    failing case, and may be alike in what nobody thought of."""
+    """Yield cases of a search for that kernel, without end: rules are stated about these. Probes are made from one
+    failing case, and may be alike in something that nobody thought of."""
     kernel = target.kernel
     for made in batches(Search(kernel.op, key, [kernel])):
         yield from (each.case for each in made[key % _SPARSE :: _SPARSE] if len(made) > 1)
@@ -78,7 +78,7 @@ _SPARSE = 3
 
 
 def _telling(induced: Induced, pool: Sequence[tuple[Draw, Traits]], tried: Tried, inside: int) -> Iterator[Draw]:
-    """Those of the pool that can tell most, each once."""
+    """Yield those of the pool that can tell most, each once."""
     learned, chosen = induced.learned, dict[int, Draw]()
 
     def take(of: Iterable[int], most: int) -> None:
@@ -103,14 +103,15 @@ def _telling(induced: Induced, pool: Sequence[tuple[Draw, Traits]], tried: Tried
 def _take_both(
     take: Callable[[Iterable[int], int], None], pool: Sequence[tuple[Draw, Traits]], of: Sequence[int], most: int
 ) -> None:
-    """Half of them with the values of a search."""
+    """Take cases, half of them with the values of a search."""
     origins = [(place, pool[place][0].origin) for place in of]
     take([place for place, origin in origins if origin is not None and origin.recipe == vary.DRAWN], most // 2)
     take(of, most // 2)
 
 
 def _menu(base: Draw, rules: Sequence[Rule], tried: Tried) -> probes.ProbeMenu:
-    """Lengths near the thresholds of rules, and any; parameters of about the base's size, where a rule names them."""
+    """Return a menu with lengths near the thresholds of rules, and any; and with parameters of about the base's size,
+    if a rule names them."""
     op = OPS[base.op]
     length = op.row
     failing = sorted({int(each.traits[Feature("extent", length)]) for each in tried if each.failed}) or [base.n]
@@ -149,7 +150,8 @@ _Size = tuple[tuple[tuple[str, int], ...], tuple[int, ...]]
 
 
 def _sized(base: Draw, target: Target, rules: Sequence[Rule], menu: probes.ProbeMenu, key: int) -> Iterator[Draw]:
-    """The base with other extents alone, so that nothing else decides: one of each kind that the rules tell apart."""
+    """Yield the base with other extents alone, so that nothing else decides: one of each kind that the rules
+    distinguish."""
     op, drawn = OPS[base.op], _sizes(base, rules, menu, key)
     known = {
         size: size_traits(op, {**base.sizes, **dict(size[0]), **op.fixed}, size[1], target)
@@ -163,8 +165,8 @@ def _sized(base: Draw, target: Target, rules: Sequence[Rule], menu: probes.Probe
 
 
 def _sizes(base: Draw, rules: Sequence[Rule], menu: probes.ProbeMenu, key: int) -> list[_Size]:
-    """Extents in an order by the key: those of the menu, and of the row also places in the blocks that the rules speak
-    of behind their thresholds."""
+    """Return extents in an order that the key decides: those of the menu, and for the row also places after thresholds
+    in the blocks that the rules name."""
     op = OPS[base.op]
     told = {atom.trait for rule in rules for atom in rule.atoms if atom.trait.kind == "remainder"}
     moduli = {each.operand for each in told if each.subject == op.row and isinstance(each.operand, int)}
@@ -202,8 +204,8 @@ _SIZED, _DRAWN, _PARTS, _LONGEST = 120, 1200, 4, 1 << 14
 
 
 def _valued(base: Draw, menu: probes.ProbeMenu, key: int) -> Iterator[Draw]:
-    """The base with values as a search draws them, and with rows of other lengths: what is said of values may be true
-    of those alone that probes are made of."""
+    """Yield the base with values as a search draws them, and with other row lengths: a statement about values may be
+    true only for those that probes are made of."""
     op, menus = OPS[base.op], menus_of(OPS[base.op])
     inputs = [part.name for part in base.parts if op.is_input(part.name)]
     given = [each for each in op.parameters if each.name in base.params]

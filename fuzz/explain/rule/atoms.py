@@ -13,36 +13,36 @@ from fuzz.core.base.feature import Feature
 from fuzz.explain.rule.rule import Atom, Trait, Traits
 
 _LIMITS = 6
-"""This many thresholds of one trait are tried, those next to the given failure first."""
+"""The thresholds of one trait that are tried, those next to the given failure first."""
 _MOST_BANDS = 5
-"""Failing values that lie apart, with passing ones between them, are one condition up to this many."""
+"""The most runs of failing values, with passing ones between them, that are one condition."""
 _MOST_RESIDUES = 4
 _TOLD = (0.0, 1.0, -1.0, inf, -inf)
-"""Real numbers that a kernel may be wrong of by themselves."""
+"""Real numbers that may be a reason by themselves."""
 
 Number = float | int
 
 
 class Columns:
-    """Probes, trait by trait: which of them have each value, one bit a probe. So an atom is asked of each value once,
-    not of each probe."""
+    """Probes by trait: which of them have each value, one bit a probe. So an atom is evaluated once for each value, not
+    for each probe."""
 
     def __init__(self, probes: Sequence[Traits]) -> None:
         self._columns: dict[Feature, dict[Trait, int]] = {}
         self._held: dict[Atom, int] = {}
         self._sums: dict[Feature, tuple[list[Number], list[int]]] = {}
-        """By trait: its numbers in order, and which probes have one of the first, one, two ... of them."""
+        """By trait: its numbers in order, and, for each count, the probes that have one of the first numbers."""
         for place, traits in enumerate(probes):
             for trait, value in traits.items():
                 column = self._columns.setdefault(trait, {})
                 column[value] = column.get(value, 0) | 1 << place
 
     def values(self, trait: Feature, among: int) -> set[Trait]:
-        """The values of a trait that some of these probes have."""
+        """Return the values of a trait that some of these probes have."""
         return {value for value, bits in self._columns[trait].items() if bits & among}
 
     def held(self, atom: Atom) -> int:
-        """The probes that an atom holds of."""
+        """Return the probes that an atom holds of."""
         if atom not in self._held:
             limit = atom.values[0]
             if atom.relation in (">=", "<=", ">", "<") and not isinstance(limit, str):
@@ -54,7 +54,7 @@ class Columns:
         return self._held[atom]
 
     def _beyond(self, trait: Feature, relation: str, limit: Number) -> int:
-        """The probes of which a number is on that side of a limit."""
+        """Return the probes whose number is on that side of a limit."""
         if trait not in self._sums:
             column = self._columns.get(trait, {})
             numbers = sorted(value for value in column if not isinstance(value, str))
@@ -65,7 +65,7 @@ class Columns:
 
 
 def atoms_of(own: Traits, columns: Columns, failures: int, passes: int) -> Iterator[Atom]:
-    """The atoms that are true of a failure, given which probes failed, it among them, and which passed."""
+    """Yield the atoms that are true of a failure, given which probes failed, this one among them, and which passed."""
     for trait, value in own.items():
         failing, passing = columns.values(trait, failures), columns.values(trait, passes)
         if isinstance(value, str):
@@ -81,7 +81,7 @@ def _of_word(trait: Feature, value: str, bad: set[str], good: set[str]) -> Itera
     yield Atom(trait, "=", (value,), cost)
     for other in sorted((bad | good) - {value}):
         yield Atom(trait, "!=", (other,), cost + 0.1)
-    # Words of which some fail always and the others never.
+    # Some words always fail and others never.
     if 1 < len(bad) <= 4 and not bad & good:
         yield Atom(trait, "in", tuple(sorted(bad)), cost + 0.4)
     if 1 < len(good) <= 4 and not bad & good:
@@ -111,14 +111,14 @@ def _of_number(trait: Feature, value: Number, bad: set[Number], good: set[Number
     yield from (Atom(trait, ">=", (limit,), cost + 0.1) for limit in lower)
     yield from (Atom(trait, "<=", (limit,), cost + 0.2) for limit in upper)
     apart = trait.row.form not in ("power", "quantile", "position", "size")
-    if apart and not bad & good:  # of sizes that lie apart something else fails
+    if apart and not bad & good:  # something else fails for sizes that lie apart
         bands = _bands(bad, good)
         if 1 < len(bands) <= _MOST_BANDS:
             yield Atom(trait, "within", tuple(end for band in bands for end in band), cost + 0.3 * len(bands))
 
 
 def _bands(bad: set[Number], good: set[Number]) -> list[tuple[Number, Number]]:
-    """Runs of failing values without a passing one between them."""
+    """Return runs of failing values without a passing one between them."""
     bands: list[tuple[Number, Number]] = []
     before = False
     for value in sorted(bad | good):
@@ -129,7 +129,7 @@ def _bands(bad: set[Number], good: set[Number]) -> list[tuple[Number, Number]]:
 
 
 def _limits(value: Number, bad: set[Number], good: set[Number]) -> tuple[list[Number], list[Number]]:
-    """Failing values with passing ones next to them: below the given one, nearest first, and above."""
+    """Return failing values next to passing ones: below the given one, nearest first, and above."""
     known = sorted(bad | good)
     lower = [high for low, high in pairwise(known) if high in bad and low in good and high <= value]
     upper = [low for low, high in pairwise(known) if low in bad and high in good and low >= value]

@@ -1,4 +1,4 @@
-"""Conjunctions: the conditions of one failure, joined so that they part what failed from what passed."""
+"""Conjunctions: conditions that are true of one failure, joined so that they separate what failed from what passed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_ATOMS = 4
 _FIRST, _WIDTH = 80, 30
 """The number of single atoms, and of conjunctions of each further length, that are made longer."""
 ATOM_WORTH = 0.0025
-"""The share of all probes by which more must agree for another condition to be worth reading."""
+"""The share of all probes that must agree more for another condition to be worth reading."""
 
 
 @dataclass(eq=False, slots=True)  # not frozen: a hundred thousand are made for one rule, and each would take longer
@@ -31,13 +31,13 @@ class Grown:
 
     @property
     def rule(self) -> Rule:
-        """The plainer conditions come first."""
+        """The rule, with the plainer conditions first."""
         return Rule(tuple(sorted(self.atoms, key=lambda atom: (atom.cost, atom.trait.text))))
 
 
 @dataclass(frozen=True)
 class Table:
-    """Which probes failed and which passed, as bits; there may be others that count for nothing."""
+    """Which probes failed and which passed, as bits; others may exist that count for nothing."""
 
     columns: Columns
     failures: int
@@ -57,7 +57,7 @@ class Table:
         return self.passes.bit_count()
 
     def among(self, failures: int) -> Table:
-        """With no other failures than these."""
+        """Return the table with only these failures."""
         return replace(self, failures=failures)
 
     def grown(self, atoms: tuple[Atom, ...], cost: float, held: int) -> Grown:
@@ -68,13 +68,13 @@ class Table:
         return grown.failures + self.passing - grown.passes
 
     def worth(self, grown: Grown) -> tuple[float, float]:
-        """What agrees less what must be read; of two alike the cheaper."""
+        """Return a sort key: the agreeing probes minus the cost of reading; of two alike the cheaper."""
         return self.agreeing(grown) / self.count - ATOM_WORTH * grown.size, -grown.cost
 
 
 def grown_of(own: Traits, table: Table) -> Iterator[Grown]:
-    """Conjunctions true of the given failure that are worth a look, the shorter ones first. None are longer than one
-    that agrees with every probe, unless that is one by listing bands: what repeats itself may be said better."""
+    """Yield conjunctions that are true of the given failure and worth a look, the shorter ones first. None is longer
+    than one that agrees with every probe, unless that lists bands: what repeats itself may be said better."""
     atoms = atoms_of(own, table.columns, table.failures, table.passes)
     single = [table.grown((atom,), atom.cost, table.columns.held(atom)) for atom in atoms]
     everything = table.failures | table.passes
@@ -91,7 +91,8 @@ def grown_of(own: Traits, table: Table) -> Iterator[Grown]:
 
 
 def _longer(beam: Sequence[Grown], atoms: Sequence[Grown], table: Table) -> list[Grown]:
-    """Each conjunction with each atom that it gains by; of those that hold of the same probes the cheapest."""
+    """Return each conjunction joined with each atom that improves it; of those that hold of the same probes the
+    cheapest."""
     kept: dict[int, tuple[float, Grown, Grown]] = {}
     further = [(atom, atom.held, atom.cost) for atom in atoms]
     counting = table.failures | table.passes
@@ -119,7 +120,7 @@ def _cheapest(grown: Iterable[Grown]) -> list[Grown]:
 
 
 def _widest(grown: Sequence[Grown], table: Table, width: int) -> list[Grown]:
-    """Those that promise most: by what they separate, and by how pure they are."""
+    """Return the most promising ones: by what they separate, and by how pure they are."""
     failures, passes = max(table.failures.bit_count(), 1), max(table.passes.bit_count(), 1)
 
     def separated(each: Grown) -> float:
@@ -128,10 +129,10 @@ def _widest(grown: Sequence[Grown], table: Table, width: int) -> list[Grown]:
     def pure(each: Grown) -> float:
         return (each.failures + 1) / (each.failures + each.passes + 2) - each.cost / 100
 
-    left = [each for each in grown if each.passes]  # what is pure already is made no better by being longer
+    left = [each for each in grown if each.passes]  # a pure one gains nothing by being longer
     return list(dict.fromkeys([*nlargest(width, left, separated), *nlargest(width, left, pure)]))
 
 
 def first(bits: int) -> int:
-    """The first of some probes."""
+    """Return the index of the first of some probes."""
     return (bits & -bits).bit_length() - 1

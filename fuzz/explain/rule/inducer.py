@@ -1,9 +1,7 @@
-"""The inducer: of all statements about traits that are true of a given failure the shortest that agrees with the
-probes, and what else would agree with them.
-
-Rules are conjunctions of atoms, and alternatives of such where several things fail side by side. What a rule's rivals
-say otherwise is what a further probe should be about: see `fuzz.explain.evidence.refutation`.
-"""
+"""The inducer: finds the shortest statement about traits that is true of a given failure and agrees with the probes,
+and which other statements agree as well. Rules are conjunctions of atoms, or alternatives of such if several things
+fail side by side. Where a rule's rivals differ from it, a further probe is worth running: see
+`fuzz.explain.evidence.refutation`."""
 
 from __future__ import annotations
 
@@ -21,25 +19,25 @@ from fuzz.explain.rule.rule import THERE, Atom, Learned, Rule, Traits
 
 _MOST_RULES = 3
 _LEAST_FAILURES = 3
-"""A further alternative must explain at least this many failures: with fewer, any coincidence would be one."""
+"""The fewest failures that a further alternative must explain: with fewer, any coincidence would be one."""
 _RULE_WORTH = 0.01
-"""The share of all probes by which more must agree for another alternative to be worth reading."""
+"""The share of all probes that must agree more for another alternative to be worth reading."""
 _LEFT = 0.25
-"""Where further alternatives leave at most this share of the exceptions, these had a cause of their own."""
+"""If further alternatives leave at most this share of the exceptions, these had a cause of their own."""
 _SPLIT, _LEAST_PASSES = 8, 6
-"""The most conditions tried that leave out what passes inside a rule, and the fewest passes for which they are. Chosen,
-not measured."""
+"""The most conditions tried that leave out passing probes inside a rule, and the fewest such probes for which they are.
+Chosen, not measured."""
 _AGAINST = 8
-"""A pass counts against an alternative as much as so many failures for it. What hides failures now and then makes
-passes inside a true rule, so that a rule without any would be too narrow. Chosen, not measured."""
+"""The number of failures that one pass inside an alternative outweighs. What hides failures now and then makes passes
+inside a true rule, so that a rule without any would be too narrow. Chosen, not measured."""
 _MOST_RIVALS = 64
 _PURE = 0.7
-"""The least share of the probes a loosened rule holds of that must fail."""
+"""The least share of the probes inside a loosened rule that must fail."""
 
 
 @dataclass(frozen=True)
 class Induced:
-    """A rule with what could as well be true."""
+    """A rule, and what could as well be true."""
 
     learned: Learned
     rivals: tuple[Rule, ...]
@@ -47,16 +45,14 @@ class Induced:
 
 
 def learn(probes: Sequence[Traits], failed: Sequence[bool], given: int | None = None) -> Learned:
-    """The rule of a given failure, or of the first one. Raises ValueError where nothing failed."""
+    """Return the rule of a given failure, or of the first one. Raises ValueError if nothing failed."""
     return induce(probes, failed, given).learned
 
 
 def induce(probes: Sequence[Traits], failed: Sequence[bool], given: int | None = None) -> Induced:
-    """As `learn`, with the rule's rivals.
-
-    One rule for all failures is preferred, where it is not wrong of more than alternatives would be worth, nor they of
-    hardly anything: what fails for another reason may be rare.
-    """
+    """Return the rule with its rivals. One rule for all failures is preferred, if it is wrong about no more than
+    alternatives would be worth, and they are not wrong about hardly anything: what fails for another reason may be
+    rare."""
     if not any(failed):
         raise ValueError("nothing failed, so there is nothing to state")
     own = probes[failed.index(True) if given is None else given]
@@ -75,17 +71,15 @@ def induce(probes: Sequence[Traits], failed: Sequence[bool], given: int | None =
 
 
 def loosened(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Rule:
-    """The rule without the conditions that only say what hides the failure now and then, such as a huge eps.
-
-    Where exactly they hide it depends on everything: to tell whether a failure is this one they are no use.
-    """
+    """Return the rule without the conditions that only say what hides the failure now and then, such as a huge eps.
+    Where exactly they hide it depends on everything, so they do not help to recognise the failure."""
 
     def pure(atoms: tuple[Atom, ...]) -> float:
         held = [bad for traits, bad in zip(probes, failed, strict=True) if Rule(atoms).holds(traits)]
         return sum(held) / max(len(held), 1)
 
     def without(left_out: Atom) -> tuple[Atom, ...]:
-        """Return the atoms without one. Where that said which values a tensor has, another says still that it is
+        """Return the atoms without one. If that said which values a tensor has, another one still says that it is
         there."""
         name = Feature("presence", left_out.trait.tensor)
         there = [Atom(name, "=", (THERE,), 1.0)] if any(traits.get(name) == THERE for traits in probes) else []
@@ -107,21 +101,21 @@ def _worth(learned: Learned) -> float:
 
 
 def _is_enough(single: Learned, missed: int) -> bool:
-    """Whether no alternatives can be better than one rule, which misses so many failures: it is wrong of less than they
-    would be worth, and not by leaving out what they would be about."""
+    """Return whether no alternatives can be better than one rule that misses this many failures: it is wrong about less
+    than they would be worth, and not by leaving out their subject."""
     is_rarely_wrong = single.agreeing > single.probes * (1 - _RULE_WORTH - ATOM_WORTH)
     return is_rarely_wrong and missed < max(_LEAST_FAILURES, (1 - _LEFT) * single.exceptions)
 
 
 def _best(stated: Sequence[Learned]) -> Learned:
-    """What is worth most, unless another leaves so few exceptions that the rest can hardly be such."""
+    """Return what is worth most, unless another leaves so few exceptions that the rest can hardly be exceptions."""
     best, fewest = max(stated, key=_worth), min(stated, key=lambda each: (each.exceptions, -_worth(each)))
     return fewest if fewest.exceptions <= _LEFT * best.exceptions else best
 
 
 def _coverings(everything: Sequence[Grown], own: Traits, probes: Sequence[Traits], table: Table) -> Iterator[Learned]:
-    """Rules of failures that have several causes: first one of the given failure that hardly a pass contradicts, then
-    one of those that are left, which is the best for all of them, or the one before with another condition, or again
+    """Yield rules of failures that have several causes: first one of the given failure that hardly a pass contradicts,
+    then one of those that remain, which is the best for all of them, or the one before with another condition, or again
     such a one."""
     rules: list[Rule] = []
     left, grown = table, everything
@@ -142,7 +136,7 @@ def _coverings(everything: Sequence[Grown], own: Traits, probes: Sequence[Traits
 
 
 def _split(best: Grown, everything: Sequence[Grown], probes: Sequence[Traits], table: Table) -> Iterator[Learned]:
-    """The rule with either of two further conditions, where hardly any of what passes inside it has one of them."""
+    """Yield the rule with either of two further conditions, if hardly any passing probe inside it meets one of them."""
     failing, passing = best.held & table.failures, best.held & table.passes
 
     def closest(grown: Iterable[Grown], failures: int) -> list[Grown]:
@@ -160,13 +154,13 @@ def _split(best: Grown, everything: Sequence[Grown], probes: Sequence[Traits], t
 
 
 def _weight(grown: Grown) -> tuple[int, float]:
-    """How much speaks for an alternative, and how plain it is."""
+    """Return how much speaks for an alternative, and how plain it is."""
     return grown.failures - _AGAINST * grown.passes, -grown.cost
 
 
 def _other_cause(rule: Rule, everything: Sequence[Grown], table: Table) -> Iterator[Grown]:
-    """The rule, and what it becomes with one condition exchanged: few failures, which do not tell all their conditions,
-    often share them with those that have the other cause."""
+    """Yield the rule, and the rule with one condition exchanged: few failures, which do not show all their conditions,
+    often share some with those that have the other cause."""
     single = [each for each in everything if len(each.atoms) == 1]
     yield table.grown(rule.atoms, 0.0, _held(rule, table))
     for left_out in rule.atoms:
@@ -182,7 +176,7 @@ def _learned(rules: Sequence[Rule], table: Table) -> Learned:
 
 
 def _narrowed(found: Grown, own: Traits, table: Table) -> Rule:
-    """The same failures may have a simpler or a narrower statement, now that it is known which belong together."""
+    """Return a simpler or a narrower statement of the same failures, now that it is known which belong together."""
     together = table.among(found.held & table.failures)
     return max(grown_of(own, together), key=together.worth).rule
 
@@ -192,7 +186,7 @@ def _held(rule: Rule, table: Table) -> int:
 
 
 def _rivals(best: Grown, everything: Sequence[Grown], table: Table) -> Iterator[Rule]:
-    """The rule with a condition less, or with another one in its place that no probe tells from it; and other
+    """Yield the rule with a condition less, or with another one in its place that no probe tells from it; and other
     conjunctions that agree with as many probes."""
     most, agreeing = len(best.atoms) + 1, table.agreeing(best)
     alike = [each for each in everything if len(each.atoms) <= most and table.agreeing(each) >= agreeing]
@@ -205,7 +199,7 @@ def _rivals(best: Grown, everything: Sequence[Grown], table: Table) -> Iterator[
 
 def _rivals_of_each(rules: Sequence[Rule], probes: Sequence[Traits], table: Table) -> Iterator[Iterator[Rule]]:
     """Yield for each alternative its rivals: with a condition less, or with another one in its place that no probe
-    tells from it, beside all other alternatives as they are."""
+    tells from it, while all other alternatives stay."""
     for rule in rules:
         held = _held(rule, table)
         atoms = atoms_of(probes[first(held & table.failures)], table.columns, table.failures, table.passes)
@@ -216,12 +210,12 @@ def _rivals_of_each(rules: Sequence[Rule], probes: Sequence[Traits], table: Tabl
 
 
 def _shorter(rule: Rule) -> Iterator[Rule]:
-    """The rule with a condition less."""
+    """Yield the rule with a condition less."""
     yield from (Rule(tuple(atom for atom in rule.atoms if atom is not left_out)) for left_out in rule.atoms)
 
 
 def _exchanged(best: Grown, everything: Sequence[Grown], table: Table) -> Iterator[Grown]:
-    """The rule with one condition exchanged for another, where it then holds of the same probes."""
+    """Yield the rule with one condition exchanged for another, if it then holds of the same probes."""
     counting = table.failures | table.passes
     single = [each for each in everything if len(each.atoms) == 1]
     for left_out in best.atoms:

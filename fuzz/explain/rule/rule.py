@@ -12,14 +12,14 @@ from fuzz.core.base.feature import Feature
 
 Trait = float | int | str
 Traits = Mapping[Feature, Trait]
-"""What the features of one probe are: numbers, residues and words."""
+"""The answers of one probe to features: numbers, residues and words."""
 
 OF_NOTHING = -999
-"""What the trait that is a power of two is of a zero: less than of any number."""
+"""The power-of-two trait of a zero: less than that of any number."""
 THERE = "there"
-"""What an optional tensor is that a case has."""
+"""The answer for an optional tensor that a case has."""
 VALID = "nothing"
-"""What is invalid of input that no kernel promises to reject."""
+"""The answer for input that no kernel promises to reject."""
 _SOUND = 0.97
 _COMPARED: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
@@ -37,12 +37,12 @@ class Atom:
 
     trait: Feature
     relation: str
-    """The relation is '=', '!=', '>=', '<=', '>', '<', 'in', or 'within', whose values are the ends of bands."""
+    """The relation: '=', '!=', '>=', '<=', '>', '<', 'in', or 'within', whose values are the ends of bands."""
     values: tuple[Trait, ...]
     cost: float
 
     def holds(self, traits: Traits) -> bool:
-        """False too where the trait is unknown."""
+        """Return whether the condition holds; False too if the trait is unknown."""
         value = traits.get(self.trait)
         if value is None:
             return False
@@ -90,14 +90,14 @@ class Atom:
         return f"{number} of {'the case or of' if of_one else 'both the case and'} its twin {limit}"
 
     def _invalid(self) -> str:
-        """Whether anything is, or what of which tensor."""
+        """Return whether something is invalid, or what is invalid of which tensor, in words."""
         holds = self.relation in ("=", "in")
         if self.values == (VALID,):
             return "the input is valid" if holds else "the input is invalid"
         return f"the {' or the '.join(map(str, self.values))} is {'' if holds else 'not '}invalid"
 
     def _power(self) -> str:
-        """As of a power of two that is not larger than what it stands for."""
+        """Return the words for a limit on the largest power of two at or below a quantity."""
         if (self.relation, *self.values) == ("<=", OF_NOTHING):
             return "= 0"
         if (self.relation, *self.values) == (">=", OF_NOTHING + 1):
@@ -114,7 +114,7 @@ class Atom:
 
 
 def _number(value: float) -> str:
-    """Large powers of two as such."""
+    """Return a number in words, with large powers of two as such."""
     if isinstance(value, float) and abs(value) >= _LARGE and math.frexp(value)[0] in (0.5, -0.5):
         return f"{'-' * (value < 0)}2^{math.frexp(value)[1] - 1}"
     return shortest(value)
@@ -129,7 +129,7 @@ class Rule:
 
     atoms: tuple[Atom, ...] = ()
     bands: tuple[Rule, ...] = ()
-    """The same condition with other numbers, where what fails lies apart: one bug, in whose bucket both belong."""
+    """The same condition with other numbers, for failures in separate ranges: one bug, in one bucket."""
 
     @property
     def size(self) -> int:
@@ -141,13 +141,13 @@ class Rule:
         return all(atom.holds(traits) for atom in self.atoms) or any(band.holds(traits) for band in self.bands)
 
     def with_band(self, other: Rule) -> Rule:
-        """The rule, which holds of what the other one holds of too."""
+        """Return the rule with the other one as a band."""
         known = {self.alone, *self.bands}
         return replace(self, bands=(*self.bands, *(each for each in (other.alone, *other.bands) if each not in known)))
 
     @property
     def alone(self) -> Rule:
-        """Without its bands."""
+        """The rule without its bands."""
         return Rule(self.atoms)
 
     def __str__(self) -> str:
@@ -156,16 +156,16 @@ class Rule:
 
 @dataclass(frozen=True)
 class Learned:
-    """A rule, and for how many of the probes it says the truth."""
+    """A rule, with the number of probes about which it is right."""
 
     rule: Rule
     agreeing: int
     probes: int
     others: tuple[Rule, ...] = ()
-    """The rules of failures that have another cause, where there are several."""
+    """The rules of failures that have another cause, if there are several."""
 
     def holds(self, traits: Traits) -> bool:
-        """True where one of the rules says that it fails."""
+        """Return whether one of the rules says that it fails."""
         return self.rule.holds(traits) or any(rule.holds(traits) for rule in self.others)
 
     @property
@@ -178,5 +178,5 @@ class Learned:
 
     @property
     def sound(self) -> bool:
-        """True where hardly any probe disagrees: near a threshold rounding decides, and a few values hide anything."""
+        """Whether hardly any probe disagrees: near a threshold rounding decides, and a few values hide anything."""
         return self.agreeing >= _SOUND * self.probes

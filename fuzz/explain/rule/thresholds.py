@@ -13,14 +13,14 @@ from fuzz.core.base.feature import Feature
 from fuzz.explain.rule.rule import Atom, Learned, Rule, Traits
 
 _CLOSE = 0.01
-"""A threshold is known well enough where a value passes that is so little beyond it."""
+"""A threshold is known well enough if a value passes that is beyond it by at most this share."""
 
 
 _EDGE, _HARDLY, _FADED = 5, 2.0, 4.0
-"""Where so many failures next to a threshold have less than this err/budget in the middle, and all of them so many
-times more, what is wrong fades there. Chosen, not measured."""
+"""The number of failures next to a threshold, and two values of err/budget: if those have less than the first at their
+median, and all failures more than the second, the error fades there. Chosen, not measured."""
 HELD = 20
-"""The cases that must pass by a condition alone for it to be stated: of fewer, another condition that goes with it is
+"""The cases that must pass by a condition alone for it to be stated: with fewer, another condition that goes with it is
 as likely. Chosen, not measured."""
 
 
@@ -31,7 +31,7 @@ class Probed(NamedTuple):
     failed: bool
     case: Case
     ratio: float = math.inf
-    """The err/budget of a failure that is told by it."""
+    """The err/budget of a failure by values."""
 
 
 Tried = Sequence[Probed]
@@ -44,7 +44,7 @@ def held_against(atom: Atom, rule: Rule, tried: Tried) -> int:
 
 
 def gaps(rule: Rule, tried: Tried) -> Iterator[tuple[Atom, Rule, tuple[float, float]]]:
-    """Each threshold, with the other conditions, and with the nearest passing value beyond it."""
+    """Yield each threshold, with the other conditions, and with the nearest passing value beyond it."""
     for atom in rule.atoms:
         if atom.relation in (">=", "<="):
             rest = Rule(tuple(each for each in rule.atoms if each is not atom))
@@ -57,7 +57,7 @@ def gaps(rule: Rule, tried: Tried) -> Iterator[tuple[Atom, Rule, tuple[float, fl
 
 
 def is_close(atom: Atom, gap: tuple[float, float]) -> bool:
-    """Whether the threshold can hardly be elsewhere in its gap."""
+    """Return whether the threshold can hardly be elsewhere in its gap."""
     limit, nearest = gap
     if atom.trait.row.form == "power":
         return abs(limit - nearest) <= 1
@@ -65,13 +65,14 @@ def is_close(atom: Atom, gap: tuple[float, float]) -> bool:
 
 
 def is_open(rule: Rule, tried: Tried) -> bool:
-    """Whether a threshold of values lies far from the nearest passing probe beyond it: it may be anywhere between."""
+    """Return whether a threshold on values lies far from the nearest passing probe beyond it: it may be anywhere
+    between."""
     return any(atom.trait.hides and not is_close(atom, gap) for atom, _, gap in gaps(rule, tried))
 
 
 def fades(rule: Rule, tried: Tried) -> bool:
-    """Whether what is wrong fades towards a threshold of an extent until it is within the budget: just where it ends is
-    a matter of rounding."""
+    """Return whether the error fades towards a threshold of an extent until it is within the budget: exactly where is a
+    matter of rounding."""
     failing = [each for each in tried if each.failed and rule.holds(each.traits)]
     limits = [(atom.trait, atom.values[0]) for atom in rule.atoms if atom.relation in (">=", "<=")]
     return any(
@@ -92,7 +93,7 @@ def is_rough(rule: Rule, tried: Tried) -> bool:
 
 
 def plainly(learned: Learned, tried: Tried) -> Learned:
-    """The same rule, each limit of real numbers the plainest in its gap."""
+    """Return the same rule, each limit of real numbers the plainest in its gap."""
     rule, *others = (_plainly(rule, tried) for rule in (learned.rule, *learned.others))
     return replace(learned, rule=rule, others=tuple(others))
 
@@ -107,12 +108,12 @@ def _plainly(rule: Rule, tried: Tried) -> Rule:
 
 
 def _at(atom: Atom, limit: float, beyond: float) -> Atom:
-    """With that limit, itself left out where it is known to pass."""
+    """Return the atom with that limit, which is itself excluded if it is known to pass."""
     return replace(atom, values=(limit,), relation=atom.relation.rstrip("=") if limit == beyond else atom.relation)
 
 
 def plainest(limit: float, beyond: float) -> float:
-    """The number between that is told in the fewest digits; a power of two before others."""
+    """Return the number between the two with the fewest digits; a power of two is preferred."""
     low, high = sorted((limit, beyond))
     middle = limit / 2 + beyond / 2
     if low * high > 0 and math.isfinite(middle):

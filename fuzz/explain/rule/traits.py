@@ -1,4 +1,4 @@
-"""Traits: the features of a case, of its values and of where it runs, of which a rule of failing is stated."""
+"""Traits: the answers to features of a case, of its values and of where it runs; rules of failing are made of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SMALL_INDEX = 2**15 - 1
 
 
 def traits_of(case: Case, target: Target, *, values: bool = True) -> Traits:
-    """All traits of a case on a target; those of its values where they are wanted."""
+    """Return all traits of a case on a target; those of its values if they are wanted."""
     found = {
         **case_traits(case, values=values),
         **dict(_lane_traits(Frame(case).sizes, target)),
@@ -36,7 +36,7 @@ def traits_of(case: Case, target: Target, *, values: bool = True) -> Traits:
     }
     able = target.kernel.able
     if able.strides == "contiguous" and able.outside != "rejects":
-        # Strides differ then along extents of 1 alone, where nothing is read by them: they would stand for extents.
+        # Strides then differ only along extents of 1, where nothing is read by them: they would stand for extents.
         return {feature: value for feature, value in found.items() if feature.kind not in _OF_STRIDES}
     return found
 
@@ -45,7 +45,7 @@ _OF_STRIDES = frozenset(("strides", "step", "rows of", "layout", "stride of 0"))
 
 
 def _refused(case: Case, target: Target) -> Iterator[tuple[Feature, Trait]]:
-    """What a kernel that promises to reject invalid input must reject a case for."""
+    """Yield why a kernel that promises to reject invalid input must reject a case."""
     capability = target.kernel.capability
     if capability.able.rejects and capability.foreign(case) is None:
         found = capability.invalid(case)
@@ -53,7 +53,7 @@ def _refused(case: Case, target: Target) -> Iterator[tuple[Feature, Trait]]:
 
 
 def case_traits(case: Case, *, values: bool = True) -> Traits:
-    """Traits of the input alone."""
+    """Return the traits of the input alone."""
     frame, op = Frame(case), OPS[case.op]
     traits: dict[Feature, Trait] = dict(_extent_traits(op, frame.sizes, frame.batch))
     traits |= dict(_axis_traits(frame)) if op.turns else {}
@@ -70,7 +70,7 @@ def case_traits(case: Case, *, values: bool = True) -> Traits:
 
 
 def size_traits(op: Op, sizes: Extents, batch: Sequence[int], target: Target) -> Traits:
-    """Those traits that follow from the extents alone."""
+    """Return the traits that follow from the extents alone."""
     return {**dict(_extent_traits(op, sizes, batch)), **dict(_lane_traits(sizes, target))}
 
 
@@ -104,9 +104,9 @@ def _extent_traits(op: Op, sizes: Extents, batch: Sequence[int]) -> Iterator[tup
 
 
 def _axis_traits(frame: Frame) -> Iterator[tuple[Feature, Trait]]:
-    """Yield the traits of the axis of rows: whether it is the first, how many elements of the grid lie between
-    neighbours of a row, were it dense, and whether the last axis, where that is another one, is as long: a kernel may
-    take one for the other."""
+    """Yield the traits of the axis of rows: whether it is the first, how many elements of a dense grid lie between
+    neighbours of a row, and whether the last axis, if that is another one, is as long: a kernel may take one for the
+    other."""
     yield Feature("axis is first"), word(frame.axis == 0)
     if frame.axis < len(frame.grid) - 1:
         yield (
@@ -117,12 +117,12 @@ def _axis_traits(frame: Frame) -> Iterator[tuple[Feature, Trait]]:
 
 
 def varied_sizes(op: Op) -> tuple[str, ...]:
-    """The sizes of which probing an input changes each."""
+    """Return the sizes that probing an input changes."""
     return *op.named, *([op.batch_name] if OUTER in op.inputs[0].axes else [])
 
 
 def parameters_of(case: Case) -> Iterator[tuple[Feature, float]]:
-    """By name; where a case does without one, what that means."""
+    """Yield the parameters by name; one that the case lacks has its neutral value."""
     for each in OPS[case.op].parameters:
         value = case.params.get(each.name, each.neutral)
         if value is not None:
@@ -139,7 +139,7 @@ def _lane_traits(lengths: Mapping[str, int], target: Target) -> Iterator[tuple[F
 
 
 def target_traits(target: Target) -> Traits:
-    """Traits of where it runs."""
+    """Return the traits of where it runs."""
     return {Feature("target", name): value for name, value in target.traits}
 
 
@@ -148,7 +148,7 @@ def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator
     first = frame.case.inputs[main]
     yield Feature("dtype", name), tensor.dtype
     if isinstance(tensor, Output) and tensor.alias and tensor.layout == frame.case.inputs[tensor.alias].layout:
-        # It is exactly in place, so that this is said of the input already; but not of two others.
+        # It is exactly in place, so this is said of the input already; but not of two others.
         yield from _stride_traits(name, tensor.layout, frame) if tensor.alias != main else ()
         return
     if name != main:
@@ -171,7 +171,8 @@ def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator
 
 
 def _memory_traits(frame: Frame) -> Iterator[tuple[Feature, Trait]]:
-    """What tensors have in common: an output with an input, an input with the first one; and the rows of a stack."""
+    """Yield what tensors have in common: an output with an input, an input with the first one; and the rows of a
+    stack."""
     case = frame.case
     op, meetings = OPS[case.op], {(output, source): how for output, source, how in case.meetings()}
     for output, source in op.aliases:
@@ -213,13 +214,13 @@ def _layout_traits(name: str, layout: Layout, frame: Frame, axis: int) -> Iterat
     if rows := _between_rows(layout, axis):
         yield Feature("rows of", name), word(min(map(abs, rows)) == layout.shape[axis], "one after the other", "apart")
     furthest = sum(abs(stride) * (extent - 1) for extent, stride in steps)
-    # Where an index of 16 bits would do, the distance is no reason for anything.
+    # If an index of 16 bits would do, the distance is no reason for anything.
     yield Feature("furthest", name), max(furthest, _SMALL_INDEX)
     yield from _stride_traits(name, layout, frame)
 
 
 def _between_rows(layout: Layout, axis: int) -> list[int]:
-    """The strides from row to row."""
+    """Return the strides from row to row."""
     return [stride for at, stride in enumerate(layout.strides) if at != axis and layout.shape[at] > 1]
 
 
@@ -234,5 +235,5 @@ def _stride_traits(name: str, layout: Layout, frame: Frame) -> Iterator[tuple[Fe
 
 
 def _step(layout: Layout, axis: int) -> str:
-    """As a word: steps are told apart, not compared."""
+    """Return a step as a word: steps are distinguished, not compared."""
     return str(layout.strides[axis]) if layout.shape and layout.shape[axis] > 1 else "1"

@@ -1,5 +1,5 @@
-"""What a law changes, as traits: of the case and its twin together, since a kernel breaks a law where it treats the two
-differently, whichever of them is treated well."""
+"""What a law changes, as traits of the case and its twin together: a kernel breaks a law if it treats the two
+differently, whichever of them it treats well."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _SIDES = {(True, True): "both", (False, False): "neither", (True, False): "one s
 
 
 def twin_traits(case: Case, twin: Case) -> Traits:
-    """Which of the two is at an aligned address, the twin's words about memory and whether they are the case's, and the
-    smaller and the larger of their numbers: a limit lies between these where a kernel treats the two differently."""
+    """Return which of the two is at an aligned address, the twin's words about memory and whether they are the
+    case's, and the smaller and the larger of their numbers: a limit lies between these if a kernel treats the two
+    differently."""
     own, other = case_traits(case, values=False), case_traits(twin, values=False)
     main = OPS[case.op].main
     traits = dict(_places(case, own, other))
@@ -31,7 +32,7 @@ def twin_traits(case: Case, twin: Case) -> Traits:
             traits[Feature("twin's", trait.text)] = other[trait]
             traits[Feature("as the twin's", trait.text)] = word(own[trait] == other[trait], "same", "differ")
     ours, theirs = (dict(_numbers(each)) for each in (case, twin))
-    for name, modulus in (each for each in ours if each in theirs):  # of two that say the same the first is stated
+    for name, modulus in (each for each in ours if each in theirs):  # of two equivalent ones the first is stated
         both = ours[name, modulus], theirs[name, modulus]
         for which, number in (("smaller", min(both)), ("larger", max(both))):
             traits[Feature("remainder of two" if modulus else "of two", name, which, modulus)] = number
@@ -47,7 +48,7 @@ def _places(case: Case, own: Traits, other: Traits) -> Iterator[tuple[Feature, T
 
 
 def _numbers(case: Case) -> Iterator[tuple[tuple[str, int | str], float]]:
-    """What laws change that kernels may choose by: parameters, and how many rows there are; by name and block."""
+    """Yield what laws change that kernels may choose by: parameters, and the number of rows; by name and block."""
     yield from (((each.subject, ""), value) for each, value in parameters_of(case))
     op, frame = OPS[case.op], Frame(case)
     extents = {op.batch_name: math.prod(frame.batch), **({"the first extent": frame.batch[0]} if frame.batch else {})}

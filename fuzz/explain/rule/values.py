@@ -1,5 +1,4 @@
-"""Traits of values: of what a kernel is given, and of what the op's formula makes of it, by the names that it has
-there."""
+"""Traits of values: of a kernel's inputs, and of what the op's formula calculates from them, by the formula's names."""
 
 from __future__ import annotations
 
@@ -65,7 +64,7 @@ def value_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
 
 
 def _integer_traits(name: str, values: Reals, dim: str, frame: Frame) -> Iterator[tuple[Feature, Trait]]:
-    """Which places along a dimension an input has, or which flags."""
+    """Yield traits of an input of indices along a dimension, or of flags: which of them it has."""
     operand = OPS[frame.case.op].operand(name)
     last = operand.span(frame.whole)[1]
     yield Feature("place", name, "first") if dim else Feature("unset flag", name), word((values == 0).any())
@@ -90,7 +89,7 @@ _SPECIAL: Mapping[Kind, Callable[[Reals], Reals]] = {
 
 
 def _size_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
-    """Quantiles of an input's magnitudes that are not 0."""
+    """Yield quantiles of an input's magnitudes that are not 0."""
     sizes = np.sort(np.abs(values[~np.isnan(values) & (values != 0)]))
     if sizes.size:
         for which, size in (("smallest", sizes[0]), ("median", sizes[sizes.size // 2]), ("largest", sizes[-1])):
@@ -98,7 +97,7 @@ def _size_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
 
 
 def _row_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[Feature, Trait]]:
-    """What the rows of an input are like, and its largest element."""
+    """Yield properties of an input's rows, and its largest element."""
     yield Feature("subnormal", name), word(((np.abs(values) < normal) & (values != 0)).any())
     if values.size:
         yield Feature("largest element", name), float(np.where(np.isnan(values), -np.inf, values).max())
@@ -129,7 +128,7 @@ def _range_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
 
 
 def _special_places(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
-    """Where in rows stand what masks leave, and NaN."""
+    """Yield where in rows NaN is, and the elements that masks leave."""
     for where, rows in (("start", values), ("end", values[:, ::-1])):
         others = np.hstack([rows != -np.inf, np.ones((len(rows), 1), bool)])
         yield Feature("infinities", name, where), int(others.argmax(axis=-1).max(initial=0))
@@ -139,11 +138,11 @@ def _special_places(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]
 
 
 def _formula_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
-    """Whether an output has an ordinary value at all, how large what rows share is, and how a parameter compares with
-    what it is added to."""
+    """Yield whether an output has an ordinary value at all, how large shared values of rows are, and how a parameter
+    compares with what it is added to."""
     try:
         problem = FormulaProblem(problem_of(case))
-    except ProblemError:  # what a kernel must reject need not fit the formula
+    except ProblemError:  # input that a kernel must reject need not fit the formula
         return
     if not problem.rows or not problem.length or not all(problem.arrangement.extents.values()):
         return
@@ -179,7 +178,7 @@ def _formula_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
 
 
 def _sums_with_parameters(trace: Trace) -> Iterator[tuple[str, Node, str]]:
-    """Each parameter with the named value that it is added to or subtracted from."""
+    """Yield each parameter with the named value that it is added to or subtracted from."""
     for node in trace.nodes:
         if node.kind in ("add", "subtract"):
             one, other = (_inner(arg) for arg in node.args)
@@ -193,12 +192,12 @@ def _inner(node: Node) -> Node:
 
 
 _MEANS = {1: "root mean square", 2: "mean square"}
-"""What of a row a parameter is compared with, by the power of the scale that it goes with."""
+"""What a parameter is compared with in a row, by the power of the scale that it changes with."""
 
 
 def _scale_traits(case: Case, name: str, mean: str, level: float) -> Iterator[tuple[Feature, Trait]]:
-    """A parameter against the row where it matters most, in units that the finest output can show: that in which what
-    it is added to is smallest, or else the row's mean square."""
+    """Yield a parameter relative to the row where it matters most, in units that the finest output can show: the row in
+    which the value that it is added to is smallest, or else the row's mean square."""
     value = float(case.params[name])
     ulp = min(form(output.dtype).u for output in case.outputs.values())
     main = OPS[case.op].main
@@ -208,7 +207,7 @@ def _scale_traits(case: Case, name: str, mean: str, level: float) -> Iterator[tu
 
 
 def change_of(case: Case, name: str) -> float:
-    """By which factor a parameter changes when it is rounded to the dtype of the first input."""
+    """Return the factor by which a parameter changes when it is rounded to the dtype of the first input."""
     value = float(case.params[name])
     return _rounded(case, name) / value if value else 1.0
 
@@ -226,7 +225,7 @@ def _log2(part: float, whole: float) -> int:
 
 
 def _rows(case: Case, name: str, frame: Frame) -> Reals:
-    """Values of an input, a row of it in each row."""
+    """Return the values of an input with its rows as rows."""
     tensor = case.inputs[name]
     with np.errstate(invalid="ignore"):
         values = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape).astype(np.float64)

@@ -1,4 +1,4 @@
-"""The choices of which a reduction is made: integers, of which 0 is the plainest and the largest keeps the case."""
+"""The choices that make a reduction: integers, of which 0 is the plainest and the largest keeps the case."""
 
 from __future__ import annotations
 
@@ -16,44 +16,42 @@ from oracles.ops import OPS
 
 Vector = tuple[int, ...]
 Label = tuple[str, str]
-"""What is chosen, and of which tensor or axis."""
+"""What is chosen, and for which tensor or axis."""
 
 
 START = {"rows": "row start", "n": "column start", "extent": "extent start"}
-"""The choices of counts, and those of where what is counted begins."""
+"""By the choice of a count, the choice of where the counted elements begin."""
 SHARING = ("over", "shared", "stack")
 """The choices of what tensors have in common."""
 
 
 @dataclass(frozen=True)
 class Choices:
-    """All reductions of one case as vectors of integers.
-
-    Hypothesis makes the first integers small before the later ones: memory that tensors share in part, whose distance
-    decides how few rows and columns will do; rows before columns, both before the layout, and values last.
-    """
+    """All reductions of one case as vectors of integers. Hypothesis makes the first integers small before the later
+    ones: memory that tensors share in part, whose distance decides how few rows and columns will do; rows before
+    columns, both before the layout, and values last."""
 
     case: Case
 
     @cached_property
     def ranges(self) -> dict[Label, int]:
-        """The largest value of each choice that there is."""
+        """The largest value of each choice."""
         return {label: most for label, most in self._all() if most > 0}
 
     @property
     def whole(self) -> Vector:
-        """The vector that keeps the case as it is, with every block beginning at the first row and column."""
+        """The vector that keeps the case unchanged, with every block beginning at the first row and column."""
         return self.starting((0,) * len(self._draw.outer), 0)
 
     def starting(self, rows: tuple[int, ...], column: int, extents: Extents = NO_EXTENTS) -> Vector:
-        """The whole case, whose blocks of fewer rows and columns begin at the given ones."""
+        """Return the vector of the whole case; blocks of fewer rows and columns begin at the given ones."""
         starts = {("row start", str(axis)): row for axis, row in enumerate(rows)}
         starts["column start", ""] = column
         starts |= {("extent start", dim): extents.get(dim, 0) for dim in self._draw.extents}
         return tuple(starts.get(label, most) for label, most in self.ranges.items())
 
     def reduction(self, vector: Vector) -> Reduction:
-        """What a vector means."""
+        """Return the reduction that a vector means."""
         chosen = dict(zip(self.ranges, vector, strict=True))
         case, draw = self.case, self._draw
 
@@ -85,20 +83,20 @@ class Choices:
         )
 
     def apply(self, vector: Vector) -> Case:
-        """The case of a vector. Raises CaseError where there is none."""
+        """Return the case of a vector. Raises CaseError if there is none."""
         kept = dict(zip(self.ranges, vector, strict=True))
         changed = any(kept[label] != most for label, most in self.ranges.items() if not label[0].endswith("start"))
         return realise(reduced(self._draw, self.reduction(vector))) if changed else self.case
 
     def _changed_params(self, chosen: Mapping[Label, int]) -> Iterator[tuple[str, float]]:
-        """A parameter is kept past the last of its plain values."""
+        """Yield changed parameters; a choice after the last plain value keeps the parameter."""
         for name, plain in self._plain_params.items():
             if chosen["parameter", name] < len(plain):
                 yield name, plain[chosen["parameter", name]]
 
     @cached_property
     def _plain_params(self) -> Mapping[str, tuple[float, ...]]:
-        """What parameters may become, but for those that have their neutral value."""
+        """The plain values of parameters that are not neutral."""
         given = ((each, self.case.params.get(each.name, each.neutral)) for each in OPS[self.case.op].parameters)
         return {each.name: plain_values(each) for each, value in given if value is not None and value != each.neutral}
 
@@ -108,8 +106,8 @@ class Choices:
 
     @cached_property
     def _counts(self) -> Sequence[tuple[Label, int]]:
-        """The choices of how many elements are kept along a dimension, and how many there are; none where they are
-        always the same."""
+        """The choices of how many elements are kept along a dimension, and how many there are; none if they are always
+        the same."""
         draw, op = self._draw, OPS[self.case.op]
         names = [*[""] * (draw.rank - len(op.inner)), *op.inner[:-1]]
         rows = [(("rows", str(axis)), size) for axis, size in enumerate(draw.outer) if names[axis] not in op.fixed]

@@ -24,7 +24,7 @@ Span = tuple[int, int]
 
 APART, IN_PLACE, BY_ONE, BY_A_ROW, KEPT = "apart", "in place", "by one", "by a row", "kept"
 WAYS = (APART, IN_PLACE, BY_ONE, BY_A_ROW, KEPT)
-"""How an output that overlaps an input may lie to it, the plainest first; 'kept' leaves it as far away as it is."""
+"""How an output that overlaps an input may lie to it, the plainest first; 'kept' keeps the distance."""
 STRIDES = ("contiguous", "pitched", "kept")
 PLACES = ("aligned", "flush", "kept")
 STACKS = ("one row", "stack of one", "kept")
@@ -35,7 +35,7 @@ _PLAIN = 3
 
 @dataclass(frozen=True)
 class Reduction:
-    """What is kept of a case. Rows are a block: a span of each axis of the first input but that of its row."""
+    """What is kept of a case. Rows are a block: a span of each axis of the first input except that of its row."""
 
     rows: tuple[Span, ...]
     columns: Span
@@ -46,25 +46,26 @@ class Reduction:
     """The inputs that get memory of their own."""
     stacks: Mapping[str, str] = field(default_factory=dict)
     collapsed: bool = False
-    """True if axes without a name become one, or none where they have one element and the row has its place; the row
-    lies along the last axis then."""
+    """Whether axes without a name become one, or none if they have one element and the row has its place; the row then
+    lies along the last axis."""
     strides: Mapping[str, str] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)
-    """What the values become, by tensor; what is not named is kept."""
+    """The new values, by tensor; tensors that are not named keep theirs."""
     params: Mapping[str, float] = field(default_factory=dict)
-    """What parameters become; what is not named is kept."""
+    """The new parameters; those that are not named are kept."""
     extents: Mapping[str, Span] = field(default_factory=dict)
-    """What the dimensions become that the first input does not have; what is not named is kept."""
+    """What is kept of dimensions that the first input does not have; those that are not named are kept whole."""
 
 
 def plain_values(parameter: Parameter) -> tuple[float, ...]:
-    """What it may become, the plainest first."""
+    """Return the plain values of a parameter, the plainest first."""
     return parameter.values[:_PLAIN] if parameter.neutral is None else (parameter.neutral,)
 
 
 def reduced(draw: Draw, how: Reduction) -> Draw:
-    """The reduced draw, of one whose values and strides are given. Raises CaseError where its layout cannot be kept."""
+    """Return the reduced draw, from one with given values and strides. Raises CaseError if its layout cannot be
+    kept."""
     draw, counts = draw.without(*how.dropped), tuple(count for _, count in how.rows)
     outer = _collapsed_outer(draw, counts) if how.collapsed else counts
     params = {**draw.params, **how.params, AXIS: len(outer) if how.collapsed else draw.axis}
@@ -78,7 +79,7 @@ def reduced(draw: Draw, how: Reduction) -> Draw:
         extents={dim: _extent(draw, how, dim)[1] for dim in draw.extents},
         params=params,
         parts=tuple(_part(draw, part, how) for part in draw.parts),
-        # Plain values are no random ones: only the worst case is sound for them.
+        # Plain values are not random: only the worst case is sound for them.
         structured=draw.structured or kinds != {DRAWN},
         origin=replace(origin, recipe=recipe, labels=()),
     )
@@ -90,7 +91,7 @@ def _collapsed_outer(draw: Draw, counts: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _has_rows(draw: Draw, rows: int) -> bool:
-    """Whether there is an axis for so many collapsed rows."""
+    """Return whether there is an axis for this many collapsed rows."""
     return OPS[draw.op].turns or rows != 1
 
 
@@ -99,7 +100,7 @@ def _extent(draw: Draw, how: Reduction, dim: str) -> Span:
 
 
 def reduced_case(case: Case, how: Reduction) -> Case:
-    """What the reduction makes of a case. Raises CaseError where its layout cannot be kept."""
+    """Return the reduced case. Raises CaseError if its layout cannot be kept."""
     return realise(reduced(draw_of(case), how))
 
 
@@ -123,12 +124,12 @@ def _length(draw: Draw, part: Part, how: Reduction) -> int:
 
 
 def _block(draw: Draw, part: Part, given: Given, layout: Layout, how: Reduction) -> Values:
-    """The values that are kept, each row along the last axis."""
+    """Return the kept values, each row along the last axis."""
     values, spans = rows_of(given), _spans(draw, part, how)
     if part.stack:
         (first, count), (column, columns) = spans
         values = values[first : first + count, column : column + columns]
-        # The first row, or all, by turns where there are more rows of the grid along its axis now.
+        # The first row, or all repeatedly, if more rows of the grid lie along its axis now.
         values = values[0] if len(layout.shape) == 1 else values[np.arange(layout.shape[0]) % len(values)]
         return np.ascontiguousarray(values)
     shape = draw.shape(part.name)
@@ -139,13 +140,13 @@ def _block(draw: Draw, part: Part, given: Given, layout: Layout, how: Reduction)
 
 
 def _in_memory(draw: Draw, small: Part, part: Part, how: Reduction) -> Part:
-    """An output with what it has in common with an input."""
+    """Return an output with the memory that it shares with an input."""
     way = how.memory.get(part.name, KEPT)
     if part.alias is None or way == APART:
         return replace(small, alias=None, shift=None)
     if part.shift is None or way == IN_PLACE:
         return replace(small, place=replace(small.place, strides=None), shift=None)
-    # From the first element that is kept of the input to the first one of the output.
+    # From the first kept element of the input to the first one of the output.
     source, own = layout_of(draw, draw.part(part.alias)), layout_of(draw, part)
     steps = zip(_spans(draw, part, how), source.strides, own.strides, strict=True)
     kept = part.shift[0] + sum(first * (theirs - stride) for (first, _), theirs, stride in steps)
@@ -154,7 +155,7 @@ def _in_memory(draw: Draw, small: Part, part: Part, how: Reduction) -> Part:
 
 
 def _spans(draw: Draw, part: Part, how: Reduction) -> tuple[Span, ...]:
-    """The span of each of a tensor's axes."""
+    """Return the span of each of a tensor's axes."""
     if part.stack:
         return _stack_span(draw, part, how), how.columns
     op, batch = OPS[draw.op], len(draw.batch)
@@ -171,12 +172,12 @@ def _spans(draw: Draw, part: Part, how: Reduction) -> tuple[Span, ...]:
 
 
 def _stack_span(draw: Draw, part: Part, how: Reduction) -> Span:
-    """A row for each position along the innermost of the other axes, or one for all."""
+    """Return the span of a stack: a row for each position along the innermost of the other axes, or one for all."""
     return how.rows[-1] if part.stack == "many" and draw.outer else (0, 1)
 
 
 def _layout(draw: Draw, part: Part, how: Reduction) -> Layout:
-    """Where a reduced tensor lies."""
+    """Return where a reduced tensor lies."""
     kept, spans = layout_of(draw, part), _spans(draw, part, how)
     block = _stack_layout(part, kept, spans, how) if part.stack else _block_layout(draw, part, kept, how)
     way = how.strides.get(part.name, "kept")
@@ -198,13 +199,14 @@ def _layout(draw: Draw, part: Part, how: Reduction) -> Layout:
 
 
 def _block_layout(draw: Draw, part: Part, kept: Layout, how: Reduction) -> Layout:
-    """The memory of what is kept of a tensor."""
+    """Return the memory of what is kept of a tensor."""
     block = replace(kept, shape=tuple(count for _, count in _spans(draw, part, how)))
     return _collapsed(draw, part, block) if how.collapsed else block
 
 
 def _stack_layout(part: Part, kept: Layout, spans: tuple[Span, ...], how: Reduction) -> Layout:
-    """The same of a stack of weights; with all rows of the grid along one axis it has a row for each of them."""
+    """Return the memory of what is kept of a stack; with all rows of the grid along one axis it has a row for each of
+    them."""
     (_, rows), (_, n) = spans
     way = how.stacks.get(part.name, "kept")
     if way == "one row":
@@ -217,7 +219,7 @@ def _stack_layout(part: Part, kept: Layout, spans: tuple[Span, ...], how: Reduct
 
 
 def _collapsed(draw: Draw, part: Part, block: Layout) -> Layout:
-    """The same memory with all axes without a name as one. Raises CaseError where they have no common distance."""
+    """Return the same memory with all axes without a name as one. Raises CaseError if they have no common distance."""
     dims = OPS[draw.op].dims(part.name, len(block.shape), draw.axis).split()
     axes = list(zip(dims, block.shape, block.strides, strict=True))
     named = [(extent, stride) for dim, extent, stride in axes if dim != OUTER]
@@ -229,7 +231,7 @@ def _collapsed(draw: Draw, part: Part, block: Layout) -> Layout:
         if outer != extent * inner:
             raise CaseError(f"{part.name}: rows without a common distance")
     rows = math.prod(extent for extent, _ in unnamed)
-    # One row is nowhere reached by its stride; the widest gap is what a reader expects there.
+    # The stride of a single row is never used; the widest gap is what a reader expects there.
     stride = steps[-1][1] if steps else max((each for _, each in unnamed), key=abs, default=named[0][0] if named else 1)
     kept = [*([(rows, stride)] if _has_rows(draw, rows) else []), *named]
     return replace(block, shape=tuple(extent for extent, _ in kept), strides=tuple(stride for _, stride in kept))

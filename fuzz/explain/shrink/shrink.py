@@ -24,19 +24,18 @@ _KEY = b"case"
 _BATCH = 32
 """The number of cases of a sweep that are run at once."""
 _ROUNDS = 3
-"""The most rounds: a sweep that finds a smaller case gives Hypothesis another look at what is left."""
+"""The most rounds: after a sweep that finds a smaller case, Hypothesis gets another look at it."""
 
 
 def shrink(trials: Trials, case: Case) -> Case:
-    """The smallest and plainest case that fails in the way of the family: fewest rows, then smallest n, then plain.
-
-    Where time runs out it is the smallest found by then. A case that does not fail on its own is returned as it is.
-    """
+    """Return the smallest and plainest case that fails in the way of the family: fewest rows, then smallest n, then
+    plain. If time runs out it is the smallest found by then. A case that does not fail on its own is returned
+    unchanged."""
     if not Frame(case).fits():
         return case
     small = _cut(trials, case)
     if trials.family.law is not None and trials.known.get(small.digest) is not None:
-        # Whether two ways to calculate differ is a matter of luck: few of the values at hand may have it.
+        # Whether two ways to calculate differ is a matter of luck: few of the values at hand may show it.
         with contextlib.suppress(OutOfTimeError):
             luckier = sweep(trials, small, LUCKY).smaller
             if luckier is not None:
@@ -45,7 +44,7 @@ def shrink(trials: Trials, case: Case) -> Case:
 
 
 def _cut(trials: Trials, case: Case) -> Case:
-    """The smallest and plainest that has some of the case's own values."""
+    """Return the smallest and plainest case with some of the case's own values."""
     choices = Choices(case)
     best = choices.whole
     with contextlib.suppress(OutOfTimeError):
@@ -53,7 +52,7 @@ def _cut(trials: Trials, case: Case) -> Case:
             return case
         best = _with_plainest_memory(trials, choices, best)
         around = _beginning(choices, best, _worst(case, trials.judge([case])[0]))
-        # Its own values, as they were drawn: what is an outlier of a long row is none of a short one.
+        # Its own values, as they were drawn: an outlier of a long row is none of a short one.
         seeds = around, _swept(trials, choices, around, _doubled)
         for _ in range(_ROUNDS):
             best = _by_hypothesis(trials, choices, [best, *seeds])
@@ -65,7 +64,8 @@ def _cut(trials: Trials, case: Case) -> Case:
 
 
 def _with_plainest_memory(trials: Trials, choices: Choices, best: Vector) -> Vector:
-    """The vector with the plainest memory that the failure allows. Later, few rows or columns might need another."""
+    """Return the vector with the plainest memory that the failure allows. Later, few rows or columns might need
+    another."""
     for place, label in enumerate(choices.ranges):
         if label[0] in SHARING:
             plainer = ((*best[:place], value, *best[place + 1 :]) for value in range(best[place]))
@@ -74,14 +74,14 @@ def _with_plainest_memory(trials: Trials, choices: Choices, best: Vector) -> Vec
 
 
 def _beginning(choices: Choices, best: Vector, worst: tuple[tuple[int, ...], int, Extents]) -> Vector:
-    """The whole case with the memory of `best`, whose blocks begin at the worst element."""
+    """Return the whole case with the memory of `best`, whose blocks begin at the worst element."""
     labels = zip(choices.ranges, best, choices.starting(*worst), strict=True)
     return tuple(kept if label[0] in SHARING else started for label, kept, started in labels)
 
 
 def _worst(case: Case, judgement: Judgement | None) -> tuple[tuple[int, ...], int, Extents]:
-    """Rows and column of the worst element, and its places along dimensions that the first input does not have, where
-    the failure may be kept with the least around it."""
+    """Return rows and column of the worst element, and its places along dimensions that the first input does not have:
+    around it, the failure may be kept with the fewest others."""
     frame, check, op = Frame(case), judgement.worst if judgement is not None else None, OPS[case.op]
     batch, places = (0,) * len(frame.batch), dict[str, int]()
     if check is not None and check.worst_index is not None:
@@ -96,11 +96,8 @@ class _StillFailsError(Exception):
 
 
 def _by_hypothesis(trials: Trials, choices: Choices, seeds: Sequence[Vector]) -> Vector:
-    """What Hypothesis shrinks the best of the seeds to.
-
-    The seeds come to it as examples of an earlier run, which it replays and shrinks: left to find a failing case on its
-    own it would have to guess a dozen choices right at once.
-    """
+    """Return what Hypothesis shrinks the best of the seeds to. It gets the seeds as examples of an earlier run, which
+    it replays and shrinks: to find a failing case on its own it would have to guess a dozen choices right at once."""
     database = InMemoryExampleDatabase()
     failing = [vector for vector in dict.fromkeys(seeds) if _fails(trials, choices, vector)]
     for vector in failing:
@@ -110,7 +107,7 @@ def _by_hypothesis(trials: Trials, choices: Choices, seeds: Sequence[Vector]) ->
 
     def attempt(vector: Vector) -> None:
         nonlocal best
-        # Out of time nothing new fails any more, which ends the shrinking; what is known is answered as before.
+        # Out of time nothing new fails any more, which ends the shrinking; known answers stay the same.
         with contextlib.suppress(OutOfTimeError):
             if _fails(trials, choices, vector):
                 if vector < best:
@@ -140,17 +137,17 @@ def _fails(trials: Trials, choices: Choices, vector: Vector) -> bool:
 
 
 Chosen = Callable[[range], Iterable[int]]
-"""A function that says which of the smaller values of a choice are tried."""
+"""Returns which of the smaller values of a choice are tried."""
 
 
 def _doubled(every: range) -> list[int]:
-    """Those by which 1, 2, 4, 8, ... elements are kept."""
+    """Return the values by which 1, 2, 4, 8, ... elements are kept."""
     return [every[2**power - 1] for power in range(len(every).bit_length())]
 
 
 def _swept(trials: Trials, choices: Choices, best: Vector, chosen: Chosen) -> Vector:
-    """Fewer rows, then fewer columns: the smaller numbers are tried, from 1 on. Shrinking alone may miss 63 below 1087,
-    where only n mod 64 = 63 fails, so every one is tried in the end."""
+    """Return a vector with fewer rows, then fewer columns: the smaller numbers are tried, from 1 on. Shrinking alone
+    may miss 63 below 1087 if only n mod 64 = 63 fails, so every number is tried in the end."""
     for label in choices.ranges:
         if label[0] in START:
             for vectors in batches(_smaller(choices, best, label, chosen), _BATCH):
@@ -163,8 +160,8 @@ def _swept(trials: Trials, choices: Choices, best: Vector, chosen: Chosen) -> Ve
 
 
 def _smaller(choices: Choices, best: Vector, label: Label, chosen: Chosen) -> Iterator[Vector]:
-    """The vector with smaller values of one choice: at the beginning, what is left of it without its last and
-    without its first elements, and at the end."""
+    """Yield the vector with smaller values of one choice: at the beginning, without the last and without the first
+    elements of the rest, and at the end."""
     labels, most = list(choices.ranges), choices.ranges[label]
     count, start = labels.index(label), labels.index((START[label[0]], label[1]))
     last = min(best[start], most - best[count]) + best[count]
@@ -176,7 +173,7 @@ def _smaller(choices: Choices, best: Vector, label: Label, chosen: Chosen) -> It
 
 
 def _failing(trials: Trials, choices: Choices, vectors: Sequence[Vector]) -> list[Vector]:
-    """Those of the vectors whose cases fail, in order."""
+    """Return those of the vectors whose cases fail, in order."""
     cases = []
     for vector in vectors:
         with contextlib.suppress(CaseError):

@@ -1,8 +1,6 @@
-"""Sweeping: whether anything smaller than a shrunk case fails in its way too, looked for densely and with other values.
-
+"""Sweeping: whether anything smaller than a shrunk case fails in its way too, searched densely and with other values.
 Shrinking cuts rows and columns out of the values that it was given. Here everything smaller is built anew around the
-shrunk case: the same op, dtypes, layouts and shared memory, its own values, and several draws of others.
-"""
+shrunk case: the same op, dtypes, layouts and shared memory, its own values, and several draws of others."""
 
 from __future__ import annotations
 
@@ -29,17 +27,15 @@ _VALUES: tuple[Values, ...] = (
 )  # fmt: skip
 """Each size is tried with these values."""
 LUCKY: tuple[Values, ...] = tuple(("normal", seed) for seed in range(100, 132))
-"""Other values, for what depends on luck: whether two orders of a sum of three numbers differ."""
+"""Other values, for failures that depend on luck: whether two orders of a sum of three numbers differ."""
 _LONG = 64
-"""Fewer rows than the case has are tried with rows of up to this many elements, or of up to the case's own length if it
-is more."""
+"""The longest rows tried with fewer rows than the case has, unless the case's own are longer."""
 _FIRST, _LAST = 1536, 64
-"""Where there are more numbers than these, only so many first ones are tried, and so many last ones below the smallest
-that is known to fail."""
+"""The most first numbers that are tried, and the most last ones below the smallest that is known to fail."""
 _SHORT, _FEW = 260, 3
-"""Rows longer than the first number are tried with only as many draws as the second: they take their time."""
+"""Rows longer than the first number are tried with only as many draws as the second, since they take long."""
 _QUICK = USUAL_WORK
-"""What has a step of more terms, too, see `Op.work`."""
+"""Draws whose largest step has more terms count as long, too, see `Op.work`."""
 _BATCH = 64
 
 
@@ -49,13 +45,13 @@ class Swept:
 
     runs: int
     smaller: Case | None
-    """A case with fewer rows, or with as many that are shorter; None where no such case fails."""
+    """A case with fewer rows, or with as many that are shorter; None if no such case fails."""
     shown: bool = True
-    """This is False where the case itself does not fail when it is built anew: then those that pass prove nothing."""
+    """Whether the case itself fails when it is built anew; else passing ones prove nothing."""
 
     @property
     def smallest(self) -> bool:
-        """True where nothing smaller fails."""
+        """Whether nothing smaller fails."""
         return self.shown and self.smaller is None
 
     def __str__(self) -> str:
@@ -83,7 +79,7 @@ def sweep(trials: Trials, case: Case, values: Sequence[Values] = _VALUES) -> Swe
 
 
 def _smaller_than(base: Draw, values: Sequence[Values]) -> Iterator[Draw]:
-    """Fewer rows, of lengths up to that of the base and `_LONG`; then as many that are shorter."""
+    """Yield fewer rows, of lengths up to that of the base and `_LONG`; then as many that are shorter."""
     yield from _with_smaller_extents(base, values)
     own = batch_of(base)
     sizes = [(rows, n) for rows in range(1, own) for n in ends_of(range(1, max(base.n, _LONG) + 1))]
@@ -94,20 +90,20 @@ def _smaller_than(base: Draw, values: Sequence[Values]) -> Iterator[Draw]:
 
 
 def _with_smaller_extents(base: Draw, values: Sequence[Values]) -> Iterator[Draw]:
-    """Each named dimension shorter by itself, but that of the row."""
+    """Yield draws with each named dimension, except the row's, shorter by itself."""
     for dim in (dim for dim in base.sizes if dim != OPS[base.op].row):
         for size in ends_of(range(1, base.sizes[dim])):
             yield from _valued(extended(base, {dim: size}), values, is_short=size <= _SHORT)
 
 
 def _valued(small: Draw, values: Sequence[Values], *, is_short: bool) -> Iterator[Draw]:
-    """The draw with all of these values, or with few where that takes its time."""
+    """Yield the draw with all of these values, or with few if it takes long."""
     chosen = values if is_short and small.work <= _QUICK else values[:_FEW]
     yield from (with_values(small, *each) for each in chosen)
 
 
 def ends_of(every: range) -> list[int]:
-    """All of these numbers; of very many the first and the last. A long row is not looked through in full: an index
+    """Return all of these numbers; of very many the first and the last. A long row is not searched in full: an index
     that ends at 32768 is found by halving."""
     return [*every[:_FIRST], *every[_FIRST:][-_LAST:]]
 
@@ -119,6 +115,6 @@ def _made(draws: Iterable[Draw]) -> Iterator[Case]:
 
 
 def batches(items: Iterator[_T], size: int) -> Iterator[list[_T]]:
-    """The items, so many at a time."""
+    """Yield the items in lists of `size`."""
     while batch := list(islice(items, size)):
         yield batch

@@ -25,9 +25,9 @@ from oracles.tiers.problem import FormulaProblem
 from oracles.truth import Truth
 
 _UNUSUAL = (11, 13, 7, 5, 3)
-"""Extents in which what a kernel keeps of earlier calls is of none, and no division by n - 1 is one by 0."""
+"""Unusual extents: state that a kernel keeps of earlier calls fits none of them, and n - 1 is never 0."""
 TELLING = 16.0
-"""How many times what is allowed two right results differ by that are said to be other ones. Chosen, not measured."""
+"""Two right results are said to differ if they are this many times what is allowed apart. Chosen, not measured."""
 _PASSED = {Verdict.PASS: True, Verdict.FAIL_NUMERIC: False, Verdict.FAIL_NONFINITE: False}
 
 
@@ -45,8 +45,8 @@ class Bench:
         return OPS[self.case.op]
 
     def ran(self, cases: Sequence[Case]) -> list[TargetRun]:
-        """The runs of cases, one after the other in one process; nothing where one does not end with values. Others are
-        not tried where the first does not, as what hangs takes its whole limit."""
+        """Return the runs of cases, one after the other in one process; nothing if one does not end with values. Others
+        are not tried if the first does not, because a hang takes its whole limit."""
         target, runs = self.trials.target, list[TargetRun]()
         if not all(map(target.kernel.capability.is_dispatched, cases)):
             return []
@@ -70,7 +70,7 @@ class Bench:
 
     @property
     def elsewhere(self) -> Draw:
-        """Ordinary values in shapes that hardly anything else has."""
+        """Ordinary values in unusual shapes."""
         free = [dim for dim in self.draw.sizes if dim not in self.op.fixed]
         return vary.extended(self.draw, dict(zip(free, _UNUSUAL, strict=False)))
 
@@ -94,8 +94,8 @@ class Bench:
         return True
 
     def is_alike(self, one: TargetRun, other: TargetRun) -> bool | None:
-        """Whether two runs end with the same numbers, but for rounding, where the right ones are far apart; None where
-        these are not."""
+        """Return whether two runs end with the same numbers, except for rounding, although the right ones are far
+        apart; None if these are not."""
         contract, mine, theirs = self.trials.target.contract, received(one), received(other)
         before, after, apart = allowed(one, contract), allowed(other, contract), False
         for name, (low, high) in before.items():
@@ -107,7 +107,7 @@ class Bench:
 
 
 def exact(problem: FormulaProblem, case: Case) -> Mapping[str, F64]:
-    """The exact values of a case, by output."""
+    """Return the exact values of a case, by output."""
     with np.errstate(all="ignore"):
         found = problem.enclose(Contract(), case.structured)
     return {name: head(each.centre) for name, each in found.items()}
@@ -122,7 +122,7 @@ def _has_values(outcome: Outcome) -> bool:
 
 
 def allowed(run: TargetRun, contract: Contract) -> Mapping[str, tuple[F64, F64]]:
-    """The ends of what is allowed, by output."""
+    """Return the ends of what is allowed, by output."""
     with np.errstate(all="ignore"):
         found = run.judge.oracle.truth.op.enclose(contract, run.case.structured)
     return {name: each.outer for name, each in found.items()}
@@ -137,13 +137,13 @@ def is_finite(run: TargetRun) -> bool:
 
 
 def truth_of(run: TargetRun, other: Op) -> FormulaProblem:
-    """The case as one of another op."""
+    """Return the problem of a run's case as one of another op."""
     return Truth(replace(problem_of(run.case), known=other), confirms=False).op
 
 
 def used_of(run: TargetRun, other: Op, contract: Contract) -> float:
-    """The share of what another op allows by which the wrong elements are off, of that which is off most; -1 where it
-    does not allow all."""
+    """Return the largest share of what another op allows by which the wrong elements are off; -1 if it does not allow
+    all of them."""
     got, used = received(run), 0.0
     with np.errstate(all="ignore"):
         theirs = truth_of(run, other).enclose(contract, run.case.structured)
@@ -163,13 +163,13 @@ def values_of(tensor: Tensor) -> F64:
 
 
 def valued(tensor: Tensor, values: F64) -> Tensor:
-    """The tensor with other values, in its own dtype."""
+    """Return the tensor with other values, in its own dtype."""
     return replace(tensor, bits=quantise(values.ravel(), tensor.dtype).tobytes())
 
 
 def other_values(tensor: Tensor, where: tuple[slice | int, ...] = (), by: float = 4.0) -> Tensor:
-    """The tensor with other values of the same signs, larger and in another order, as a scale may cancel out; or with
-    others at some places, `by` times as large, so that they are not lost beside the rest."""
+    """Return the tensor with other values of the same signs, larger and in another order, since a scale may cancel out;
+    or with others at some places, `by` times as large, so that they are not lost beside the rest."""
     values = values_of(tensor)
     if not where:
         values = 1.75 * values[::-1]

@@ -29,7 +29,7 @@ Value = int | float | str
 _SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 127, 128, 129, 256)
 """Extents that a dimension is tried with beside the two next to its own: vectors and tiles, one more, one less."""
 _SIZES_SLOWLY = (1, 2, 4, 8, 16, 64)
-"""The same where a case takes milliseconds."""
+"""Extents that a dimension is tried with where a case takes milliseconds."""
 _BATCHES = (1, 2, 3, 8, 64)
 _PRESENCE = ("there", "absent")
 _OFFSETS = (0, 1, 2, 4, 8)

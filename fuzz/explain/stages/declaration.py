@@ -1,4 +1,4 @@
-"""Declarations: whether what a kernel returned is as a neighbouring contract allows, where its own is contradicted."""
+"""Declarations: whether what a kernel returned is allowed by a neighbouring contract, if its own is contradicted."""
 
 from __future__ import annotations
 
@@ -25,29 +25,30 @@ from oracles.ops import OPS
 
 _T = TypeVar("_T")
 LEAST, _FAILING, _PASSING = 3, 12, 6
-"""A neighbour must fit at least so many failing runs, and is tried on so many of each kind: a bug that looks like
-another contract on one case seldom does on three. Chosen, not measured."""
+"""The least number of failing runs that a neighbour must fit, and the numbers of failing and passing runs that it is
+tried on: a bug that looks like another contract on one case seldom does on three. Chosen, not measured."""
 _NONFINITE = 4
-"""The most of the failing runs in which what comes is infinite or NaN: contracts that allow an overflow judge nothing
-there. Chosen, not measured."""
+"""The most of the failing runs whose results are infinite or NaN: contracts that allow an overflow judge nothing there.
+Chosen, not measured."""
 _DRAWN, _BATCH, _MOST_PAIRS, _FEW = 64, 16, 256, 4
-"""Cases of a search that are tried first: what a failure was shrunk by is all alike, and how much of that there is
-depends on the time it took; the most pairs of fields that are tried, and the number of smallest failing runs of which
-a neighbour must explain one to be in a pair. Chosen, not measured."""
+"""The cases of a search that are tried first, and their batches: the cases by which a failure was shrunk are all alike,
+and how many there are depends on the time it took; the most pairs of fields that are tried; and the number of smallest
+failing runs of which a neighbour must explain one to be in a pair. Chosen, not measured."""
 _LARGEST = 1 << 14
 """Runs of more elements take the oracle too long to be judged under a hundred contracts."""
 _STEP = 1.1
-"""Contracts of which one allows less than that much more are as wide as each other whatever else there is."""
+"""Contracts that allow less than this many times as much as each other are equally wide."""
 _SPREAD, _ENDS, _OFTEN, _ENOUGH = 1 / 8, (0.02, 0.98), 1 / 2, 64
-"""A contract that allows more where the kernel passes too must be made use of all over. An element strays that is off
-by half of what is declared; where less than half do, an eighth of the others must lie among their exact values, but for
-2% at either end. Of a softplus that is 20 ulp off most stray; with one that is wrong from 10 to 13 none lies there.
-Fewer than 64 elements tell nothing, a number that was chosen."""
+"""The conditions for a contract that allows more where the kernel passes too: it must be made use of all over. An
+element strays if it is off by more than half of what is declared; if less than half (the third number) stray, an eighth
+of the others must lie among their exact values, without 2% at either end. Most elements of a softplus that is 20 ulp
+off stray; of one that is wrong from 10 to 13 no other lies among them. Fewer than 64 elements tell nothing, a number
+that was chosen."""
 _WIDE_WAY = 6.0
-"""What `WIDE` is for another way to the same value: Welford's squares allow 5.0 times as much, by the runs drawn."""
+"""`WIDE` for another way to the same value: Welford's squares allow 5.0 times as much, by the runs drawn."""
 _USED = 1 / 32
-"""A contract that is wider where the kernel fails must be made use of: of correct kernels the worst of a dozen runs has
-a larger share of its budget than that, and a bug that happens to fit has less."""
+"""The share of a wider contract's budget that must be used where the kernel fails: among correct kernels the worst of a
+dozen runs uses more, and a bug that happens to fit uses less."""
 
 
 @dataclass(frozen=True)
@@ -59,18 +60,18 @@ class Fitting:
     width: float
     """How many times as much it allows as the declared one, where the kernel fails."""
     typical: float
-    """The same where it passes, of the middle one of those runs."""
+    """How many times as much it allows where the kernel passes, in the median run."""
     used: float
     """The worst err/budget under it where the kernel fails."""
     failing: int
     passing: int
     """How many runs of each kind it fits."""
     spread: float = 1.0
-    """Which share of the elements that do not stray lie among those that do, where the neighbour allows more."""
+    """The share of the elements that do not stray which lie among those that do, if the neighbour allows more."""
     others: int = 0
     """How many wider neighbours fit them too."""
     meaning: str = ""
-    """What the neighbour says otherwise, in plain words."""
+    """What differs in the neighbour, in plain words."""
 
     @property
     def excuses(self) -> bool:
@@ -79,7 +80,7 @@ class Fitting:
 
     @property
     def telling(self) -> bool:
-        """Whether it is narrow enough to be said first: what fits everything proves nothing. Of an algorithm it is
+        """Whether it is narrow enough to be stated first: what fits everything proves nothing. For an algorithm it is
         enough that it has no number as result wherever the kernel fails, and one where it passes."""
         is_way, breaks_down = self.neighbour.changed == ("algorithm",), self.width == math.inf
         used = self.width <= ALIKE or self.used >= _USED or (is_way and breaks_down)
@@ -87,15 +88,15 @@ class Fitting:
 
     @property
     def rank(self) -> tuple[bool, float, float, int]:
-        """What puts the narrowest first: where the kernel fails, then where it passes. Of those that are as wide as
-        each other the one that is derived first stays so: "input" before a dtype by its name."""
+        """A sort key that puts the narrowest first: where the kernel fails, then where it passes. Among equally wide
+        ones, the one that is derived first stays first: "input" before a dtype by its name."""
         fails, passes = (each if each > ALIKE else 1.0 for each in (self.width, self.typical))
         steps = math.log(min(max(self.width, 1.0), ALIKE), _STEP)
         return not self.telling, fails, passes, round(steps)
 
     @property
     def told(self) -> FittingContract:
-        """What is told of it."""
+        """The facts about it that reports print."""
         return FittingContract(
             self.neighbour.text, self.neighbour.of(self.declared), self.width, self.typical, self.used,
             self.failing, self.passing, self.others, self.telling, self.meaning,
@@ -103,11 +104,9 @@ class Fitting:
 
 
 def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over: Callable[[], bool]) -> Fitting | None:
-    """The neighbouring contract that the trials speak for; None where none fits, where too few failing runs are known,
-    or where time is over first: what is tried, and in which order, is a matter of counts alone.
-
-    `shown` must be among the runs that fit: the case as it was found, and as it was shrunk.
-    """
+    """Return the neighbouring contract that the trials speak for; None if none fits, if too few failing runs are known,
+    or if time is over first: what is tried, and in which order, depends on counts alone. `shown` must be among the runs
+    that fit: the case as it was found, and as it was shrunk."""
     if trials.fresh:
         return None
     try:
@@ -123,7 +122,7 @@ def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over
     meant = _meant(declared, runs)
     known = [each for each in neighbours(op, meant) if runs.tell(each.contract, meant)]
     fit = runs.fitting(known)
-    if not fit:  # two fields are wrong only where each explains a part
+    if not fit:  # two fields are wrong only if each explains a part
         some = (each for each in known if any(run.ratio(each.contract) is not None for run in failing[:_FEW]))
         fit = runs.fitting(islice(pairs(list(takewhile(lambda _: not over(), some))), _MOST_PAIRS))
     found = [_measured(each, declared, failing, passing) for each in fit]
@@ -137,14 +136,14 @@ def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over
 
 
 def _meant(declared: Contract, runs: Runs) -> Contract:
-    """What is declared, with the dtype of all operations by its name where all runs have one: of such a contract it is
-    known what it says without a word."""
+    """Return the declared contract; if it leaves the dtype of operations open and all runs have the same one, with
+    that dtype."""
     computes = runs.computes(declared)
     return replace(declared, compute=min(computes)) if len(computes) == 1 else declared
 
 
 def _drawn(trials: Trials, key: int) -> list[Case]:
-    """Cases of a search that are judged now. Raises OutOfTimeError."""
+    """Return cases of a search, which are judged now. Raises OutOfTimeError."""
     accepts = trials.target.kernel.capability.accepts
     drawn = [case for case in islice(searched(trials.target, key), _DRAWN) if _is_judged(case) and accepts(case)]
     for start in range(0, len(drawn), _BATCH):
@@ -163,7 +162,7 @@ def _measured(
 
 
 def _spread_of(runs: Sequence[TargetRun], contract: Contract, declared: Contract) -> float:
-    """See `Fitting.spread`; 1 where too few elements tell, or most stray."""
+    """Return `Fitting.spread`; 1 if too few elements tell, or if most stray."""
     values, strays = np.concatenate([run.strays(contract, declared, ALIKE) for run in runs]).T
     if len(values) < _ENOUGH or strays.mean() >= _OFTEN:
         return 1.0
@@ -173,8 +172,8 @@ def _spread_of(runs: Sequence[TargetRun], contract: Contract, declared: Contract
 
 
 def _failing(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]]) -> list[TargetRun]:
-    """Those that must fit, and of the others from the clearest to the least clear; the smallest first, which take the
-    least time to rule out. None where one failed in another way than by its values."""
+    """Return the runs that must fit, and of the others those from the clearest to the least clear; the smallest first,
+    which take the least time to rule out. None if one failed in another way than by its values."""
     first = {case.digest: _shown(trials, case, each) for case, each in shown if each is not None and _is_judged(case)}
     if None in first.values():
         return []
@@ -197,7 +196,7 @@ def _failing(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]]) -> 
 
 
 def _shown(trials: Trials, case: Case, judgement: Judgement) -> TargetRun | None:
-    """The run of a finding; of those that wait to be sorted what the kernel returned is not kept."""
+    """Return the run of a finding; while findings wait to be sorted, what the kernel returned is not kept."""
     if judgement.outcome is not None:
         return TargetRun.failed(case, judgement)
     (again,) = trials.judge([case])
@@ -205,7 +204,7 @@ def _shown(trials: Trials, case: Case, judgement: Judgement) -> TargetRun | None
 
 
 def _passing(trials: Trials, drawn: Sequence[Case]) -> list[TargetRun]:
-    """Runs that pass, of those of a search, once more: what passed was not kept."""
+    """Return runs of a search's cases that pass, made once more, since passing runs are not kept."""
     judged = zip(drawn, trials.judge(drawn), strict=True)
     cases = [case for case, judgement in judged if judgement is not None and judgement.verdict is Verdict.PASS]
     chosen = _spread(cases, _PASSING)

@@ -38,37 +38,36 @@ from oracles.dtypes import form
 from oracles.ops import OPS
 
 _STEADY = 8
-"""Where this many row lengths in a row all fail, a law's other conditions are probed: there it is no matter of luck."""
+"""If this many consecutive row lengths all fail, a law's other conditions are probed there, where luck does not
+matter."""
 _SURE = 320
-"""Two orders of a sum hardly ever round alike over this many elements: where such a row fails, it is probed around."""
+"""Two orders of a sum hardly ever round alike over this many elements: if such a row fails, it is probed around."""
 _CONFIRMED = 6
-"""At most this many of the probes that failed are tried again in new processes: a kernel that keeps state would give a
-rule of what it was called with before."""
+"""The most failing probes that are tried again in new processes: if a kernel keeps state, its rule would be about what
+it was called with before."""
 _CONFIRMED_SLOWLY = 2
-"""The same in an emulator, and on a GPU, where a process starts slowly: six took 6.9 of 40 s on an H100."""
+"""That number in an emulator, and on a GPU, where processes start slowly. Measured on an H100: six took 6.9 of 40 s."""
 _SEVERAL = 3
-"""A rule of what has no elements takes so many failures: one in a hundred cases of a search has none."""
+"""The failures without elements that a rule about them needs: one in a hundred cases of a search has none."""
 _HARDLY_ANY = 0.9
-"""Where more than this share of row lengths fail, no further ones are probed: a probe that fails takes ten times as
-long as one that passes, since the oracle confirms each failure. Chosen, not measured."""
+"""If more than this share of row lengths fail, no further ones are probed: a probe that fails takes ten times as long
+as one that passes, since the oracle confirms each failure. Chosen, not measured."""
 _CLEARLY = 100.0
 """A failure with at least this err/budget is not hidden by a row a few times as long."""
 _PLAINLY = (GIVEN, "ones", "integers", "normal", "tiny")
-"""A failure may be clearer with these values."""
+"""Values with which a failure may be clearer."""
 
 
 def explain(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Conclusion:
-    """Probe around a shrunk case, on its target and on the kernel's other ones, until the trials' time is over.
-
-    Raises KeepsStateError where what fails does so because of earlier probes.
-    """
+    """Return what probes around a shrunk case say, on its target and on the kernel's other ones, until the trials' time
+    is over. Raises KeepsStateError if it fails because of earlier probes."""
     law = trials.family.law.name if trials.family.law is not None else ""
     evidence = evidence_of(trials, case, siblings)
     return replace(concluded(evidence, law), suggestion=declaring(trials.target.kernel.capability, evidence))
 
 
 def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Evidence:
-    """What is probed around a shrunk case. Raises KeepsStateError as `explain` does."""
+    """Return what is probed around a shrunk case. Raises KeepsStateError as `explain` does."""
     evidence = Evidence()
     # Around the failure a boundary case fails as well.
     anyhow = replace(trials, family=replace(trials.family, clear=0.0, wide=True))
@@ -87,9 +86,9 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
             base = _finest(anyhow, base)
         _probe_around(anyhow, base, int(case.digest[:15], 16), evidence)
         if not evidence.bad and not trials.fresh:
-            raise KeepsStateError  # it failed after other calls, and not any more
+            raise KeepsStateError  # it failed after other calls, and does not any more
         if not evidence.bad:
-            return evidence  # all that fails around it is what another finding's rule says
+            return evidence  # everything that fails around it is another finding's rule
         confirmed = _CONFIRMED_SLOWLY if trials.target.emulated or trials.target.shares else _CONFIRMED
         for failure, _ in evidence.bad[:: -(-len(evidence.bad) // confirmed)]:
             anyhow.confirm(failure)
@@ -109,7 +108,8 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
 
 
 def _beside_nothing(trials: Trials, case: Case, alone: Evidence) -> Evidence:
-    """Whether others fail beside a case without elements, a search tells; of few that do, any rule would be chance."""
+    """Return the evidence of a search on whether cases with elements fail too, around a case without any; if few do,
+    any rule would be chance."""
     evidence = alone.beside = Evidence()
     drawn = islice(searched(trials.target, int(case.digest[:15], 16)), enough(trials))
     probe(trials, [case, *(each for each in drawn if trials.target.kernel.capability.accepts(each))], evidence)
@@ -121,7 +121,7 @@ def _beside_nothing(trials: Trials, case: Case, alone: Evidence) -> Evidence:
 
 
 def _draw_on(trials: Trials, key: int, evidence: Evidence) -> None:
-    """Probe what a search draws, for how far a failure goes that no rule fits."""
+    """Probe what a search draws, to find the bounds of a failure that no rule fits."""
     before = len(evidence.failed)
     some = islice(searched(trials.target, key), enough(trials))
     probe_each(trials, [each for each in some if says_something(each, trials)], evidence)
@@ -147,13 +147,10 @@ def _probe_around(trials: Trials, base: Draw, key: int, evidence: Evidence) -> N
 
 
 def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
-    """The base, or what of it fails most clearly with other values, or with another parameter that goes with their
-    scale, where it fails by little itself: else a slightly longer row would hide the failure, and the rule would be
-    about what hides it.
-
-    Where tensors share memory, or places say which element is meant, the values are rather drawn ones: of plain ones
-    many are the same when written over, and wherever they are taken from.
-    """
+    """Return the base, or its clearest failing variant with other values, or with another parameter that scales with
+    them, if it fails by little itself: else a slightly longer row would hide the failure, and the rule would be about
+    what hides it. If tensors share memory, or places say which element is meant, drawn values are preferred: many plain
+    ones are the same when overwritten, or when taken from elsewhere."""
     own, op = trials.judge([case])[0], OPS[base.op]
     moved = not case.apart or any(op.integers.values())
     if own is None or own.verdict is not Verdict.FAIL_NUMERIC or (own.ratio >= _CLEARLY and not moved):
@@ -174,8 +171,8 @@ def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
 
 
 def _finest(trials: Trials, base: Draw) -> Draw:
-    """The base in the finest dtype in which the law is broken with some values or other: in a coarse one two orders of
-    a sum round alike most of the time, and what was probed would be about luck."""
+    """Return the base in the finest dtype in which the law is broken with some values: in a coarse one two orders of a
+    sum round alike most of the time, and the probes would be about luck."""
     for dtype in sorted(trials.target.kernel.able.dtypes, key=lambda each: form(each).u):
         finer, tried = vary.of_dtype(base, dtype), Evidence()
         probe_all(trials, [finer], tried)
@@ -195,9 +192,9 @@ _DIFFERENT = 2
 
 
 def declaring(capability: Capability, evidence: Evidence) -> Suggestion | None:
-    """Return what to declare, where all that fails was refused for a reason that capabilities have a word for, and
-    something else passes: that nothing is empty, what an extent is a multiple of, or how long it is at most, of a
-    kernel that says so itself."""
+    """Return what to declare, if everything that fails was refused for a reason that capabilities have a word for, and
+    something else passes: that nothing is empty, what an extent is a multiple of, or its maximum, if the kernel says so
+    itself."""
     told = [evidence, *([evidence.beside] if evidence.beside is not None else [])]
     bad = [judgement for each in told for _, judgement in each.bad]
     refused = all(each.raised or each.verdict is Verdict.REJECTED for each in bad)
@@ -220,19 +217,20 @@ def declaring(capability: Capability, evidence: Evidence) -> Suggestion | None:
 
 
 def _is_own(judgement: Judgement) -> bool:
-    """Whether it is the kernel that refuses: what it calls may raise where it is wrong."""
+    """Return whether it is the kernel that refuses: what it calls may raise where it is wrong."""
     return judgement.verdict is Verdict.REJECTED or judgement.reason.startswith("AssertionError")
 
 
 def _most(dim: str, failing: Sequence[Case], passing: Sequence[Case]) -> int:
-    """The extent of the dimension up to which it passes, and beyond which it fails; 0 without one."""
+    """Return the extent of the dimension up to which it passes, and beyond which it fails; 0 without one."""
     fails, passes = ({Frame(case).sizes.get(dim, 0) for case in cases} for cases in (failing, passing))
     is_told = len(fails) >= _DIFFERENT and max(passes) + 1 == min(fails)
     return max(passes) if is_told else 0
 
 
 def _step(dim: str, failing: Sequence[Case], passing: Sequence[Case]) -> int:
-    """What the extent of the dimension is a multiple of where it passes, and nowhere where it fails; 0 without one."""
+    """Return what the extent of the dimension is a multiple of where it passes, and nowhere where it fails; 0 without
+    one."""
     fails, passes = ({Frame(case).sizes.get(dim, 0) for case in cases} for cases in (failing, passing))
     step = math.gcd(*passes)
     many = len(fails) >= _DIFFERENT and len(passes - {0}) >= _DIFFERENT

@@ -1,4 +1,5 @@
-"""Forms: other formulas that are taken for the declared one, and others of the same value in whose steps it is lost."""
+"""Forms: other formulas that a kernel may have in place of the declared one, and others of the same value in whose
+steps it is lost."""
 
 from __future__ import annotations
 
@@ -23,19 +24,19 @@ from oracles.tiers.problem import FormulaProblem
 from oracles.tiers.reading import reading
 
 _CANCELS = 2.0
-"""How many times smaller than its operands a difference is that is said to cancel. That it decides is known by then."""
+"""A difference is said to cancel if it is this many times smaller than its operands, once it is known to decide."""
 
 
 @dataclass(frozen=True)
 class FormulaVariant:
-    """What takes the place of some values of a formula."""
+    """A replacement for some values of a formula."""
 
     operation: str
-    """What makes them, as `Node.operation` says."""
+    """What makes those values, as `Node.operation` says."""
     made: Callable[[Node], Node | None]
-    """What stands there in place of such a node; None: it stays."""
+    """Returns the replacement of a node; None to keep it."""
     words: str = ""
-    """What the formula is then; '' where it has the same value."""
+    """What the formula is then; '' if it has the same value."""
 
 
 _exp, _log, _tanh = elementary("exp"), elementary("log"), elementary("tanh")
@@ -51,7 +52,7 @@ def _to_zero(node: Node) -> Node:
 
 
 def _by_one_less(node: Node) -> Node | None:
-    """A division by one less than an extent; elsewhere n says which elements there are."""
+    """Return a division by one less than an extent; elsewhere n says which elements there are."""
     x, n = node.args
     return x / (n - 1.0) if n.operation == "extent" else None
 
@@ -80,7 +81,7 @@ def _half_angle(node: Node) -> Node:
 
 
 def _of_squares(node: Node) -> Node | None:
-    """The squares of differences, less the products that make up for them."""
+    """Return the squares of differences, less the products that make up for them."""
     (terms,) = node.args
     if terms.kind != "multiply" or terms.args[0] is not terms.args[1] or terms.args[0].kind != "subtract":
         return None
@@ -104,13 +105,13 @@ def _of_quotient(node: Node) -> Node | None:
 
 
 def _of_product(node: Node) -> Node | None:
-    """A sum of logarithms, as that of a product."""
+    """Return a sum of logarithms as the logarithm of a product."""
     (terms,) = node.args
     return _log(prod(terms.args[0], node.label)) if terms.operation == "log" and len(node.over) == 1 else None
 
 
 def _of_share(node: Node) -> Node | None:
-    """A value times its sigmoid, of which the exponential is multiplied first."""
+    """Return a value times its sigmoid, with the exponential multiplied first."""
     x, share = node.args
     e = _exp(x)
     return x * e / (e + 1.0) if share.operation == "sigmoid" and share.args[0] is x else None
@@ -140,7 +141,7 @@ SAME = (
     FormulaVariant("sum", _of_product),
     FormulaVariant("add", _of_two_exponentials),
 )
-"""What has the exact value of the formula, and loses it on the way for some inputs."""
+"""Replacements that have the formula's exact value, and lose it on the way for some inputs."""
 
 
 def rewritten(op: Op, way: FormulaVariant) -> Iterator[Op]:
@@ -156,7 +157,7 @@ def rewritten(op: Op, way: FormulaVariant) -> Iterator[Op]:
 
 
 def _replaced(outputs: Mapping[str, Node], way: FormulaVariant, chosen: Sequence[int]) -> Mapping[str, Node]:
-    """The outputs with another value in place of the chosen ones, in the order in which they are calculated."""
+    """Return the outputs with another value in place of the chosen ones, in the order in which they are calculated."""
     made, seen = dict[Node, Node](), 0
     for node in ordered(outputs.values()):
         made[node] = node.made_of(made)
@@ -173,7 +174,7 @@ def _is_zero(node: Node) -> bool:
 
 
 def read(op: Op) -> Trace:
-    """The formula of an op with all of its operands."""
+    """Return the formula of an op with all of its operands."""
     present = frozenset((*(each.name for each in op.operands), *(each.name for each in op.parameters)))
     return reading(op, present, frozenset(), ()).trace
 
@@ -185,14 +186,14 @@ def lost_step(
     got: Mapping[str, F64],
     dtype: str,
 ) -> str:
-    """The step of a formula, in words, whose rounding in a dtype alone makes the most of the wrong elements wrong, and
-    zero or no number where they are. What cancels may leave any of these."""
+    """Return the step of a formula, in words, whose rounding in a dtype alone makes most of the wrong elements wrong,
+    and zero or no number where they are. Cancellation may leave any of these."""
     (trace, inputs), kept = _plain(truth), form(dtype)
     found, most, told = evaluate(inputs, Float64()), 0, ""
     for node in trace.nodes:
         changed: Replaced = {}
         if cancels := _cancels(node, found):
-            # One of both, as they may be rounded alike, and only here, as other steps may take the same value.
+            # One of both, as they may be rounded alike, and only here, as other steps may use the same value.
             at, term = next(((at, each) for at, each in enumerate(node.args) if each.args), (0, node.args[0]))
             changed = {(node, at): round_to(found[term] * (1 + 2 * kept.u), kept)} if term.args else {}
         elif node.args and node not in trace.outputs.values():
@@ -212,7 +213,7 @@ def lost_step(
 
 def roundings(truth: FormulaProblem, dtype: str) -> Iterator[tuple[str, Callable[[], Mapping[str, F64]]]]:
     """Yield each step of a formula in words, with the values of the outputs if that step alone is rounded to a dtype,
-    and if what it takes is as well."""
+    and if its operands are as well."""
     trace, inputs = _plain(truth)
     found = evaluate(inputs, Float64())
     for node in trace.nodes:
@@ -228,7 +229,7 @@ def roundings(truth: FormulaProblem, dtype: str) -> Iterator[tuple[str, Callable
 
 
 def _plain(truth: FormulaProblem) -> tuple[Trace, Inputs]:
-    """The formula of a case, whose operands alone have names, and what it is evaluated for."""
+    """Return the formula of a case, in which only operands have names, and its inputs."""
     own = truth.plain.trace
     operands = {name: node for name, node in own.locals.items() if not node.args}  # no other names are told
     trace = Trace(own.dims, own.tensors, own.outputs, operands, own.counts)
@@ -236,7 +237,7 @@ def _plain(truth: FormulaProblem) -> tuple[Trace, Inputs]:
 
 
 def _outputs(truth: FormulaProblem, inputs: Inputs, found: Mapping[Node, F64], changed: Replaced) -> Mapping[str, F64]:
-    """The outputs, unrounded, where some steps have other values."""
+    """Return the outputs, unrounded, if some steps have other values."""
     values, made = evaluate(inputs, Float64(), changed), dict[str, F64]()
     for name, of in inputs.trace.outputs.items():
         shape = np.broadcast_shapes(values[of].shape, found[of].shape)
@@ -245,7 +246,7 @@ def _outputs(truth: FormulaProblem, inputs: Inputs, found: Mapping[Node, F64], c
 
 
 def _loss(trace: Trace, node: Node, found: Mapping[Node, F64], kept: Format) -> str:
-    """What is lost where a step is rounded; '' where that is nothing that is known."""
+    """Return what is lost if a step is rounded; '' if it is nothing known."""
     size, spelt = np.abs(found[node]), spelled(trace, node)
     if (size > kept.max).any():
         return f"{spelt} overflows"
@@ -256,7 +257,7 @@ def _loss(trace: Trace, node: Node, found: Mapping[Node, F64], kept: Format) -> 
     if node.kind in ("add", "subtract"):
         less, more = sorted(node.args, key=lambda each: float(np.abs(found[each]).min()))
         lost = trace.names.get(less) or (spelled(trace, less) if less.args else "")
-        # Where both terms vary, the smaller one of another element, or of another case, may be the other.
+        # If both terms vary, the smaller one of another element, or of another case, may be the other.
         lost = "the smaller term" if lost and (more.args or more in trace.names) else lost
         if lost and (np.abs(found[less]) < np.abs(found[more]) / _CANCELS).any():
             return f"{spelt} absorbs digits of {lost}"
@@ -267,6 +268,6 @@ def _loss(trace: Trace, node: Node, found: Mapping[Node, F64], kept: Format) -> 
 
 
 def _cancels(node: Node, found: Mapping[Node, F64]) -> bool:
-    """Whether a difference is much smaller than what it is of."""
+    """Return whether a difference is much smaller than its operands."""
     of = (np.abs(found[each]) > _CANCELS * np.abs(found[node]) for each in node.args)
     return node.kind in ("add", "subtract") and any(each.any() for each in of)

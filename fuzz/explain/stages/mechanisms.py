@@ -1,8 +1,5 @@
-"""Mechanisms: what a kernel does wrong, where one more experiment shows it. Each is a row of one table.
-
-They are tried before any search, in a bounded number of runs: a failing case is told in the same words whatever the
-time.
-"""
+"""Mechanisms: what a kernel does wrong, if one more experiment shows it. Each is a row of one table. They are tried
+before any search, in a bounded number of runs: a failing case is described in the same words whatever the time."""
 
 from __future__ import annotations
 
@@ -53,40 +50,41 @@ from oracles.summation import NumericsError
 from oracles.truth import Truth
 
 _LONGEST = 128
-"""The places along a dimension at which an input is changed one by one. Chosen, not measured."""
+"""The most places along a dimension at which an input is changed one by one. Chosen, not measured."""
 _NARROWER = ("bf16", "f16")
-"""The dtypes that others are rounded to, the coarsest first, whose numbers may all be of the next as well."""
+"""The dtypes that others are rounded to, the coarsest first, since its numbers may all be numbers of the next."""
 _LARGEST = 1 << 12
-"""The elements of a case that is looked at: a run takes no time to speak of. Chosen, not measured."""
+"""The most elements of a case that is tried: its runs take hardly any time. Chosen, not measured."""
 _SEEDS = (1, 2, 3)
-"""Draws of ordinary values. What looks like another formula on one hardly ever does on three."""
+"""The seeds of ordinary values. What looks like another formula with one hardly ever does with three."""
 _STEPS, _HALVINGS = 33, 8
-"""The magnitudes that are tried between 1 and the largest number, and how often what lies between two of them is cut in
-half: for f32 the limit is known to 1% then."""
+"""The magnitudes that are tried between 1 and the largest number, and how often the gap between two of them is halved:
+for f32 the limit is then known to 1%."""
 _LONGER, _FAR = 8, 4.0
-"""A limit of magnitude is told only if rows that are 8 times as long pass 4 powers of two within it: the limit of a
+"""A limit of magnitude is stated only if rows that are 8 times as long pass 4 powers of two within it: the limit of a
 product of 88 numbers is the eighth root of that of 11, and the limit of a sum of squares is a third of it."""
 _ALONE = 3
-"""The inputs of which each is tried alone, before all of them together. Chosen, not measured."""
+"""The most inputs that are each tried alone, before all of them together. Chosen, not measured."""
 _INSIDE = 64
-"""The ways in which a step of a formula is tried in a narrower dtype, two for each. Chosen, not measured."""
+"""The most ways in which a step of a formula is tried in a narrower dtype, two for each. Chosen, not measured."""
 _FURTHER = (2.0, 4.0)
-"""How many times as far from 0 as one input may be all of them are, where only what lies between them decides."""
+"""How many times as far from 0 as one input all of them may be, if only the distances between them decide."""
 _TIED = 2.0**-18
-"""Values tie in f32 that are as near to each other as some dozens of roundings. Chosen, not measured."""
+"""Values tie in f32 if they are closer to each other than this: some dozens of roundings. Chosen, not measured."""
 _KNOWN, _SPEAKING, _MADE_USE = 8, 4, 1 / 32
-"""The failing cases that another form must explain besides, those of them that may say in which step, and the share of
-what it allows that must be made use of: of correct kernels the worst of a dozen runs has a larger one, as in
+"""The failing cases that another form must also explain, those of them that may say in which step, and the share of its
+budget that must be used: among correct kernels the worst of a dozen runs uses more, as in
 `fuzz.explain.stages.declaration`."""
 _CLOSER = 1 / 64
-"""A result is that of another formula which is so much closer to it than to the declared one, wherever the two differ
-by more than `TELLING` times what is allowed. Chosen, not measured."""
+"""A result is that of another formula if it is closer to it, by this factor, than to the declared one, wherever the two
+differ by more than `TELLING` times what is allowed. Chosen, not measured."""
 
 
 def _ignored(bench: Bench) -> Mechanism | None:
-    """Whether other values of an input give the same bits, where these cannot be right for both. Where the first of two
-    calls was right, the other one returns what was; shapes that were not met before may show that. That an input is
-    ignored must be so in both: a result that is cut off, or left alone in some shapes, is of few elements the same."""
+    """Return whether other values of an input give the same bits, although these cannot be right for both. If the first
+    of two calls was right, the other one may return its result; shapes that were not met before may show that. The
+    input must be ignored in both calls: few elements of a result that is limited, or left alone in some shapes, are
+    equal."""
     if bench.has_places:
         return None
     found = [_ignored_in(bench, vary.made(draw)) for draw in (bench.draw, bench.elsewhere)]
@@ -98,7 +96,7 @@ def _ignored(bench: Bench) -> Mechanism | None:
 
 
 def _ignored_in(bench: Bench, base: Case) -> tuple[bool, list[str]]:
-    """Return whether a case passes, and the inputs of which other values give the same bits."""
+    """Return whether a case passes, and the inputs whose other values give the same bits."""
     names = [each.name for each in bench.op.inputs if not each.integers and each.name in base.inputs]
     runs = bench.ran([base, *(with_tensor(base, name, other_values(base.inputs[name])) for name in names)])
     told = [name for name, run in zip(names, runs[1:], strict=False) if bench.ignores(runs[0], run)]
@@ -128,7 +126,7 @@ def _lost(bench: Bench) -> Mechanism | None:
 
 
 def _dims(op: Op, case: Case, operand: Operand) -> list[str]:
-    """What the axes of a tensor are called."""
+    """Return the names of a tensor's axes."""
     rank = len((case.inputs.get(operand.name) or case.outputs[operand.name]).layout.shape)
     if op.turns and operand.name in op.alike:
         return [op.row if axis == Frame(case).axis else op.batch_name for axis in range(rank)]
@@ -152,8 +150,8 @@ def _laid_out(bench: Bench) -> Mechanism | None:
 
 
 def _unless(bench: Bench) -> Mechanism | None:
-    """Whether one input beside the main one decides, which is 0 or 1 all over: right with that, and wrong with other
-    ordinary values. A zero that leaves nothing of another input says nothing."""
+    """Return whether one input beside the main one decides: with only zeros or ones in it the kernel is right, and with
+    other ordinary values wrong. Zeros that make another input irrelevant say nothing."""
     draws = [replace(draw, seed=seed) for draw in (bench.draw, bench.elsewhere) for seed in _SEEDS]
     bases = [vary.made(draw) for draw in draws]
     if bench.has_places or bench.passed(bases) != [False] * len(bases):
@@ -163,7 +161,7 @@ def _unless(bench: Bench) -> Mechanism | None:
         name = operand.name
         if operand.integers or name == bench.op.main or name not in bases[0].inputs:
             continue
-        for value in (0.0, 1.0)[: 2 if len(operand.axes) < 2 else 1]:  # all 1, a matrix makes sums
+        for value in (0.0, 1.0)[: 2 if len(operand.axes) < 2 else 1]:  # a matrix of ones makes sums
             cases = [
                 with_tensor(case, name, valued(case.inputs[name], np.full(values_of(case.inputs[name]).shape, value)))
                 for case in bases
@@ -198,7 +196,7 @@ def _reversed(tensor: Tensor, axis: int) -> Tensor:
 
 
 def _of_another_form(bench: Bench) -> Mechanism | None:
-    """Whether the results are those of another formula, wherever that differs from the declared one."""
+    """Return whether the results are those of another formula, wherever that differs from the declared one."""
     drawn = [replace(draw, seed=seed) for draw in (bench.draw, bench.elsewhere) for seed in _SEEDS]
     runs, contract = [*bench.ran([bench.case]), *bench.ran([*map(vary.made, drawn)])], bench.trials.target.contract
     for form in OTHERS if runs else ():
@@ -226,8 +224,8 @@ def _taken(bench: Bench) -> Mechanism | None:
 
 
 def _narrow(bench: Bench) -> Mechanism | None:
-    """Whether all results are numbers of a narrower dtype, and off by what they may be where all is calculated in it:
-    by more than a rounding, or by one alone."""
+    """Return whether all results are numbers of a narrower dtype, and off by what they may be if everything is
+    calculated in it: by more than a rounding, or by one alone."""
     if bench.has_places:
         return None
     runs = bench.ran([vary.made(replace(bench.elsewhere, seed=seed)) for seed in _SEEDS])
@@ -251,7 +249,7 @@ def _narrow(bench: Bench) -> Mechanism | None:
 
 
 def _inside(bench: Bench) -> Mechanism | None:
-    """Whether the results are those of the formula of which one step is rounded to a narrower dtype."""
+    """Return whether the results are those of the formula with one step rounded to a narrower dtype."""
     drawn = [vary.made(replace(bench.elsewhere, seed=seed)) for seed in _SEEDS]
     runs = [] if bench.has_places else bench.ran([bench.case, *drawn])
     for dtype in _NARROWER if runs else ():
@@ -267,7 +265,7 @@ def _inside(bench: Bench) -> Mechanism | None:
 
 
 def _are_those(run: TargetRun, others: Mapping[str, F64], contract: Contract) -> bool | None:
-    """Whether what came are these values wherever they are other ones; None where they nowhere are."""
+    """Return whether the results are these values wherever they differ from the right ones; None if they nowhere do."""
     came, close = received(run), list[np.bool_]()
     with np.errstate(all="ignore"):
         mine = run.judge.oracle.truth.op.enclose(contract, run.case.structured)
@@ -279,8 +277,8 @@ def _are_those(run: TargetRun, others: Mapping[str, F64], contract: Contract) ->
 
 
 def _until(bench: Bench) -> Mechanism | None:
-    """Whether magnitude alone decides: ordinary values pass, and do not from some magnitude on, or so far from 0. The
-    values of the case must be of such a magnitude."""
+    """Return whether magnitude alone decides: ordinary values pass, and from some magnitude on, or so far from 0, do
+    not. The values of the case must be of such a magnitude."""
     main = bench.op.main
     floats = [each.name for each in bench.op.inputs if not each.integers and each.name in bench.case.inputs]
     names = sorted((each for each in floats if bench.case.inputs[each].dtype in FORMATS), key=lambda each: each != main)
@@ -328,7 +326,8 @@ def _lowered(values: F64, limit: float) -> F64:
 
 
 def _near(bench: Bench, names: Sequence[str], limit: float) -> str:
-    """The other inputs, from which the first must not be far where all may be far from 0; '' where that decides."""
+    """Return the other inputs, from which the first must not be far although all may be far from 0; '' if that does not
+    decide."""
     far = (_changed_all(bench, lambda values, limit: values + limit, names, limit * times) for times in _FURTHER)
     return " and ".join(names[1:]) if bench.passed([*far]) == [True] * len(_FURTHER) else ""
 
@@ -337,8 +336,9 @@ _Way = Callable[[F64, float], F64]
 
 
 def _from(bench: Bench, way: _Way, names: Sequence[str], powers: Sequence[float] | F64) -> tuple[float, Case] | None:
-    """The magnitude from which on it fails, as a power of two by which inputs of at most 1 are changed, and a case of
-    it; None where it does not pass up to one, and fail at the next two, or fails far below where more is reduced."""
+    """Return the magnitude from which on it fails, as a power of two by which inputs of at most 1 are changed, and a
+    case of it; None if it does not pass up to one and fail at the next two, or if it fails far below with longer
+    rows."""
 
     def at(power: float, longer: int = 1) -> Case:
         return _changed_all(bench, way, names, 2.0**power, longer)
@@ -370,15 +370,16 @@ def _changed_all(bench: Bench, way: _Way, names: Sequence[str], limit: float, lo
 
 
 def _step(bench: Bench) -> Mechanism | None:
-    """Whether the results are those of a form of the formula in one of whose steps its value is lost."""
+    """Return whether the results are those of a form of the formula in one of whose steps its value is lost."""
     step = "" if bench.has_places else _lossy(bench, bench.case)
     return Mechanism("step", "", step=step) if step else None
 
 
 def _lossy(bench: Bench, case: Case) -> str:
-    """The step of another form of the formula whose value is lost in the case, where the form allows all that comes of
-    this and other cases, and is made use of; '' if there is no such step. The failing case that was found first is one
-    of these, however little time there was for others. What overflows elsewhere says nothing of a case."""
+    """Return the step of another form of the formula whose value is lost in the case, if that form allows the results
+    of this and other cases, and its budget is used; '' if there is no such step. The failing case that was found first
+    is one of these, however little time there was for others. Cases in which something overflows say nothing about
+    others."""
     drawn = [replace(draw, seed=seed) for draw in (bench.draw, bench.elsewhere) for seed in _SEEDS]
     runs = bench.ran([case, bench.case, *map(vary.made, drawn)])
     known = [each for each in bench.trials.known.values() if each is not None]
@@ -401,7 +402,7 @@ def _lossy(bench: Bench, case: Case) -> str:
 
 
 def _told(run: TargetRun, other: Op, contract: Contract) -> str:
-    """The step of another op whose value is lost."""
+    """Return the step of another op whose value is lost."""
     got, truth = received(run), run.judge.oracle.truth.op
     with np.errstate(all="ignore"):
         within = truth.enclose(contract, run.case.structured)
@@ -410,14 +411,14 @@ def _told(run: TargetRun, other: Op, contract: Contract) -> str:
 
 
 def _nodes(case: Case) -> tuple[Trace, Mapping[Node, F64]]:
-    """The formula of a case and the values of all its steps."""
+    """Return the formula of a case and the values of all its steps."""
     problem = Truth(problem_of(case), confirms=False).op
     trace = problem.plain.trace
     return trace, evaluate(Inputs(trace, problem.tensors, problem.parameters), Float64())
 
 
 def _tied(bench: Bench) -> Mechanism | None:
-    """Whether each place that is wrong is that of a value which is the right one's but for rounding."""
+    """Return whether each wrong place is that of a value that equals the right one's except for rounding."""
     problem, (trace, found), widest = Truth(problem_of(bench.case), confirms=False).op, _nodes(bench.case), 0.0
     runs = bench.ran([bench.case])
     for name, node in trace.outputs.items() if runs else ():
@@ -445,14 +446,14 @@ _Experiment = Callable[[Bench], Mechanism | None]
 TABLE: tuple[_Experiment, ...] = (
     _laid_out, _ignored, _lost, _of_another_form, _tied, _taken, _narrow, _inside, _until, _step, _unless, _unordered,
 )  # fmt: skip
-"""The plainest first."""
+"""The experiments, the plainest first."""
 LOSSY = (_step,)
-"""Those of a value that is lost on the way."""
+"""The experiments on a value that is lost on the way."""
 
 
 def mechanism(trials: Trials, case: Case, known: tuple[_Experiment, ...] = TABLE) -> Mechanism | None:
-    """Return what the kernel does wrong, where an experiment of the table shows it of the smallest case; of what fails
-    by other things than its values, or is large, only whether it needs contiguous inputs."""
+    """Return what the kernel does wrong, if an experiment of the table shows it with the smallest case; for a case that
+    does not fail by its values, or is large, only whether it needs contiguous inputs."""
     family = trials.family
     if trials.fresh or family.law is not None or family.name == "accepted invalid":
         return None
@@ -472,7 +473,7 @@ def _bench(trials: Trials, case: Case) -> Bench:
 
 
 def _smallest(trials: Trials) -> Case | None:
-    """The smallest case that is known to fail, of those that a search draws before any time is over."""
+    """Return the smallest failing case among those that a search draws before any time is over."""
     failing = (each for each in trials.known.values() if each is not None and trials.family.holds(each))
     cases = (each.of for each in failing if isinstance(each.of, Case) and Frame(each.of).fits() and each.of.elements)
     return min((each for each in cases if each.elements <= _LARGEST), key=lambda each: each.elements, default=None)

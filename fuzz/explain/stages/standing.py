@@ -1,5 +1,5 @@
-"""Standing: a rule is put to the test until it is not refuted any more. Each round has a stage, which follows from how
-the rounds before it went."""
+"""Standing: a rule is tested until it is not refuted any more. Each round has a stage, which follows from how the
+rounds before it went."""
 
 from __future__ import annotations
 
@@ -23,39 +23,41 @@ from fuzz.explain.rule.thresholds import is_rough
 from fuzz.explain.trial.trial import Trials
 
 LARGER = 4
-"""Probes have steps of so many times the terms of the failing case: with a dimension that much longer."""
+"""The factor by which a probe's steps may have more terms than those of the failing case: with a dimension that much
+longer."""
 _ROUNDS, _CLOSING = 5, 9
-"""A rule is put to the test so many times at most, and the gaps at its thresholds are looked into so many times more:
-each leaves a fifth of them."""
+"""The most rounds in which a rule is tested, and the most further rounds for the gaps at its thresholds: each leaves a
+fifth of a gap."""
 _SEARCHED, _SEARCHED_SLOWLY = 64, 16
-"""The cases of a search among the probes that put a rule to the test each time."""
+"""The cases of a search among the probes of each round."""
 _CONVINCED = 2
-"""A rule that has held in so many rounds without a probe against it is put to a longer test."""
+"""A rule that has held in this many rounds without a probe against it gets a longer test."""
 _HELD, _HELD_SLOWLY, _AT_A_TIME = 1000, 250, 100
-"""A rule that is true of so many cases of a search, one after the other, is taken for true: it is wrong of fewer than 3
-in as many (of 1,000 at 95%). So many are tried before the rule is looked at again."""
+"""The cases of a search, one after the other, of which a rule must be true to be taken for true: it is then wrong for
+fewer than 3 in as many (for 1,000 at 95%); and the cases that are tried before the rule is looked at again."""
 _BY_LAW = 10
 """The factor by which a law's cases are fewer, since each is tried with a dozen kinds of values."""
 _AGAIN = 3
-"""The further rounds in which a rule is put to the test after that has shown it to be wrong."""
+"""The further rounds in which a rule is tested after a long test has shown it to be wrong."""
 _LOOKED_INTO, _MOST_LOOKED_INTO, _LIKE = 2, 6, 24
-"""Where no more probes than the first contradict a rule, they are looked into, by so many with one thing changed; but
-no more of them in all: a rule that is wrong again and again does not become true so. Chosen, not measured."""
+"""If no more probes than the first number contradict a rule, probes are made around them, the last number for each with
+one thing changed; but around no more than the second number in all: a rule that is wrong again and again does not
+become true like this. Chosen, not measured."""
 _NEAR = (1, 2, 3, 5, 8, 12, 16, 31, 64, 100, 129)
-"""Row lengths of probes like it: short ones, since what fails takes the longer the more elements it has."""
+"""Row lengths of probes like it: short ones, since a failing probe takes longer the more elements it has."""
 
 
 class Stage(Enum):
     """What a round of a test is about."""
 
     REFUTING = auto()
-    """The rule is new, or was wrong just now: its rivals and its edges are probed, and some cases of a search."""
+    """The rule is new, or was just shown wrong: its rivals and its edges are probed, and some cases of a search."""
     CLOSING = auto()
     """The rounds for that are over: the gaps at its thresholds are probed, and some cases of a search."""
     SEARCHING = auto()
     """The rule has held: many cases of a search are tried, until it is true of enough of them in a row."""
     STANDING = auto()
-    """It is: only the gaps at its thresholds are left to be probed."""
+    """The rule stands: only the gaps at its thresholds are left to be probed."""
 
 
 @dataclass(frozen=True)
@@ -63,23 +65,23 @@ class Standing:
     """How the rounds of a test went."""
 
     enough: int
-    """A rule stands that is true of so many cases of a search in a row."""
+    """The number of consecutive cases of a search of which a rule must be true to stand."""
     searched: Mapping[Stage, int]
     """The cases of a search in a round of each stage."""
     rounds: int = _ROUNDS
     """The number of rounds after which a rule is refuted no more."""
     number: int = 0
-    """The rounds so far; those of a search that finds nothing count for none."""
+    """The rounds so far; those of a search that finds nothing do not count."""
     held: int = 0
     """The latest rounds in which nothing was against the rule."""
     true_of: int = 0
-    """The latest cases of a search, one after the other, of which it is true."""
+    """The latest consecutive cases of a search of which it is true."""
     looked_into: int = 0
     """The probes against a rule around which others were probed."""
 
     @classmethod
     def at_first(cls, trials: Trials) -> Standing:
-        """Before the first round."""
+        """Return the state before the first round."""
         fewer = _BY_LAW if trials.family.law is not None else 1
         some = (_SEARCHED_SLOWLY if probed_as(trials).costly else _SEARCHED) // fewer
         cases = {Stage.REFUTING: some, Stage.CLOSING: some, Stage.SEARCHING: _AT_A_TIME // fewer, Stage.STANDING: 0}
@@ -97,11 +99,12 @@ class Standing:
         return self.number >= self.rounds + _CLOSING
 
     def worth_a_look(self, against: int) -> int:
-        """How many of so many probes against the rule are looked into: such as are rare."""
+        """Return how many of the probes against the rule are probed around: few, and only if they are rare."""
         return min(against, _MOST_LOOKED_INTO - self.looked_into) if against <= _LOOKED_INTO else 0
 
     def after(self, against: int, searched: int, looked_into: int) -> Standing:
-        """After a round in which so many probes were against the rule, and so many cases of a search tried."""
+        """Return the state after a round with this many probes against the rule, and this many cases of a search
+        tried."""
         is_search = self.stage is Stage.SEARCHING
         told = replace(
             self, number=self.number + (not is_search or against > 0), looked_into=self.looked_into + looked_into
@@ -113,9 +116,9 @@ class Standing:
 
 
 def put_to_test(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
-    """Put the rule to the test, and the next one where it does not stand, until one is not refuted again."""
+    """Test the rule, and the next one if it does not stand, until one is not refuted again."""
     standing, drawn = Standing.at_first(trials), searched(trials.target, key)
-    # What is invalid for several reasons may be rejected for another one than is said of it.
+    # Input that is invalid for several reasons may be rejected for another one than the stated one.
     looks = trials.family.law is None and trials.family.name != "accepted invalid"
     while not standing.is_over:
         unmask(trials, evidence)
@@ -139,7 +142,7 @@ def put_to_test(trials: Trials, base: Draw, key: int, evidence: Evidence) -> Non
 
 
 def _draws(trials: Trials, base: Draw, key: int, stage: Stage, evidence: Evidence) -> Iterable[Draw]:
-    """What is probed in a round beside cases of a search."""
+    """Return what is probed in a round in addition to cases of a search."""
 
     def known(draw: Draw) -> Traits | None:
         return next((trials.traits(case) for case in made_for([draw], trials)), None)
@@ -152,19 +155,19 @@ def _draws(trials: Trials, base: Draw, key: int, stage: Stage, evidence: Evidenc
 
 
 def enough(trials: Trials) -> int:
-    """How many cases of a search in a row a rule must be true of."""
+    """Return how many consecutive cases of a search a rule must be true of."""
     most = _HELD_SLOWLY if probed_as(trials).costly else _HELD
     return most // (_BY_LAW if trials.family.law is not None else 1)
 
 
 def probed_as(trials: Trials) -> Target:
-    """The target for which probes are drawn: as of one that runs slowly where each has a process of its own, or takes
-    the oracle long."""
+    """Return the target for which probes are drawn: one that counts as slow if each probe has a process of its own, or
+    takes the oracle long."""
     return replace(trials.target, costly=trials.target.costly or trials.fresh or trials.work > LARGER * CHEAP_WORK)
 
 
 def look_into(trials: Trials, exception: Case, key: int, evidence: Evidence) -> None:
-    """Probe around a case that contradicts the rule. Of its kind it may be the only one so far, and one exception is
+    """Probe around a case that contradicts the rule. It may be the only one of its kind so far, and one exception is
     worth no condition."""
     if not Frame(exception).fits():
         return

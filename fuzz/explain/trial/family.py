@@ -1,4 +1,4 @@
-"""What counts as failing in the same way: the family of a verdict and, for a broken law, the law."""
+"""Families: what counts as failing in the same way, a family of verdicts and, for a broken law, the law."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLEAR = 2.0
 _FAMILIES: Mapping[Verdict, str] = {
     Verdict.FAIL_NUMERIC: "values",
     Verdict.FAIL_NONFINITE: "values",
-    # Out of place an element that is left out keeps its poison; in place it keeps a value.
+    # An element that is left out keeps its poison if the output has memory of its own; in place it keeps a value.
     Verdict.FAIL_UNWRITTEN: "values",
     Verdict.FAIL_LAW: "law",
     Verdict.FAIL_MEMORY: "memory",
@@ -30,7 +30,7 @@ _FAMILIES: Mapping[Verdict, str] = {
 }
 
 _EXCEPTION = "exception"
-"""What a kernel raises is always the same: another failure than the values that it writes where it raises nothing."""
+"""What a kernel raises is always the same: another failure than the values that it writes if it raises nothing."""
 _CHANCE = frozenset({"values", "memory", "crash"})
 _INVALID = frozenset({"accepted invalid", "memory", "crash"})
 """A kernel that accepts what it cannot take may read or write anywhere."""
@@ -43,14 +43,14 @@ class Family:
     name: str
     law: LawCheck | None = None
     wide: bool = False
-    """True where wrong values, stray accesses and crashes are one way of failing: which one a wrong index shows is
+    """Whether wrong values, stray accesses and crashes are one way of failing: which one a wrong index shows is
     chance."""
     clear: float = 0.0
-    """The least err/budget of a failure that is told by its values."""
+    """The least err/budget of a failure by values."""
 
     @classmethod
     def of(cls, judgement: Judgement) -> Family:
-        """The family of a finding. Cases that fail clearly stay with cases that fail clearly."""
+        """Return the family of a finding. Cases that fail clearly stay with cases that fail clearly."""
         numeric = judgement.verdict is Verdict.FAIL_NUMERIC
         return cls(_name(judgement), judgement.broken_law, clear=min(CLEAR, judgement.ratio) if numeric else 0.0)
 
@@ -62,7 +62,7 @@ class Family:
         return "values" if self.name in _CHANCE else self.name
 
     def holds(self, judgement: Judgement) -> bool:
-        """True when the judgement is a failure of this family, and a clear one."""
+        """Return whether the judgement is a failure of this family, and a clear one."""
         name = _name(judgement)
         if name != self.name and not (self.wide and self._may_show_as(name)):
             return False
@@ -71,10 +71,10 @@ class Family:
         return judgement.verdict is not Verdict.FAIL_NUMERIC or judgement.ratio >= self.clear
 
     def _may_show_as(self, name: str) -> bool:
-        """Whether chance decides that it is not a failure of that name."""
+        """Return whether chance decides that it is not a failure of that name."""
         return {name, self.name} <= (_CHANCE if self.name in _CHANCE else _INVALID)
 
 
 def _name(judgement: Judgement) -> str:
-    """'' for what is no failure."""
+    """Return the name of a failure; '' for no failure."""
     return _EXCEPTION if judgement.raised else _FAMILIES.get(judgement.verdict, "")

@@ -1,5 +1,6 @@
-"""Kinship: whether two failures by values are one. From the values of the one the other's are reached step by step, and
-each step fails: a threshold of one cause may lie anywhere along a surface, and a rule of each place is another one."""
+"""Kinship: whether two failures by values are one. The values of one are changed to those of the other step by step,
+and each step must fail: a threshold of one cause may lie anywhere along a surface, and a rule at each place would be
+another one."""
 
 from __future__ import annotations
 
@@ -17,15 +18,15 @@ from oracles.dtypes import FORMATS, ITEMSIZE
 _STEPS = 8
 """The steps between two values of an input. Chosen, not measured."""
 _MOST = 4
-"""The most inputs whose values go from the one to the other each by itself: their orders are tried."""
+"""The most inputs whose values are changed one input after the other: all orders are tried."""
 
 _Bits = Mapping[str, NDArray[np.int64]]
-"""The elements of inputs, as numbers in the order of what they stand for."""
+"""The elements of inputs, as integers in the order of their values."""
 
 
 def are_kin(trials: Trials, one: Case, other: Case) -> bool:
     """Return whether two failing cases fail by the values of an input that both have, and a path of values leads from
-    the one to the other on which everything fails. What ordinary values show is told by something else."""
+    one to the other on which everything fails. Failures that show with ordinary values are sorted by other means."""
     first, last = _bits(one, like=other), _bits(other)
     if trials.family.law is not None or first is None or last is None:
         return False
@@ -73,7 +74,7 @@ def _between(first: NDArray[np.int64], last: NDArray[np.int64]) -> Iterator[NDAr
 
 _ORDINARY: Sequence[Callable[[int], NDArray[np.float64]]] = (np.ones, lambda size: 0.5 + np.arange(size) % 7 / 4)
 _KINDS = len(_ORDINARY)
-"""What shows a failure with either has no cause in the values of that input."""
+"""A failure that shows with either kind of ordinary values is not caused by the values of that input."""
 
 
 def _ordinary(frame: Case, bits: _Bits) -> Iterator[_Bits]:
@@ -85,8 +86,8 @@ def _ordinary(frame: Case, bits: _Bits) -> Iterator[_Bits]:
 
 
 def _bits(case: Case, like: Case | None = None) -> _Bits | None:
-    """Return the elements of inputs of floats, as many as those of another case have, again and again; None where the
-    cases have not the same inputs, or these are in memory of each other."""
+    """Return the elements of inputs of floats, repeated to the number that another case has; None if the cases have
+    different inputs, or if these share memory."""
     like = like or case
     same = {name: each.dtype for name, each in case.inputs.items()} == {n: e.dtype for n, e in like.inputs.items()}
     if not same or not (case.apart and like.apart):

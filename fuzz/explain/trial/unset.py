@@ -13,8 +13,8 @@ from fuzz.explain.trial.trial import Trials
 
 
 def unset_read(trials: Trials, case: Case) -> UnsetRead | None:
-    """What the kernel reads that nobody has set. None where the case fails with 0 everywhere too, or not again with
-    what it failed with; and where it hangs, since each run would take its whole limit."""
+    """Return what the kernel reads that nobody has set. None if the case also fails with 0 everywhere, or not again
+    with what it failed with; and if it hangs, since each run would take its whole limit."""
     known = trials.known.get(case.digest)
     hangs = known is not None and known.verdict is Verdict.TIMEOUT
     if FILL in case.params or hangs:

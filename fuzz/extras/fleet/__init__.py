@@ -1,1 +1,1 @@
-"""A search on workers of Dask, which schedules, retries and shows: it gets one function of ours, and JSON text."""
+"""A search on workers of Dask, which schedules, retries and displays. It runs one function of ours, on JSON text."""

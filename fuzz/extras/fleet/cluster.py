@@ -1,5 +1,5 @@
-"""A cluster of Dask: how it is reached, what its workers offer, which targets they shall be given, and what a campaign
-tells them: its pack, its targets in groups, and the rules."""
+"""A cluster of Dask: connecting to it, what its workers offer, which targets each may be given, and what a campaign
+tells them (its pack, its targets in groups, and the rules)."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 
 SCHEME = "dask://"
 _PATIENCE_S = 30
-"""A scheduler and its first worker are waited for so many seconds, and so is each answer of either: as long as Dask
-itself waits for a connection."""
+"""How long a scheduler and its first worker are waited for, and each of their answers. It is what Dask itself allows
+for a connection."""
 AWAY_S = 120.0
-"""A scheduler or a worker of which nothing is heard for so many seconds is given up: Dask would wait for minutes, and
-with it all others. It is four times what Dask allows for a connection: with 8 to 40 processes for 2 processors, 30
-seconds were not enough for 3 of 5 workers to say who they are."""
+"""A scheduler or worker that has been silent for this long is given up: Dask would wait for minutes, and hold up the
+others. It is four times what Dask allows for a connection. Measured: with 8 to 40 processes for 2 processors, 30
+seconds were too short for 3 of 5 workers to introduce themselves."""
 _SHARE = 1 / 1024
-"""What one order takes of a resource: a worker has it or not."""
+"""What one order uses of a resource. It is tiny, since a worker either has a resource or does not."""
 
 _T = TypeVar("_T")
 
 
 def within(asked: Callable[[], _T], seconds: float = _PATIENCE_S) -> _T:
-    """What a cluster answers. Raises TimeoutError where that takes longer: a machine that is stopped, or whose network
-    is gone, is waited for without an end by most of what Dask offers."""
+    """Return a cluster's answer. Raises TimeoutError where it takes longer: most functions of Dask wait without an end
+    for a machine that is stopped or has lost its network."""
     answer = Answer[_T]()
 
     def ask() -> None:
@@ -60,14 +60,14 @@ def within(asked: Callable[[], _T], seconds: float = _PATIENCE_S) -> _T:
 
 
 def connected(engine: str) -> Client:
-    """A client of the scheduler. Raises UsageError where there is none, or it has no workers."""
+    """Return a client of the scheduler. Raises UsageError where there is no scheduler, or it has no workers."""
     if find_spec("distributed") is None:
         raise UsageError(f"--engine {engine}: dask is not installed: {EXTRA}")
     import dask
     from distributed import Client
 
     scheme = "tls" if dask.config.get("distributed.comm.tls.ca-file", None) else "tcp"
-    # What happens is said once, and here. Dask gives its client a level of its own.
+    # What happens is reported once, here. Dask sets its client's log level by itself.
     for name in ("distributed", "distributed.client", "asyncio", "tornado"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
@@ -85,20 +85,20 @@ def connected(engine: str) -> Client:
 
 
 def workers_of(client: Client) -> Mapping[str, Mapping[str, Any]]:
-    """What the scheduler knows of each worker, by its address. Raises TimeoutError."""
-    # `scheduler_info` may return what the client has asked for itself meanwhile, every two seconds: without workers.
+    """Return what the scheduler knows of each worker, by its address. Raises TimeoutError."""
+    # `scheduler_info` may return what the client fetches by itself every two seconds, which lacks workers.
     said: Any = within(lambda: client.sync(client.scheduler.identity, n_workers=-1))
     found: Mapping[str, Mapping[str, Any]] = said["workers"]
     return found
 
 
 def offered(workers: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
-    """The resources that some worker names."""
+    """Return the resources that some worker names."""
     return frozenset(name for worker in workers.values() for name in worker["resources"])
 
 
 def needs_of(target: Target, known: Collection[str]) -> frozenset[str]:
-    """The resources that a worker must have to be given the target, as far as the cluster names any such."""
+    """Return the resources that a worker must have to be given the target, among those that the cluster names."""
     arch = target.host.arch if target.host is not None else platform.machine()
     needs = {arch}
     if target.shares or target.sanitizable or target.sanitizer:
@@ -109,15 +109,15 @@ def needs_of(target: Target, known: Collection[str]) -> frozenset[str]:
 
 
 def requested(needs: Collection[str]) -> dict[str, float]:
-    """The same in the words of Dask."""
+    """Return them in the form that Dask expects."""
     return dict.fromkeys(sorted(needs), _SHARE)
 
 
 def groups_by_need(
     targets: Sequence[Target], slow: Collection[str], known: Collection[str]
 ) -> tuple[list[tuple[str, ...]], list[frozenset[str]], int]:
-    """The targets by what a worker needs for them, what that is for each group, and how many groups there are of quick
-    ones. The first group is the largest of those."""
+    """Return the targets grouped by what a worker needs for them, the needs of each group, and the number of groups of
+    quick targets. The largest of those is the first group."""
     quick, rest = dict[frozenset[str], list[str]](), dict[frozenset[str], list[str]]()
     for target in targets:
         into = rest if target.id in slow else quick
@@ -128,14 +128,14 @@ def groups_by_need(
 
 
 def threads_for(needs: Collection[str], workers: Mapping[str, Mapping[str, Any]]) -> int:
-    """How many orders workers with these resources carry out at a time."""
+    """Return how many orders workers with these resources carry out at a time."""
     fit = [worker for worker in workers.values() if {*needs} <= {*worker["resources"]}]
     return sum(int(worker["nthreads"]) for worker in fit)
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """It is JSON text on its way."""
+    """What all workers of a search are told. It is sent as JSON text."""
 
     pack: str
     """The folder of the pack, '' for the built-in one. It is the same on all machines, or relative to where a worker
@@ -151,11 +151,11 @@ class Campaign:
     longest: float | None
 
     def terms(self, kernels: tuple[Kernel, ...]) -> Terms:
-        """Those of its turns."""
+        """Return the terms of its turns."""
         return Terms(kernels, declared(kernels), self.groups, accuracy=self.accuracy, records=self.records)
 
     def loaded(self, group: int) -> tuple[Pack, list[Target]]:
-        """The pack, and the targets of a group, as they are on this machine. Raises UsageError."""
+        """Return the pack and the targets of a group, as they are on this machine. Raises UsageError."""
         found = load(Path(self.pack) if self.pack else None)
         pack = found.distrusted() if self.untrusted else found
         if sources_digest(pack.path, pack.kernels) != self.kernels:
@@ -169,7 +169,7 @@ class Campaign:
 
 
 def sources_digest(folder: Path, kernels: Iterable[Kernel]) -> str:
-    """A digest of the files that a pack and its kernels are made of, wherever they are."""
+    """Return a digest of the files that a pack and its kernels are made of, wherever they are."""
     made_of = {path for kernel in kernels for _, path in kernel.paths if path.is_file()}
     texts = sorted((path.name, path.read_bytes()) for path in {*folder.rglob("*.py"), *made_of})
     return _digest(texts)
@@ -177,7 +177,7 @@ def sources_digest(folder: Path, kernels: Iterable[Kernel]) -> str:
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """The version of kernelfuzz, and a digest of its sources: two that differ may draw different cases."""
+    """Return the version of kernelfuzz and a digest of its sources. Where two differ, they may draw different cases."""
     folders = [Path(__file__).parents[2], Path(str(oracles.__file__)).parent]
     tests = [folder / "tests" for folder in folders]
     paths = sorted(path for folder in folders for path in folder.rglob("*.py") if not set(tests) & {*path.parents})

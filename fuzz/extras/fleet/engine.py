@@ -1,5 +1,5 @@
-"""The engine of a search: a cluster of Dask in place of this machine's processes. What fails on workers with another
-processor alone is explained there."""
+"""The engine of a search: a cluster of Dask in place of this machine's processes. What fails only on workers with
+another processor is explained there."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 _MOST_CASES = 64
-"""At most so many failures are sent, the smallest first: several bugs may be among them."""
+"""At most this many failures are sent, the smallest first: several bugs may be among them."""
 
 
 @dataclass
@@ -58,11 +58,11 @@ class DaskEngine:
     pack: Path | None
     untrusted: bool
     running: DaskExecutor | None = None
-    """The executor of the session that it was handed to."""
+    """The executor of the session that uses the engine."""
 
     @cached_property
     def client(self) -> Client:
-        """Raises UsageError."""
+        """A client of the scheduler. Raises UsageError."""
         return connected(self.address)
 
     @cached_property
@@ -86,7 +86,7 @@ class DaskEngine:
     def executor(
         self, targets: Sequence[Target], terms: Terms, case_limit: float | None, longest: float | None
     ) -> DaskExecutor:
-        """Takes the turns of these targets on the workers that have what they need."""
+        """Return an executor that takes the turns of these targets on the workers that have what they need."""
         known = offered(workers_of(self.client))
         groups, needs, quick = groups_by_need(targets, slow_targets_of(targets), known)
         pack, sources = "" if self.pack is None else str(self.pack), self.pack or built_in()
@@ -105,7 +105,7 @@ class DaskEngine:
         return {} if self.running is None else self.running.told
 
     def explain(self, book: FindingBook, pile: Sequence[Bucket], seconds: float, over: Callable[[], bool]) -> None:
-        """Explain on a worker what failed there alone, as this machine cannot run it."""
+        """Explain on a worker what failed only there, as this machine cannot run it."""
         if self.running is not None:
             _explain_there(book, pile, self.running, seconds, over)
 
@@ -134,7 +134,7 @@ class _Cause:
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> _Cause:
-        """Raises CaseError, ValueError."""
+        """Return a cause from JSON. Raises CaseError, ValueError."""
         case, found = from_json(told["case"])
         if found is None:
             raise ValueError("it says nothing of what was found")
@@ -146,8 +146,8 @@ class _Cause:
 def _explain_there(
     book: FindingBook, pile: Sequence[Bucket], executor: DaskExecutor, seconds: float, over: Callable[[], bool]
 ) -> None:
-    """Have a worker explain buckets whose verdicts one cause may mix, in so many seconds for each cause, and put one
-    bucket for each in their place; or note why none did. It is not waited for once it is `over`."""
+    """Have a worker explain buckets whose verdicts one cause may mix, in at most `seconds` for each cause, and replace
+    them with one bucket for each cause; or note why there are none. It is not waited for once `over` returns true."""
     home, *others = pile
     seen = sorted((each for bucket in pile for each in bucket.pile.findings), key=lambda each: each.size)
     sent = {each.case.digest: each for each in (*(bucket.found for bucket in pile), *seen)}

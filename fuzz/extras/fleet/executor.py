@@ -41,21 +41,22 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 _RETRIES = 3
-"""Dask tries turns again so many times where the process or the worker that took them ended."""
+"""How often Dask retries turns whose process or worker ended."""
 _ORDERS = 1.0
-"""The number of orders on their way for each thread. A worker has two threads and one process that takes their turns:
-one order is carried out while the next one comes, and if there were more, each would have fewer turns."""
+"""The orders handed out for each thread. A worker has two threads and one process that takes their turns: one order is
+carried out while the next one comes, and with more orders each would have fewer turns."""
 _CHUNKS = (1 << 15, 1 << 12, 1 << 9, 1 << 6)
-"""Lessons are kept at the workers in pieces of so many places: few pieces, and each is sent to a worker once."""
+"""Workers keep lessons in pieces of these sizes, in positions: so there are few pieces, and each is sent to a worker
+once."""
 _LOOK_S = 2.0
-"""Seconds between two looks which workers there are."""
+"""Seconds between two checks which workers there are."""
 _CALLS_S = 10.0
-"""A report, or the calls before a finding, are waited for so many seconds after a worker said that they are there."""
+"""How long a report, or the calls before a finding, is waited for after a worker said that it is there."""
 _MOST_CAUSES, _STARTING_S = 4, 60.0
-"""An explanation is waited for as long as that many causes may take, and the start of workers."""
+"""An explanation is waited for as long as this many causes may take, and the start of workers."""
 _ASKING_S = 0.1
 _LEAVING_S = 2.0
-"""Workers are told to end something for so many seconds; one that is stopped hears of it later."""
+"""Workers are told to end something for this long. One that is stopped hears of it later."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,8 @@ class _Order:
 
 @dataclass
 class DaskExecutor:
-    """A context manager. Dask schedules the orders, and repeats those whose worker or process has ended; a report that
-    comes of another order than the one that is awaited is dropped."""
+    """A context manager. Dask schedules the orders, and repeats those whose worker or process has ended. A report of an
+    order that is no longer awaited is dropped."""
 
     engine: str
     campaign: Campaign
@@ -97,15 +98,15 @@ class DaskExecutor:
     """What a worker needs for each group."""
     terms: Terms
     deaths: int = 0
-    """Those are Dask's business."""
+    """Always 0: Dask takes care of them."""
     given_up: list[str] = field(default_factory=list)
     """Turns that ended a process every time."""
     missing: dict[str, str] = field(default_factory=dict)
-    """Why a target runs on no worker."""
+    """By target, why it runs on no worker."""
     told: dict[str, Told] = field(default_factory=dict)
-    """What runs on some worker."""
+    """By target, what some worker that runs it attested."""
     dropped: int = 0
-    """Reports that came under an old token."""
+    """The number of reports that came under an old token."""
     client: Client | None = None
 
     def __post_init__(self) -> None:
@@ -126,10 +127,10 @@ class DaskExecutor:
         self._staffed = time.monotonic()
         self._is_cut = False
         self._silent: set[str] = set()
-        """Workers that were given up at the start: they are asked for nothing more."""
+        """Workers that were given up at the start. They are not asked for anything more."""
 
     def __enter__(self) -> DaskExecutor:
-        """Raises UsageError where a worker cannot take part."""
+        """Start the workers. Raises UsageError where one cannot take part."""
         self.client = self.client or connected(self.engine)
         self._look()
         starting = {
@@ -146,13 +147,13 @@ class DaskExecutor:
         return self
 
     def _started(self, name: str, future: Future) -> Mapping[str, Any]:
-        """What a worker says of its targets; nothing where it is gone before, or silent. Raises UsageError where it
-        refuses, or there is no other."""
+        """Return what a worker says of its targets; an empty mapping where it is gone or silent. Raises UsageError
+        where it refuses, or is the only one."""
         heard, since = None, time.monotonic()
         while name in self._workers:
             try:
                 said: Mapping[str, Any] = json.loads(future.result(timeout=_LOOK_S))
-            except TimeoutError:  # kernels are built, or Dask waits for a worker of that name
+            except TimeoutError:  # kernels are being built, or Dask waits for a worker of that name
                 self._look()
                 last = self._workers.get(name, {}).get("last_seen")
                 heard, since = last, time.monotonic() if last != heard else since
@@ -167,7 +168,7 @@ class DaskExecutor:
         return {"missing": {}, "attested": {}}
 
     def _give_up(self, name: str) -> None:
-        """Raises UsageError where it is the only worker."""
+        """Give up a worker. Raises UsageError where it is the only one."""
         self._silent.add(name)
         self._workers = {each: worker for each, worker in self._workers.items() if each != name}
         if not self._workers:
@@ -196,7 +197,7 @@ class DaskExecutor:
 
     @property
     def restarts(self) -> Mapping[str, int]:
-        """Workers of targets that were replaced although their kernel did nothing wrong, by target."""
+        """By target, the workers that were replaced although their kernel did nothing wrong."""
         found: Counter[str] = Counter()
         for each in self._restarts.values():
             found.update(each)
@@ -204,7 +205,7 @@ class DaskExecutor:
 
     @property
     def words(self) -> str:
-        """Such as '4 workers of Dask, 210 MB each at most'."""
+        """A phrase like '4 workers of Dask, 210 MB each at most'."""
         most = max(self._resident.values(), default=0) / 1e6
         old = f", {self.dropped} reports under an old token dropped" if self.dropped else ""
         silent = f", {len(self._silent)} more silent at the start and left out" if self._silent else ""
@@ -224,7 +225,7 @@ class DaskExecutor:
         self._given[task.group].append(task)
 
     def take(self, seconds: float) -> TurnReport | None:
-        if not self._ended:  # all that an order has brought is counted: now more may be given, which goes together
+        if not self._ended:  # an order's reports are all counted: now more turns may be given, which go together
             for group in self._given:
                 self._send(group)
         if time.monotonic() - self._looked > _LOOK_S:
@@ -240,7 +241,7 @@ class DaskExecutor:
             self._tell("cut")
 
     def _tell(self, what: str) -> None:
-        """Ask the same of all workers, for each group; whose answer does not come in time is not waited for."""
+        """Ask all workers the same, for each group, without waiting for late answers."""
         for group in range(len(self.needs)):
             text = self._text({"ask": what, "group": group})
             with suppress(Exception):
@@ -264,7 +265,7 @@ class DaskExecutor:
             return ()
         name, _, group = found.rpartition(" ")
         asked = {"ask": "before", "group": int(group), "target": finding[0], "case": finding[1]}
-        with suppress(Exception):  # a worker that is gone has forgotten
+        with suppress(Exception):  # a worker that is gone has forgotten it
             said = json.loads(self._submit(asked, [], (), workers=[name]).result(timeout=_CALLS_S))
             calls = answer(b64decode(said["calls"]))
             return tuple(calls.cases) if isinstance(calls, Calls) else ()
@@ -273,8 +274,8 @@ class DaskExecutor:
     def causes(
         self, target: str, cases: Sequence[dict[str, Any]], seconds: float, over: Callable[[], bool]
     ) -> Sequence[dict[str, Any]]:
-        """The causes of failures of one target, as a worker that has it found them, in so many seconds for each. Raises
-        TimeoutError where that takes longer, or it is `over`."""
+        """Return the causes of failures of one target, as found by a worker that has it, in at most `seconds` for each.
+        Raises TimeoutError where that takes longer, or once `over` returns true."""
         group = next(number for number, names in enumerate(self.campaign.groups) if target in names)
         asked = {"ask": "explain", "group": group, "cases": cases, "seconds": seconds, "seed": 0}
         future = self._submit(asked, [], self.needs[group])
@@ -292,12 +293,12 @@ class DaskExecutor:
         return found
 
     def _send(self, group: int) -> None:
-        """What was given, in orders that leave no thread without one. Turns of one search go together."""
+        """Send what was given, in orders that leave no thread idle. Turns of one search go together."""
         given, threads = self._given[group], threads_for(self.needs[group], self._workers)
         free = math.ceil(_ORDERS * max(1, threads)) - sum(order.group == group for order, _ in self._orders.values())
         if not given or free <= 0:
             return
-        size = math.ceil(len(given) / free)  # the fewer orders, the less they cost
+        size = math.ceil(len(given) / free)  # fewer orders cost less
         while given:
             first, tasks = given[0], list[TurnJob]()
             most = 1 if first.is_big or first.pieces > 1 else min(TOGETHER, size)
@@ -322,7 +323,7 @@ class DaskExecutor:
         future.add_done_callback(lambda _: self._done.put(order.token))
 
     def _chunks_of(self, search: tuple[str, int], known: int) -> tuple[list[tuple[int, Future]], int]:
-        """The lessons of the first places, in pieces that Dask keeps, and the place after them."""
+        """Return the lessons of the first positions, in pieces that Dask keeps, and the position after them."""
         found, start, current = [], 0, set()
         for size in _CHUNKS:
             while start + size <= known:
@@ -337,7 +338,7 @@ class DaskExecutor:
         return found, start
 
     def _joined(self, token: str) -> None:
-        """What came of an order. Raises UsageError, and AwayError where the scheduler is gone."""
+        """Take in what came of an order. Raises UsageError, and AwayError where the scheduler is gone."""
         order, future = self._orders.pop(token, (None, None))
         if order is None or future is None:
             self.dropped += 1
@@ -365,7 +366,7 @@ class DaskExecutor:
             self._ended.append(taken.report)
 
     def _failed(self, order: _Order) -> None:
-        """Turns that ended every process are tried one by one, and then given up."""
+        """Try turns that ended every process one by one, and then give them up."""
         if len(order.tasks) > 1:
             for task in order.tasks:
                 self._order(order.group, (task,))
@@ -390,7 +391,7 @@ class DaskExecutor:
             raise UsageError(f"--engine {self.engine}: {said.get('worker', name)} {said['refused']}")
 
     def _look(self) -> None:
-        """Which workers there are now. Raises AwayError where nobody tells for long."""
+        """Update which workers there are. Raises AwayError where no answer comes for long."""
         self._looked = now = time.monotonic()
         try:
             self._workers = {

@@ -1,7 +1,7 @@
-"""The processes that a worker of Dask starts, so that what a kernel does ends neither it nor one another.
+"""The processes that a worker of Dask starts, so that a kernel's crash ends neither the worker nor another process.
 
-`python -m fuzz.extras.fleet.process DESCRIPTOR` takes turns over that connection; without a descriptor, what a campaign
-asks to be explained is read as JSON text, and the causes are printed.
+`python -m fuzz.extras.fleet.process DESCRIPTOR` takes turns over that connection. Without a descriptor, it reads what a
+campaign asks to be explained as JSON text, and prints the causes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def take_turns(descriptor: int) -> None:
 
 
 def causes_here(asked: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
-    """The causes of failures of one kernel: each with its smallest case, as its case file says it. There is none where
+    """Return the causes of failures of one kernel, each with its smallest case as in its case file; an empty list where
     no case fails again, or time was over first. Raises UsageError."""
     campaign = msgspec.convert(asked["campaign"], Campaign)
     seen = [from_json(each) for each in asked["cases"]]
@@ -69,7 +69,7 @@ def causes_here(asked: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
             again = replayed(pool, by_id, case, found.law).get(found.target)
             if again is not None and again.judgement.verdict.is_finding:
                 book.add(by_id[found.target].kernel.name, again.case, again.judgement, {})
-        # By the clock: the campaign that asks waits for no longer.
+        # By the clock: the campaign that asks does not wait longer.
         err, skip = Console(file=io.StringIO()), Interruption()
         explain_findings(book, pool, mine, asked["seconds"], err, skip, clock=time.monotonic)
         return [_cause(bucket) for bucket in book.buckets.values() if bucket.is_explained]

@@ -1,7 +1,7 @@
-"""What a worker of Dask does: `answered` is the one function that it calls, with JSON text and for JSON text.
+"""What a worker of Dask does: `answered`, the one function that it calls, takes and returns JSON text.
 
-Turns are taken by a process of its own, which the threads of the worker share: what a kernel does to it is its end, and
-Dask tries the turns again.
+Turns are taken by a process of its own, which the worker's threads share. If a kernel ends that process, Dask tries the
+turns again.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from fuzz.extras.fleet.cluster import AWAY_S, code_digest
 
 _LOOK_S = 1.0
 _SILENT_S = START_LIMIT_S + AWAY_S
-"""The seconds for which a process may say nothing at its start: it tells each second of what is built or started, and
-before that it loads the pack, which may import what a kernel may."""
+"""How long a process may be silent at its start. It reports every second what is built or started, but before that it
+loads the pack, which may import what a kernel imports."""
 
 
 class ShardEndedError(Exception):
@@ -58,18 +58,18 @@ class _SentTurns:
     """The message of each piece, as text."""
     done: threading.Event = field(default_factory=threading.Event)
     failed: str = ""
-    """Why it was not taken."""
+    """Why the turns were not taken."""
 
 
 @dataclass(frozen=True)
 class _Lessons:
-    """Those of the first places of a search, in pieces."""
+    """The lessons of the first positions of a search, in pieces."""
 
     chunks: Sequence[str]
     sizes: Sequence[int]
 
     def since(self, told: int) -> list[bytes]:
-        """Those of the places from that one on."""
+        """Return the lessons from position `told` on."""
         found, start = list[bytes](), 0
         for chunk, size in zip(self.chunks, self.sizes, strict=True):
             if start + size > told:
@@ -109,7 +109,7 @@ class _Shard:
         return self._process.pid
 
     def send(self, *messages: bytes) -> None:
-        """What it cannot be told any longer is noticed where its answer is awaited."""
+        """Send messages. That the process has ended is noticed where its answer is awaited."""
         try:
             for message in messages:
                 self._connection.send_bytes(message)
@@ -125,7 +125,7 @@ class _Shard:
                 self.end()
 
     def take(self, tasks: list[TurnJob], lessons: _Lessons, kept: list[tuple[str, str]]) -> list[str]:
-        """What came of turns of one search. Raises ShardEndedError."""
+        """Return what came of turns of one search. Raises ShardEndedError."""
         search = tasks[0].op, tasks[0].seed
         with self._lock:
             order = _SentTurns(len(tasks))
@@ -194,12 +194,12 @@ _OPENING = threading.Lock()
 
 
 def answered(text: str, *chunks: str) -> str:
-    """The answer to what a campaign asks of a worker. `chunks` are lessons, which Dask keeps at hand."""
+    """Return the answer to what a campaign asks of a worker. `chunks` are lessons, which Dask keeps at hand."""
     return json.dumps({"worker": _here(), **_answer(json.loads(text), chunks)})
 
 
 def _here() -> str:
-    """The address of this worker."""
+    """Return the address of this worker."""
     from distributed import get_worker
 
     try:
@@ -224,7 +224,7 @@ def _answer(asked: dict[str, Any], chunks: Sequence[str]) -> dict[str, Any]:
         return {"causes": _explained(asked)}
     shard = _shard(key, asked["campaign"], asked["group"])
     if shard.failed and shard.usage:
-        _SHARDS.pop(key, None)  # who asks again may have mended it
+        _SHARDS.pop(key, None)  # the cause may be mended when it is asked for again
         return {"refused": shard.failed}
     if shard.failed or shard.started is None:
         raise ShardEndedError(shard.failed)
@@ -239,7 +239,8 @@ def _answer(asked: dict[str, Any], chunks: Sequence[str]) -> dict[str, Any]:
 
 
 def _explained(asked: dict[str, Any]) -> Any:
-    """In a process of its own: what a kernel does to it ends neither this one nor the one that takes turns."""
+    """Return the explanation, made by a process of its own: if a kernel ends it, this one and the one that takes turns
+    live on."""
     command = [sys.executable, "-m", "fuzz.extras.fleet.process"]
     done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, check=False)
     if done.returncode:

@@ -24,7 +24,7 @@ from oracles.op import Op
 from oracles.ops import OPS
 
 BUILDS = (SIMULATED, *(f"{family}-{opt}" for family in toolchain.USUAL for opt in OPTS))
-"""What makes a kernel's code: it is a field of the covering array too, and meets all values of all others."""
+"""What makes a kernel's code. It is a field of the covering array too, so each build meets all values of the others."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Calibrated:
     op: str
     contracts: Sequence[ContractMeasurement]
     covered: int
-    """The pairs of values of two fields, builds among them, of which some kernel was judged."""
+    """The number of pairs of values of two fields, builds among them, of which some kernel was judged."""
     missing: Mapping[str, int]
-    """How many pairs were not, by the reason."""
+    """The number of the other pairs, by the reason why no kernel was judged."""
 
     @property
     def runs(self) -> int:
@@ -48,7 +48,7 @@ class Calibrated:
 
     @property
     def simulated(self) -> int:
-        """Elements that simulated kernels returned."""
+        """The number of elements that simulated kernels returned."""
         return sum(each.simulated for each in self.contracts)
 
     @property
@@ -57,7 +57,7 @@ class Calibrated:
 
     @property
     def found(self) -> int:
-        """False alarms."""
+        """The number of false alarms."""
         return sum(each.found for each in self.contracts)
 
     @property
@@ -66,8 +66,9 @@ class Calibrated:
 
 
 def planned(ops: Sequence[Op], runs: int, seed: int, folder: Path, pack: Path | None) -> list[Work]:
-    """The work: for each op about so many runs, spread over its contracts. They come in an order that follows from the
-    seed, of all ops in turn, so that runs without the time for all of them meet others with another seed."""
+    """Return the work: for each op about `runs` runs, spread over its contracts. The ops take turns, in an order that
+    follows from the seed, so that calibrations without the time for all of it judge other contracts with another
+    seed."""
     found = list[tuple[int, Work]]()
     for op in ops:
         count = len(contracts(op))
@@ -80,8 +81,9 @@ def planned(ops: Sequence[Op], runs: int, seed: int, folder: Path, pack: Path | 
 
 
 def carried_out(plan: Sequence[Work], jobs: int, seconds: float = math.inf) -> Iterator[ContractMeasurement]:
-    """What came of each, as it ends, in so many processes; with one in this process. After so many seconds no further
-    contract is begun, nor one for which too few are left; each may take an equal share of those when its turn comes."""
+    """Yield what came of each piece of work, as it ends, in `jobs` processes; with one job in this process. After
+    `seconds` no further contract is begun, nor one for which too few seconds are left; each may take an equal share of
+    what is left when its turn comes."""
     end, took = time.monotonic() + seconds, list[float]()
     works = begun(plan, jobs, end, took)
     if jobs == 1:
@@ -98,8 +100,9 @@ def carried_out(plan: Sequence[Work], jobs: int, seconds: float = math.inf) -> I
 
 
 def begun(plan: Sequence[Work], jobs: int, end: float, took: Sequence[float]) -> Iterator[Work]:
-    """Each when its turn comes, with the time at which it shall end: those whose runs are slow leave others theirs.
-    None takes less than the quickest of those that `took` so many seconds: to compile its kernels, most of all."""
+    """Yield each piece when its turn comes, with the time at which it shall end, so that slow kernels leave time for
+    others. None gets less than the quickest of the finished ones `took`, most of which is the compilation of its
+    kernels."""
     for place, work in enumerate(plan):
         now = time.monotonic()
         if now + min(took, default=0.0) >= end:
@@ -109,7 +112,7 @@ def begun(plan: Sequence[Work], jobs: int, end: float, took: Sequence[float]) ->
 
 
 def _carry_out(work: Work) -> ContractMeasurement:
-    """An error of ours is an alarm: nothing else is lost over it."""
+    """Measure one piece of work. An internal error counts as an alarm, so that the rest goes on."""
     started = time.monotonic()
     try:
         if work.op not in OPS:  # a process of its own
@@ -123,7 +126,7 @@ def _carry_out(work: Work) -> ContractMeasurement:
 
 
 def calibrated(op: Op, every: Sequence[ContractMeasurement]) -> Calibrated:
-    """What came of one op, and which pairs did not meet."""
+    """Return what came of one op, and which pairs did not meet."""
     known: dict[str, Sequence[Any]] = {**fields(op), "build": BUILDS}
     rows, names = covering(fields(op)), list(known)
     pairs = {pair for row in rows for build in range(len(BUILDS)) for pair in pairs_of({**row, "build": build}, names)}
@@ -140,7 +143,7 @@ def calibrated(op: Op, every: Sequence[ContractMeasurement]) -> Calibrated:
 
 
 def _reason(of: ContractMeasurement, build: str) -> str:
-    """Why a build of a contract was not judged."""
+    """Return why a build of a contract was not judged."""
     if "" in of.not_run:
         return of.not_run[""]
     if build in of.not_run:

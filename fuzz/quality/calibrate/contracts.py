@@ -25,12 +25,12 @@ _MAYBE = tuple(MAYBE + dtype for dtype in (*NARROW, INPUT))
 _LOOSE = {**{name: each.loose for name, each in records().items() if not each.is_exact}, DIVIDE: 2.0}
 
 Value = tuple[str, int]
-"""The name of a field, and the place of a value among those that it takes."""
+"""The name of a field, and the index of a value among those that it takes."""
 Pair = tuple[Value, Value]
 
 
 def fields(op: Op) -> Mapping[str, Sequence[Any]]:
-    """The values that each field of a contract takes; those of which an op has one alone say nothing."""
+    """Return the values that each field of a contract takes, without fields that have a single value for the op."""
     graph = _graph(op)
     locals_ = [name for name, node in graph.locals.items() if node.args]
     points = [graph.names[node.args[0]] for node in graph.nodes if node.kind == "point"]
@@ -58,13 +58,13 @@ def fields(op: Op) -> Mapping[str, Sequence[Any]]:
 
 
 def contracts(op: Op) -> list[Contract]:
-    """Contracts in which any two values of two fields meet."""
+    """Return contracts in which any two values of two fields meet."""
     known = fields(op)
     return [Contract(**{name: known[name][at] for name, at in row.items()}) for row in covering(known)]
 
 
 def covering(known: Mapping[str, Sequence[Any]]) -> list[Mapping[str, int]]:
-    """Rows in which any two values of two fields meet: the place of a value for each field."""
+    """Return rows in which any two values of two fields meet, each with the index of a value for each field."""
     names, found = list(known), list[Mapping[str, int]]()
     missing = _pairs(known)
     while missing:
@@ -79,7 +79,7 @@ def covering(known: Mapping[str, Sequence[Any]]) -> list[Mapping[str, int]]:
 
 
 def pairs_of(row: Mapping[str, int], names: Sequence[str]) -> set[Pair]:
-    """The pairs that meet in a row."""
+    """Return the pairs that meet in a row."""
     return {((a, row[a]), (b, row[b])) for a, b in combinations(names, 2)}
 
 
@@ -97,7 +97,7 @@ def _new(row: Mapping[str, int], name: str, value: int, names: Sequence[str], mi
 
 
 def _dtypes(op: Op, names: Sequence[str]) -> Sequence[Mapping[str, str]]:
-    """Some locals in other dtypes: narrower, wider, and those of inputs."""
+    """Return choices of other dtypes for some locals: narrower, wider, and those of inputs."""
     last = [each.name for each in op.inputs if not each.integers][-1]
     found = (dict.fromkeys(names[::2], NARROW[-1]), dict.fromkeys(names[1::2], DOUBLE.name), {names[-1]: last})
     return [each for each in found if each]

@@ -24,13 +24,13 @@ from oracles.truth import Truth
 
 _LENGTHS = (1, 1, 2, 3)
 _OUTER = 24
-"""The rows, where an op has any number of them: each is a draw of its own."""
+"""The number of rows, where an op may have any: each is drawn by itself."""
 _ONE_KIND = 0.4
-"""The share of rows of one kind of number alone, whose signs are drawn."""
+"""The share of rows that have one kind of number only, with random signs."""
 
 
 def ends_of(dtype: str) -> NDArray[np.float64]:
-    """The magnitudes at the ends of a dtype, and between them such whose products and squares are there."""
+    """Return the magnitudes at the ends of a dtype, and ones between whose products and squares are at the ends."""
     of = form(dtype)
     eta, root = of.tiny * 2 * of.u, 2.0 ** (of.emin // 2)
     near = [of.tiny - eta, of.tiny, of.tiny + eta, root, root * 0.75, 1.0, 1.0 + 2 * of.u, of.max / 2, of.max]
@@ -38,7 +38,7 @@ def ends_of(dtype: str) -> NDArray[np.float64]:
 
 
 def problem(op: Op, dtype: str, without: frozenset[str], random: np.random.Generator) -> Problem:
-    """A problem of an op in one dtype, of such numbers."""
+    """Return a problem of an op in one dtype, with such numbers."""
     sizes = {dim: op.fixed.get(dim, int(random.choice(_LENGTHS))) for dim in op.named}
     sizes = grown(op.made, sizes, op.fixed, op.least)
     grid = [_OUTER if dim == OUTER else sizes[dim] for dim in op.inputs[0].axes]
@@ -61,14 +61,14 @@ def problem(op: Op, dtype: str, without: frozenset[str], random: np.random.Gener
 
 
 def problems(op: Op, dtypes: Sequence[str], count: int, seed: int) -> Iterator[Problem]:
-    """Yield so many problems of each dtype of the first input."""
+    """Yield `count` problems of each dtype of the first input."""
     random, optional = np.random.default_rng(seed), [*op.optional, *op.neutral]
     for dtype in [*dtypes] * count:
         yield problem(op, dtype, frozenset(name for name in optional if random.random() < 0.5), random)
 
 
 def case_of(of: Problem) -> Case:
-    """The problem as a case, whose tensors lie one element after the other."""
+    """Return the problem as a case, whose tensors lie one element after the other."""
     op, grid = OPS[of.op], of.main.shape
     extents = op.extents({name: array.shape for name, array in of.inputs.items()})
     inputs = {
@@ -83,7 +83,7 @@ def case_of(of: Problem) -> Case:
 
 
 def accused(of: Problem, contract: Contract, seed: int) -> Iterator[str]:
-    """Yield what is accused of a simulated kernel of that contract, in words. What cannot be judged accuses nobody."""
+    """Yield alarms about a simulated kernel of that contract, in words. What cannot be judged is no alarm."""
     got = simulate(of, contract, np.random.default_rng(seed))
     for check in Truth(of).check(contract, got):
         if check.result not in ("pass", "gave_up"):

@@ -26,34 +26,34 @@ from fuzz.quality.calibrate.extremes import case_of, problems
 from fuzz.quality.calibrate.packs import Pair
 
 _KEPT = 3
-"""The most alarms of a contract that are kept as case files."""
+"""How many alarms of a contract are kept as case files."""
 _EXTREMES = 2
-"""The problems at the ends of each dtype, of two dozen rows where an op has any number of them."""
+"""The number of problems at the ends of each dtype. Each has two dozen rows, where an op may have any number."""
 _LONG_S = 2.0
-"""Turns that take longer together are not taken in greater number by a work that ends with its time: it does not end
-within them. No clock decides what is judged of others."""
+"""In work that ends by time, turns that together take longer are not taken more at a time: it could not end within
+them. Other work never depends on a clock."""
 _CASE_LIMIT_S = 60.0
-"""A case may take so long. The kernels are right and end, whereas their loops without optimisation took more than the
-usual 5 s for four million elements: that is to end what hangs, and no alarm."""
+"""The limit of a case in seconds. It only ends what hangs and is no alarm: the kernels are correct, but their loops
+without optimisation took more than the usual 5 s for four million elements."""
 SIMULATED = "simulated"
 
 
 @dataclass(frozen=True)
 class Work:
-    """The kernels of one contract, to be judged so often."""
+    """The kernels of one contract, and how many runs of them are judged."""
 
     op: str
     number: int
     folder: Path
-    """Where their pack is written."""
+    """The folder in which their pack is written."""
     seed: int
     runs: int
     pack: Path | None = None
     """The pack that brings the op."""
     until: float = math.inf
-    """When it ends, by the monotonic clock, however few runs were judged by then: with the turns that are judged."""
+    """The time, by the monotonic clock, after which no further turn begins, however few runs were judged."""
     end: float = math.inf
-    """When there is no time for these turns either: it ends with the case that is judged."""
+    """The time at which it ends, after the case that is being judged."""
 
 
 @dataclass
@@ -64,32 +64,32 @@ class ContractMeasurement:
     number: int
     contract: str
     runs: Counter[str] = field(default_factory=Counter)
-    """Judged runs by build: SIMULATED, or a compiler with its level of optimisation."""
+    """The number of judged runs by build: SIMULATED, or a compiler with its level of optimisation."""
     elements: Counter[str] = field(default_factory=Counter)
     ratio: float = 0.0
-    """The largest err/budget of what passed."""
+    """The largest err/budget of a passing run."""
     found: int = 0
-    """How many judged runs did not pass; each is a false alarm, since the kernels are correct."""
+    """The number of judged runs that did not pass; each is a false alarm, since the kernels are correct."""
     gave_up: int = 0
     alarms: list[str] = field(default_factory=list)
-    """The first of them, in words."""
+    """The first false alarms, in words."""
     undecided: str = ""
-    """How to see the last run that the oracle gave up on."""
+    """How to reproduce the last run that the oracle gave up on."""
     not_run: dict[str, str] = field(default_factory=dict)
-    """Why a build was not judged."""
+    """By build, why it was not judged."""
     extremes: int = 0
-    """How many runs of problems at the ends of dtypes were judged besides."""
+    """The number of judged runs of problems at the ends of dtypes, which `runs` does not count."""
     seconds: float = 0.0
-    """How long all of it took."""
+    """The seconds that all of it took."""
 
     @property
     def simulated(self) -> int:
-        """Elements that the simulated kernel returned."""
+        """The number of elements that the simulated kernel returned."""
         return self.elements[SIMULATED]
 
 
 def build_of(target: Target) -> str:
-    """What made the code of a target."""
+    """Return what made the code of a target."""
     return f"{target.name.compiler}-{target.name.opt}" if target.name.compiler else SIMULATED
 
 
@@ -164,7 +164,7 @@ def _count(report: TurnReport, work: Work, builds: Mapping[str, str], found: Con
         found.runs[builds[name]] += line.judged
         found.found += line.findings
         found.gave_up += line.gave_up
-        if line.undecided and int(line.undecided.rpartition(":")[2]) % PLACES <= BATCH:  # not made of others' outcome
+        if line.undecided and int(line.undecided.rpartition(":")[2]) % PLACES <= BATCH:  # not copied from others
             option = f"--pack {work.folder} --target {name}"
             found.undecided = f"kernelfuzz repro {work.seed}:{line.undecided} {option}"
         elif line.undecided and not found.undecided:
@@ -183,7 +183,7 @@ def _count(report: TurnReport, work: Work, builds: Mapping[str, str], found: Con
 
 
 def _told(case: Case, judgement: Judgement, work: Work) -> str:
-    """What is accused, and the commands that show it again."""
+    """Return the alarm, and the commands that reproduce it."""
     path = _kept(case, work)
     check, option = judgement.worst, f"--pack {work.folder} --target {judgement.target}"
     what, explain = f"{judgement.verdict.value} {judgement.reason}".strip(), ""
@@ -191,14 +191,14 @@ def _told(case: Case, judgement: Judgement, work: Work) -> str:
         index = ",".join(map(str, check.worst_index))
         what += f", {check.output}[{index}]: {judgement.ratio:.4g} of its budget"
         explain = f"\n  kernelfuzz explain-budget {path} {option} --output {check.output} --index {index}"
-    # A case that a guide proposed follows from what was judged before it: its file alone brings it back.
+    # A case that a guide proposed depends on earlier judgements: only its file brings it back.
     own = 0 < case.origin.number % PLACES <= BATCH
     named = f"{work.seed}:{work.op}:{case.origin.place}" if own else path
     return f"{judgement.target}: {what}\n  kernelfuzz repro {named} {option}{explain}"
 
 
 def _kept(case: Case, work: Work) -> Path:
-    """The file that the case is kept in, beside its pack."""
+    """Return the file in which the case is kept, beside its pack."""
     path = work.folder / f"alarm-{case.digest[:12]}.json"
     casefile.save(path, case)
     return path
@@ -207,8 +207,8 @@ def _kept(case: Case, work: Work) -> Path:
 def _reports(
     turn_runner: TurnRunner, work: Work, most: int, clock: Callable[[], float]
 ) -> Iterator[Sequence[TurnReport]]:
-    """The search of the op, without its big cases: those try how a kernel finds its elements, not what it makes of
-    them. One turn comes first, then more of them at a time, which is cheaper, while they do not take too long."""
+    """Yield the reports of a search of the op without its big cases, which test how a kernel finds its elements and not
+    what it calculates. One turn comes first, then more at a time, which is cheaper, unless they take too long."""
     known = turn_runner.searched(work.op, work.seed)
     states, turns, place, together = dict[object, bytes](), known.search.turns(), 0, 1
     while True:

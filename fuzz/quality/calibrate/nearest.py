@@ -1,8 +1,6 @@
-"""The law of the nearest result: the exact value of each element, rounded once, is right, whatever a contract says.
-
-A kernel that calculates in enough bits returns just that. Where it is accused, what is wrong is the tool: how a formula
-is read, or what it takes every kernel to round on the way.
-"""
+"""The law of the nearest result: the exact value of each element, rounded once, is right under every contract, since a
+kernel that calculates in enough bits returns it. If it is called wrong, the fault is in the tool: in how it reads a
+formula, or in what it expects every kernel to round on the way."""
 
 from __future__ import annotations
 
@@ -34,13 +32,13 @@ from oracles.tiers.problem import FormulaProblem
 from oracles.truth import Truth
 
 _MOST_ROWS, _MOST_LENGTH, _MOST_SHORT = 3, 9, 3
-"""The extents of problems, the last one of those with more than two dimensions: what goes wrong does so in single
-elements, each of which mpmath calculates."""
+"""The extents of problems; the last one is for problems of more than two dimensions. Faults show in single elements,
+each of which mpmath calculates."""
 _MOST_PLACES = 1 << 12
-"""Places of a problem, all dimensions together. A reference that fixes larger extents is left out: 12 problems of 3,840
-places take 6 s already, as mpmath calculates each element."""
+"""The most elements of a problem's whole index space. References that fix larger extents are left out: 12 problems of
+3,840 take 6 s already, as mpmath calculates each element."""
 _MOST_WAYS = 24
-"""Combinations of algorithms, each of which the precise tier calculates. Attention has 288, which took 12 GB."""
+"""The most combinations of algorithms, each of which the precise tier calculates. Attention's 288 took 12 GB."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class Accused:
     index: tuple[int, ...]
     got: float
     precise: bool
-    """Whether the precise tier says so, and not the check of the whole output."""
+    """Whether the precise tier calls it wrong, and not the check of the whole output."""
 
     def __str__(self) -> str:
         at = ", ".join(map(str, self.index))
@@ -62,8 +60,8 @@ class Accused:
 
 
 def accused(op: Op, dtypes: Sequence[str], cases: int, seed: int, most_places: int = _MOST_PLACES) -> Iterator[Accused]:
-    """Draw problems of an op, any recipes, parameters and operands, and yield what is accused of their exact values,
-    rounded once, under the contract of a plain kernel and with nothing declared."""
+    """Draw problems of an op with any recipes, parameters and operands, and yield the exact values, rounded once, that
+    are called wrong under the contract of a plain kernel and with nothing declared."""
     most = _MOST_LENGTH if len(op.named) < 3 else _MOST_SHORT
     few = dict.fromkeys((dim for dim in op.named if dim != op.row and dim not in op.made), 2)
     for number in range(cases):
@@ -76,8 +74,8 @@ def accused(op: Op, dtypes: Sequence[str], cases: int, seed: int, most_places: i
 
 def without(op: Op, *, strict: bool = False) -> Contract:
     """Return the contract by which a kernel that declares nothing is judged: it may round where the formula says that
-    some do, and take any of its algorithms, of as many locals as there is room for. Only where it is `strict` numbers
-    that overflow or are subnormal are judged."""
+    some do, and use any of its algorithms, for as many locals as there is room for. Only with `strict` numbers that
+    overflow or are subnormal are judged."""
     trace = traced(op, [*(each.name for each in op.operands), *(each.name for each in op.parameters)])
     points = dict.fromkeys((trace.names[node.args[0]] for node in trace.nodes if node.kind == "point"), MAYBE + INPUT)
     algorithm, count = dict[str, tuple[str, ...]](), 1
@@ -89,7 +87,7 @@ def without(op: Op, *, strict: bool = False) -> Contract:
 
 
 def _without_signs(problem: Problem) -> Problem:
-    """The same without zeros that are negative: mpmath has none."""
+    """Return the problem without negative zeros, which mpmath lacks."""
     given = {name: np.where(each == 0, np.zeros((), each.dtype), each) for name, each in problem.inputs.items()}
     return replace(problem, inputs=given)
 
@@ -109,12 +107,12 @@ def accused_of_formulas(numbers: range, seed: int) -> Iterator[Accused]:
 
 
 _NUMBERS = (0.1, 1e-5, 1.0 / 3.0, 0.7978845608028654, 3.0, 2.0**-20, 16777217.0)
-"""Constants and parameters: few of them are numbers of f32."""
+"""Constants and parameters, few of which are numbers of f32."""
 _FUNCTIONS = ("exp", "tanh", "sigmoid", "log1p", "abs", "sqrt", "erf", "floor", "rsqrt", "square")
 
 
 def _made(*seed: int) -> Op:
-    """A formula of one to seven operations, chosen at random."""
+    """Return a formula of one to seven operations, chosen at random."""
 
     def formula(p: Node, q: Node, *, scale: Node) -> Outputs:
         dice = np.random.default_rng(seed)
@@ -146,13 +144,13 @@ def _operation(dice: np.random.Generator, a: Node, b: Node) -> Node:
 
 
 def _values(dice: np.random.Generator, shape: tuple[int, ...]) -> F64:
-    """Values that are normal, far from zero, integers, or next to 1."""
+    """Return values that are normal, far from zero, integers, or next to 1."""
     z = dice.normal(size=shape)
     return (z, z + 1000.0, np.round(4 * z), 1 + np.round(z) * 2.0**-8, z * 64.0)[int(dice.integers(5))]
 
 
 def accused_of(problem: Problem, contract: Contract, most_places: int = _MOST_PLACES) -> Iterator[Accused]:
-    """Yield the elements that either tier accuses, of those that are numbers."""
+    """Yield the numbers among the elements that either tier calls wrong."""
     truth = Truth(problem, confirms=False)
     if math.prod(truth.op.sizes.values()) > most_places:
         return
@@ -172,7 +170,7 @@ def accused_of(problem: Problem, contract: Contract, most_places: int = _MOST_PL
 
 def nearest(problem: FormulaProblem) -> tuple[Mapping[str, NDArray[Any]], Mapping[str, NDArray[np.bool_]]]:
     """Return the outputs of a problem, each element rounded once from its exact value, and which of them are numbers:
-    the others are as float64 has them."""
+    the other elements have float64's values."""
     inputs = Inputs(problem.plain.trace, problem.tensors, problem.parameters)
     exact, quick = Exact(inputs), evaluate(inputs, Float64())
     outputs, known = dict[str, NDArray[Any]](), dict[str, NDArray[np.bool_]]()

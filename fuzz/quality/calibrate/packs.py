@@ -16,11 +16,11 @@ from oracles.op import Op
 from oracles.problem import ProblemError
 
 _STORED_ONE_IN = 4
-"""One in so many contracts is also tried with tensors of formats that only store numbers: their rounding hides what a
-budget is about."""
+"""One contract in this many is also tried with tensors of formats that only store numbers, whose rounding hides most of
+what a budget is about."""
 _UPDATED, _SUMMED = 96, 1024
-"""The longest rows of simulated kernels: where something is kept up to date each term is a step in Python, some hundred
-microseconds long; a step of a sum takes tens."""
+"""The longest rows of simulated kernels that update something term by term, and of others. A term is a step in Python,
+of some hundred microseconds in the former and tens in the latter."""
 _PACK, _SIMULATED = (Path(__file__).with_name(f"{name}.txt").read_text() for name in ("pack", "simulated"))
 _KERNEL_SIMULATED = """
     PythonKernel(
@@ -36,15 +36,15 @@ load(Path({pack!r}))"""
 
 @dataclass(frozen=True)
 class Pair:
-    """The kernels of one contract, one of a covering array."""
+    """The kernels of one contract of a covering array."""
 
     op: Op
     contract: Contract
     number: int
-    """The place of the contract."""
+    """The index of the contract."""
 
     def written(self, folder: Path, pack: Path | None) -> str:
-        """Write the pack; `pack` is the one that brings the op. Why there is no kernel in C, or ''."""
+        """Write the pack; `pack` is the one that brings the op. Returns why there is no kernel in C, or ''."""
         folder.mkdir(parents=True, exist_ok=True)
         trouble, kernels = "", [_KERNEL_SIMULATED]
         try:
@@ -69,7 +69,8 @@ class Pair:
 
     @property
     def takes(self) -> Capabilities:
-        """All dtypes and optional tensors; but one dtype alone where the contract speaks of that of an operand."""
+        """The declared capabilities: all dtypes and optional tensors, but one dtype where the contract names an
+        operand's."""
         op, words = self.op, bool(self.contract.words)
         free = () if words else tuple(dtype for dtype in self._formats if dtype != DOUBLE.name)
         others = [each for each in op.operands if each.name != op.main and not each.integers]
@@ -81,7 +82,7 @@ class Pair:
 
     @property
     def short(self) -> Capabilities:
-        """What the simulated kernel takes: rows that it is done with in some hundredths of a second."""
+        """The capabilities of the simulated kernel, with rows that it can calculate in some hundredths of a second."""
         return replace(self.takes, max=dict.fromkeys(self.op.named, _UPDATED if self.contract.algorithm else _SUMMED))
 
     @property
@@ -93,7 +94,7 @@ class Pair:
 
     @property
     def _formats(self) -> tuple[str, ...]:
-        """Those of the tensors that are tried."""
+        """The dtypes of the tensors that are tried."""
         return FLOATS if self.number % _STORED_ONE_IN == _STORED_ONE_IN - 1 else COMPUTED
 
     @property
@@ -111,7 +112,7 @@ class Pair:
 
     @property
     def _dtypes(self) -> Mapping[str, str]:
-        """Those of all operands, which follow from that of the first input."""
+        """The dtypes of all operands, by that of the first input."""
         main, found = self.main[0], dict[str, str]()
         for each in self.op.operands:
             found[each.name] = found.get(each.dtype, each.dtype) or main
@@ -119,5 +120,5 @@ class Pair:
 
     @property
     def _flags(self) -> tuple[str, ...]:
-        """A compiler fuses what it may by itself."""
+        """The flags for the compiler, which decides by itself where it fuses."""
         return ("-march=native", "-ffp-contract=fast") if self.contract.fused else ("-ffp-contract=off",)

@@ -79,13 +79,13 @@ def calibrate(options: CalibrateOptions) -> Exit:
     plan = planned(chosen, options.runs, options.seed, folder, options.pack)
     work = carried_out(plan, options.jobs or os.cpu_count() or 1, options.max_time or math.inf)
     every, interrupted = list[ContractMeasurement](), False
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a limit of time from outside, as Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a time limit from outside counts like Ctrl-C
     try:
         for measured in track(work, "Judging correct kernels", total=len(plan), console=err, transient=True):
             every.append(measured)
             if measured.found:
                 err.print(f"{measured.op}, contract {measured.number}: {measured.found} false alarms", style="red")
-    except KeyboardInterrupt:  # what was judged so far is said
+    except KeyboardInterrupt:  # what was judged so far is reported
         interrupted = True
     found = [calibrated(op, [each for each in every if each.op == op.name]) for op in chosen]
     rows = [row for each in found for row in _rows(each, full=options.full)]

@@ -1,4 +1,4 @@
-"""Loops, places in arrays, and values of one dtype in another, as C has them."""
+"""Loops, indices into arrays, and conversions between dtypes, as C text."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from oracles.operand import OUTER
 
 @dataclass(frozen=True)
 class LoopPlaces:
-    """Loops over dimensions, and the places of elements in arrays that have some of them."""
+    """Text of loops over dimensions, and of indices into arrays that have some of them."""
 
     dims: Sequence[str]
-    """All dimensions of a formula, as its arrays have them, the last one without gaps."""
+    """All dimensions of a formula, in the order of its arrays; the last one has no gaps."""
 
     @staticmethod
     def variable(dim: str) -> str:
-        """What counts along a dimension."""
+        """Return the name of the loop variable along a dimension."""
         return "r" if dim == OUTER else f"at_{dim}"
 
     @staticmethod
     def extent(dim: str) -> str:
-        """Up to where it counts."""
+        """Return the name of its upper limit."""
         return "rows" if dim == OUTER else f"n_{dim}"
 
     def of(self, dims: Collection[str]) -> list[str]:
-        """These dimensions, in the order of arrays."""
+        """Return these dimensions, in the order of arrays."""
         return [dim for dim in self.dims if dim in dims]
 
     def count(self, dims: Collection[str]) -> str:
-        """The number of elements of these dimensions."""
+        """Return the number of elements of these dimensions."""
         return " * ".join(map(self.extent, self.of(dims))) or "1"
 
     def index(self, dims: Collection[str], taken: Mapping[str, str] = MappingProxyType({})) -> str:
-        """The place in an array of these dimensions; along some it is `taken` from elsewhere."""
+        """Return the index into an array of these dimensions; along some it is `taken` from elsewhere."""
         return self.within(self.of(dims), taken)
 
     def within(self, axes: Sequence[str], taken: Mapping[str, str] = MappingProxyType({})) -> str:
-        """The same in an array with its dimensions in another order."""
+        """Return the index into an array that has its dimensions in the order of `axes`."""
         found = ""
         for dim in axes:
             place = taken.get(dim, self.variable(dim))
@@ -53,7 +53,7 @@ class LoopPlaces:
         return found or "0"
 
     def looped(self, dims: Collection[str], lines: Sequence[str]) -> list[str]:
-        """Lines within a function, for each element of these dimensions."""
+        """Return lines within a function, run for each element of these dimensions."""
         return (
             [f"    {line}" for line in self.loops(dims, lines)]
             if dims
@@ -61,7 +61,7 @@ class LoopPlaces:
         )
 
     def loops(self, dims: Collection[str], lines: Sequence[str]) -> list[str]:
-        """Lines for each element of these dimensions."""
+        """Return lines, run for each element of these dimensions."""
         found = list(lines)
         for dim in reversed(self.of(dims)):
             at, extent = self.variable(dim), self.extent(dim)
@@ -70,7 +70,7 @@ class LoopPlaces:
 
 
 def converted(expression: str, known: str, wanted: str) -> str:
-    """A value that fits into the dtype `known`, in the dtype that is wanted."""
+    """Return a value that fits into the dtype `known`, converted to the dtype `wanted`."""
     if known == wanted or (wanted == "f32" and known in HELD):
         return expression
     if wanted in ("f32", "f64"):
@@ -79,7 +79,7 @@ def converted(expression: str, known: str, wanted: str) -> str:
 
 
 def number(node: Node) -> str:
-    """The value of a node that has no arguments and is no tensor, in f64."""
+    """Return the value, in f64, of a node that has no arguments and is not a tensor."""
     if node.kind == "parameter":
         return f"(f64)call->{node.label}"
     if node.kind == "extent":
@@ -112,7 +112,7 @@ def definition(name: str, dtype: str) -> str:
 
 
 def applied(name: str, dtype: str, arg: str, constant: float = 0.0) -> str:
-    """Return what it makes of an argument, and of a constant that is not 0."""
+    """Return its call with an argument, and with a constant that is not 0."""
     made = _made_in(dtype)
     more = f", ({made})({constant.hex()})" if constant else ""
     return f"{name}_{made}({arg}{more})"

@@ -1,4 +1,4 @@
-"""What an emitted kernel calculates: the nodes of a formula, in which dtypes, and which of them in one loop."""
+"""What an emitted kernel calculates: the nodes of a formula, their dtypes, and which of them share a loop."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ class Emission:
     op: Op
     contract: Contract
     way: int = 0
-    """Which of the algorithms that the contract allows."""
+    """The number of the algorithms to use, among those that the contract allows."""
     fused: bool = False
-    """Whether products go into sums unrounded where the contract allows it; else only where a compiler sees to it."""
+    """Whether products go into sums unrounded where the contract allows it; otherwise the compiler decides."""
     turn: int = 0
-    """Which order a sum has whose order is left open, and whether it rounds at a point that is."""
+    """Chooses the order of a sum whose order is left open, and whether it rounds at a point that is left open."""
     wide: bool = False
     """Whether inputs may be in f64."""
 
     @lazy
     def decided(self) -> Contract:
-        """The contract, with what it leaves open of points decided."""
+        """Return the contract, with the points that it leaves open decided."""
         return self.contract.decided(lambda: self.turn % 2 == 0)
 
 
 @dataclass(frozen=True)
 class LoopStage:
-    """Some values that one loop makes, or a reduction by itself."""
+    """Values that one loop calculates, or a reduction by itself."""
 
     dims: frozenset[str]
     nodes: list[Node]
@@ -47,14 +47,14 @@ class LoopStage:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is calculated for cases that have just these optional inputs."""
+    """What is calculated for cases that have exactly these optional inputs."""
 
     of: Emission
     given: frozenset[str]
 
     @lazy
     def trace(self) -> Trace:
-        """The formula for these inputs."""
+        """Return the formula for these inputs."""
         op, ways = self.of.op, self.of.contract.algorithms
         inputs = {each.name for each in op.inputs if not each.optional or each.name in self.given}
         outputs = {each.name for each in op.outputs if not each.only_with or each.only_with in inputs}
@@ -63,11 +63,11 @@ class Plan:
 
     @lazy
     def dims(self) -> Sequence[str]:
-        """All dimensions, those whose extents follow from others last."""
+        """Return all dimensions, those whose extents follow from others last."""
         return sorted(self.trace.dims, key=[*self.trace.counts].__contains__)
 
     def dtype(self, node: Node) -> str:
-        """What a node's values fit into, which is also the name of their type."""
+        """Return the dtype that a node's values fit into, which is also the name of their C type."""
         if node.kind == "point" and (point := self.of.decided.point(self.called(node.args[0]))):
             return point.dtype.name
         if node.kind == "tensor":
@@ -85,17 +85,17 @@ class Plan:
 
     @lazy
     def counted(self) -> frozenset[Node]:
-        """What is counted from places and extents alone, exactly."""
+        """Return the nodes calculated from positions and extents alone, which are exact."""
         return counted(self.trace, self.of.op.integers)
 
     def computed(self, node: Node) -> str:
-        """The dtype that a node is calculated in."""
+        """Return the dtype that a node is calculated in."""
         if node in self.counted:
             return "f64"
         return self.of.contract.dtypes.get(self.called(node), self.of.contract.compute)
 
     def is_kept(self, node: Node) -> bool:
-        """Whether its values are in f64 for the sake of inputs that may be so, and nothing calculates in it."""
+        """Whether its values are in f64 because inputs may be, and nothing calculates in f64."""
         return self.dtype(node) == "f64" and self._is_moved(node)
 
     def _is_moved(self, node: Node) -> bool:
@@ -105,16 +105,16 @@ class Plan:
         return all(self._is_moved(arg) for arg in among if arg.args or arg.kind == "tensor")
 
     def called(self, node: Node) -> str:
-        """The name of its local, or ''."""
+        """Return the name of its local, or ''."""
         return self.trace.names.get(node, "")
 
     def order(self, node: Node) -> Summation:
-        """The order of its terms."""
+        """Return the order of its terms."""
         return self.of.contract.order(self.called(node), node.label)
 
     @lazy
     def _started(self) -> Mapping[Node, Node]:
-        """The sum that starts as what is added to it, by that addition."""
+        """Return, by addition, its argument that is a sum and starts from the other argument."""
         if self.of.contract.addend == "last" or self.of.turn % 2 == 0:
             return {}
         found = dict[Node, Node]()
@@ -125,7 +125,7 @@ class Plan:
 
     @lazy
     def sums(self) -> Mapping[Node, Node]:
-        """What is reduced to make a node, by those that are made so."""
+        """Return the node that is reduced to make a node, by the latter."""
         return {
             node: self._started.get(node, node)
             for node in self.nodes
@@ -134,12 +134,13 @@ class Plan:
 
     @lazy
     def lines(self) -> Sequence[Node]:
-        """What takes all elements along a dimension and is no reduction: what is chosen by order, and recurrences."""
+        """Return the nodes that take all elements along a dimension and are not reductions: choices by order,
+        recurrences."""
         return [node for node in self.nodes if node.kind in (*SELECTS, "scan")]
 
     @lazy
     def fused(self) -> Mapping[Node, Node]:
-        """The product that goes into a sum unrounded, by that sum."""
+        """Return the product that goes into a sum unrounded, by that sum."""
         found = dict[Node, Node]()
         for node in self.trace.nodes if self.of.fused and self.of.contract.fused else ():
             if node.kind in ("add", "subtract", "sum", "dot") and self.computed(node) in FUSED:
@@ -150,7 +151,7 @@ class Plan:
         return found
 
     def taken(self, node: Node) -> tuple[Node, ...]:
-        """What is read to make a node."""
+        """Return the nodes that are read to make a node."""
         if node in self._started:
             each = self._started[node]
             return *self.taken(each), *(arg for arg in node.args if arg is not each)
@@ -159,7 +160,7 @@ class Plan:
 
     @lazy
     def nodes(self) -> Sequence[Node]:
-        """The nodes that are calculated, each after what it is made of."""
+        """Return the nodes that are calculated, each after its arguments."""
         needed, waiting = set[Node](), list(self.trace.outputs.values())
         while waiting:
             node = waiting.pop()
@@ -170,7 +171,7 @@ class Plan:
 
     @lazy
     def stages(self) -> Sequence[LoopStage]:
-        """All of them, in loops as long as these can be."""
+        """Return all stages, with loops as long as possible."""
         found = list[LoopStage]()
         for node in self.nodes:
             last = found[-1] if found else None
@@ -185,5 +186,5 @@ class Plan:
 
     @lazy
     def stage_of(self) -> Mapping[Node, int]:
-        """The place of the stage that makes a node."""
+        """Return the index of the stage that makes a node."""
         return {node: number for number, stage in enumerate(self.stages) for node in stage.nodes}

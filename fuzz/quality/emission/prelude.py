@@ -1,7 +1,7 @@
-"""What every emitted kernel begins with: its dtypes, and how they are rounded, loaded and stored.
+"""The first part of every emitted kernel: its dtypes, and how they are rounded, loaded and stored.
 
-`float` and `double` hold what has their names. Numbers of any other format are held in a float, and rounded to it after
-each operation.
+`float` and `double` hold the formats with their names. Numbers of any other format are held in a float, and rounded to
+it after each operation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from oracles.dtypes import DOUBLE, DTYPES, FORMATS, SINGLE, Format, Integer
 
 _NATIVE = (SINGLE.name, DOUBLE.name)
-"""The formats that C has, whose types are called as they are."""
+"""The formats that C has; their types have the same names."""
 HELD = tuple(name for name in FORMATS if name not in _NATIVE)
 """The formats whose numbers are held in a float."""
 
@@ -33,12 +33,12 @@ SATURATED = """
 
 
 def _is_upper(form: Format) -> bool:
-    """Whether a number is the upper bits of a float."""
+    """Whether the format's numbers are the upper bits of a float."""
     return form.emin == SINGLE.emin
 
 
 def _bits(form: Format) -> str:
-    """What `decoded` and `encoded` must know of a format."""
+    """Return the constants that `decoded` and `encoded` need to know of a format."""
     return f"{8 * form.itemsize}, {form.precision}, {form.emin}, {int(form.infinities)}"
 
 
@@ -47,7 +47,7 @@ def _nearest(form: Format, value: str) -> str:
 
 
 def _rounding(form: Format) -> Iterator[str]:
-    """The type of a format, and how a double or a float is rounded to it: to NaN where infinity is wanting."""
+    """Yield the type of a format, and its rounding from a double or a float: to NaN where the format lacks infinity."""
     name, finite = form.name, _nearest(form, "value")
     yield f"typedef float {name};"
     yield f"COMMON {name} to_{name}(f64 value) {{"
@@ -63,7 +63,7 @@ def _rounding(form: Format) -> Iterator[str]:
 
 
 def _kind(name: str) -> str:
-    """The type of elements in memory: unsigned integers where C has no type of the format."""
+    """Return the type of elements in memory: unsigned integers where C has no type of the format."""
     return name if name in _NATIVE else f"{'uint' if name in HELD else 'int'}{8 * DTYPES[name].itemsize}_t"
 
 
@@ -81,8 +81,8 @@ def _loaded(name: str, into: str) -> str:
 
 
 def _stored(name: str, wide: bool) -> str:
-    """What a value of f32, or of f64, is in memory: rounded once, and then saturated where that is promised. Of whole
-    numbers that an integer does not hold it is nothing."""
+    """Return how a value of f32, or of f64, is stored: rounded once, then saturated where that is promised. A whole
+    number outside the integer's range has no stored value."""
     if isinstance(integer := DTYPES[name], Integer):
         return f"value >= {integer.lowest}.0 && value < {integer.highest + 1}.0 ? value : 0"
     form = FORMATS[name]
@@ -111,7 +111,7 @@ def _head() -> str:
         parts.append(
             _switch(f"COMMON void store_{into}(const kf_tensor *t, int64_t at, {into} value)", stores, "break;")
         )
-    # What is stored in few bits is taken as it is: a conversion from f64 could flush it.
+    # Values stored in few bits are taken unchanged: a conversion from f64 could flush them.
     parts += (
         f"COMMON {name} load_{name}(const kf_tensor *t, int64_t at) {{\n    return t->dtype == KF_F64 ? "
         f"to_{name}({_element(DOUBLE.name)}) : round_{name}(load_f32(t, at));\n}}\n"

@@ -14,18 +14,18 @@ FUSED = {"f32": "fmaf", "f64": "fma"}
 
 
 def rounded(dtype: str, expression: str) -> str:
-    """What an operation returns whose expression is of f32 or f64: in fewer bits it is rounded."""
+    """Return an operation's result, given its expression in f32 or f64: in fewer bits it is rounded."""
     return f"round_{dtype}({expression})" if dtype in HELD else expression
 
 
 def tree(dtype: str) -> str:
-    """A function that adds up parts, each half to the other."""
+    """Return a function that adds up parts, each half to the other."""
     return _typed(_C["tree"], dtype)
 
 
 def reduction(kind: str, name: str, dtype: str, order: Summation, *, fused: bool, turn: int) -> str:
-    """A function that reduces n terms or, with `fused`, n products that are not rounded. What a contract allows in any
-    order comes in one of several, by `turn`."""
+    """Return a function that reduces n terms or, with `fused`, n products that are not rounded. Where the contract
+    allows any order it has one of several, by `turn`."""
     text = _OTHERS[kind] if kind in _OTHERS else _sum(order, turn)
     step = rf"{FUSED[dtype]}(a[\2], b[\2], \1);" if fused else r"R(\1 + a[\2]);"
     text = re.sub(r"NEXT\((.+?), (.+?)\);", step, text)
@@ -54,7 +54,7 @@ def _sum(order: Summation, turn: int) -> str:
 
 
 def _lanes(order: Summation) -> str:
-    """How many parts are kept up to date beside each other."""
+    """Return how many partial results are kept side by side."""
     if isinstance(order, Pairwise):
         return f"(n + {order.block - 1}) / {order.block}"
     if isinstance(order, Lanes | Tiles):
@@ -70,8 +70,8 @@ _OTHERS = {
 
 
 def recurrence(name: str, dtype: str, order: Summation, *, fused: bool, turn: int) -> str:
-    """Return the definition of a function that takes n factors and what is added at each of as many places, which it
-    replaces by what comes of them. Where the order is left open it is one of several, by `turn`."""
+    """Return the definition of a function that takes n factors and n addends, and replaces the addends by the
+    recurrence's values. Where the order is left open it is one of several, by `turn`."""
     several = [
         _C["place_by_place"],
         _C["joined"] + _C["scan_blocks"] + _C["started"],

@@ -29,7 +29,7 @@ _OPERATORS: Mapping[Kind, str] = {"add": "+", "subtract": "-", "multiply": "*", 
 
 @dataclass(frozen=True)
 class Variant:
-    """The function for cases that have just these optional inputs."""
+    """The function for cases that have exactly these optional inputs."""
 
     of: Emission
     given: frozenset[str]
@@ -45,7 +45,7 @@ class Variant:
 
     @lazy
     def text(self) -> str:
-        """The function."""
+        """Return the function's text."""
         op, places = self.of.op, self._places
         held = [(self._plan.dtype(node), array, places.count(node.dims)) for node, array in self._arrays.items()]
         longest = " + ".join({places.count(each.over): None for each in (*self._plan.sums.values(), *self._plan.lines)})
@@ -65,7 +65,7 @@ class Variant:
         return LoopPlaces(self._plan.trace.dims)
 
     def _measured(self, dim: str) -> Iterator[str]:
-        """The extent of a dimension, of the first tensor that has it."""
+        """Yield the extent of a dimension, from the first tensor that has it."""
         if dim in self._plan.trace.counts:
             yield f"    const int64_t {LoopPlaces.extent(dim)} = (int64_t)({counted_as(self._plan.trace.counts[dim])});"
             return
@@ -83,7 +83,7 @@ class Variant:
 
     @lazy
     def functions(self) -> tuple[str, ...]:
-        """The texts of the functions that it calls."""
+        """Return the texts of the functions that it calls."""
         found = dict[str, None]()
         for node in self._plan.nodes:
             dtype = self._plan.dtype(node)
@@ -112,7 +112,7 @@ class Variant:
 
     @lazy
     def _arrays(self) -> Mapping[Node, str]:
-        """The arrays of what is used outside of the loop that makes it."""
+        """Return the arrays of values that are used outside the loop that makes them."""
         kept = {node for node in self._plan.trace.outputs.values() if node.args}
         for node in self._plan.nodes:
             kept.update(
@@ -128,7 +128,7 @@ class Variant:
 
     @lazy
     def _scratch(self) -> Sequence[tuple[str, str]]:
-        """Arrays for the terms of one reduction at a time, by name and dtype."""
+        """Return the arrays for the terms of one reduction at a time, by name and dtype."""
         known = [("terms", self._plan.dtype(node)) for node in self._plan.sums]
         for node in self._plan.lines:
             if node.kind == "scan":
@@ -141,7 +141,7 @@ class Variant:
         return tuple(dict.fromkeys([*known, *fused]))
 
     def _made(self, stage: LoopStage) -> Iterator[str]:
-        """The loop that makes the values of a stage."""
+        """Yield the loop that makes the values of a stage."""
         if stage.nodes[0] in self._plan.sums:
             yield from self._places.looped(stage.dims, self._reduced(stage.nodes[0]))
             return
@@ -162,7 +162,7 @@ class Variant:
         yield from self._places.looped(stage.dims, lines)
 
     def _selected(self, node: Node) -> list[str]:
-        """All elements in order once, then one for each rank."""
+        """Return lines that sort all elements once, and then pick one for each rank."""
         (table, rank), places = node.args, self._places
         dtype, count = self._plan.dtype(table), places.count(node.over)
         terms = [f"terms_{dtype}[{places.within(node.over)}] = {self._value(table, node, dtype)};"]
@@ -172,7 +172,7 @@ class Variant:
         return [*places.loops(node.over, terms), ordered, *places.loops(rank.dims, each)]
 
     def _recurred(self, node: Node) -> list[str]:
-        """The factors and what is added in two rows, of which the second becomes what comes of them."""
+        """Return lines that put the factors and the addends into two rows, and replace the second by the results."""
         places, dtype = self._places, self._plan.dtype(node)
         a, b, start = (self._as_taken(node, arg, node) for arg in node.args)
         at, rows = places.within(node.over), (f"terms_{dtype}", f"others_{dtype}")
@@ -186,7 +186,7 @@ class Variant:
         dtype, product, places = self._plan.dtype(node), self._plan.fused.get(of), self._places
         if product is not None:
             parts = [self._as_taken(product, arg, node) for arg in product.args]
-        elif of.kind in CONTRACTIONS:  # one that is not scaled again by all of them is a kernel too
+        elif of.kind in CONTRACTIONS:  # a kernel may scale again by only some of them
             parts = [rounded(dtype, " * ".join(self._as_taken(of, arg, node) for arg in of.args[:2]))]
         else:
             parts = [self._as_taken(of, of.args[0], node)]
@@ -216,7 +216,7 @@ class Variant:
         yield from [f"    if (call->{output}.data)", *(f"    {line}" for line in lines)] if operand.optional else lines
 
     def _expression(self, node: Node) -> str:
-        """The value of an elementwise node."""
+        """Return the value of an elementwise node."""
         kind, dtype = node.kind, self._plan.dtype(node)
         if kind == "take":
             table, index = node.args[0], self._value(node.args[1], node, "f64")
@@ -245,7 +245,7 @@ class Variant:
         return f"-{args[0]}"
 
     def _applied(self, node: Node, dtype: str, arg: str) -> str:
-        """An elementary function of an argument."""
+        """Return an elementary function of an argument."""
         inner = node.function.reciprocal_of
         if inner:
             return rounded(dtype, f"1 / {rounded(dtype, applied(inner, dtype, arg))}")
@@ -262,7 +262,7 @@ class Variant:
         return f"{FUSED[dtype]}({a}, {b}, {other})"
 
     def _as_taken(self, node: Node, arg: Node, place: Node) -> str:
-        """An argument in the dtype of the operation that takes it, where `place` is made."""
+        """Return an argument in the dtype of the operation that takes it, in the loop that makes `place`."""
         return self._value(arg, place, self._plan.dtype(arg) if node.is_exact else self._plan.computed(node))
 
     def _value(
@@ -281,14 +281,14 @@ class Variant:
         return converted(held, self._plan.dtype(node), dtype)
 
     def _element(self, tensor: Node, taken: Mapping[str, str]) -> str:
-        """The place of a tensor's element in memory."""
+        """Return the index of a tensor's element in memory."""
         op = self.of.op
         if OUTER in tensor.dims and tensor.label in op.columns:
             return f"column(&call->{tensor.label}, r, {LoopPlaces.variable(op.row)}, {LoopPlaces.extent(op.row)})"
         return self._places.within(op.operand(tensor.label).axes, taken)
 
     def _called(self, node: Node) -> str:
-        """The name of the function that reduces its terms."""
+        """Return the name of the function that reduces its terms."""
         order = self._plan.order(node)
         words = re.sub(r"[a-z]+=|\W+", " ", repr(order)).lower().split()
         if node.kind == "max":
@@ -300,7 +300,7 @@ class Variant:
 
 
 def source(of: Emission) -> str:
-    """The whole file. Raises FormulaError for a formula that has no such kernel."""
+    """Return the whole file. Raises FormulaError for a formula that has no such kernel."""
     variants = [Variant(of, given) for given in _given(of.op)]
     shared = dict.fromkeys(text for each in variants for text in each.functions)
     bodies = "\n".join(each.text for each in variants)
@@ -310,14 +310,15 @@ def source(of: Emission) -> str:
 
 
 def _given(op: Op) -> Sequence[frozenset[str]]:
-    """Each set of optional inputs."""
+    """Return each set of optional inputs."""
     optional = [each.name for each in op.inputs if each.optional]
     subsets = chain.from_iterable(combinations(optional, count) for count in range(len(optional) + 1))
     return [frozenset(each) for each in subsets]
 
 
 def _entry(of: Emission, variants: Sequence[Variant]) -> str:
-    """Picks the variant, with subnormal numbers flushed by the processor where the contract allows that."""
+    """Return the entry function, which picks the variant, and has the processor flush subnormal numbers where the
+    contract allows it."""
     bits = (0x8000 if of.contract.flushes_results else 0) | (0x40 if of.contract.flushes_operands else 0)
     flush = [
         "    const unsigned before = __builtin_ia32_stmxcsr();",
@@ -337,5 +338,5 @@ def _entry(of: Emission, variants: Sequence[Variant]) -> str:
 
 
 def _guarded(lines: list[str]) -> list[str]:
-    """Lines that only processors with SSE understand; on others nothing is flushed."""
+    """Return lines that only processors with SSE understand, guarded; on others nothing is flushed."""
     return ["#ifdef __SSE2__", *lines, "#endif"] if lines else []

@@ -1,1 +1,1 @@
-"""Seven kernels with mistakes that people make, as a test of theirs sees them and as we do: the table of the docs."""
+"""Seven kernels with common mistakes, as a user's test judges them and as we do: the table of the docs."""

@@ -1,4 +1,4 @@
-"""The seven kernels, as somebody who knows torch writes them: each is right but for what its docstring says."""
+"""The seven kernels, as somebody who knows torch writes them. Each is right except for the mistake in its docstring."""
 
 from __future__ import annotations
 
@@ -85,4 +85,4 @@ PLANTED: Mapping[Callable[..., Any], Callable[..., Any]] = {
     rms_norm_square: rms_norm,
     layer_norm_moments: layer_norm,
 }
-"""Each with what it should compute, whose name is that of the op."""
+"""Each kernel with what it should compute, a function with the name of the op."""

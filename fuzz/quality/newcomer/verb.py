@@ -26,11 +26,11 @@ from oracles.dtypes import FORMATS
 
 _SEED = 1
 _SHAPE = (64, 1024)
-"""The usual shape: with nothing left over for any block."""
+"""The usual shape, with nothing left over for any block."""
 _DTYPES = ("f32", "bf16")
 _EPS = 1e-5
 _WIDE = 1000
-"""More columns than the first lines of a failure can have: none is folded."""
+"""More columns than the first lines of a failure can have, so that none is folded."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,11 @@ class NewcomerVerdict:
     """Whether `assert_close` passes, in each dtype."""
     found: Sequence[Explanation]
     seconds: tuple[float, float]
-    """Until it was found, and until it was explained too, each from the beginning."""
+    """The seconds until it was found, and until it was also explained."""
 
     @property
     def explained(self) -> bool:
-        """Whether there was time to say all of it."""
+        """Whether there was time for the whole explanation."""
         return all(each.explained == "whole" for each in self.found)
 
     @property

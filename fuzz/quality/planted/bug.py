@@ -19,22 +19,22 @@ Rows = NDArray[Any]
 Kind = Literal["extent", "residue", "layout", "dtype", "value", "parameter"]
 """What a condition is about."""
 Effect = Callable[[F64, Rows], tuple[F64, Rows]]
-"""What becomes of an output, row by row, where some rows are struck: its values, and which of them are written."""
+"""Takes the values of an output, row by row, and the struck rows; returns the values, and which are written."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What must be so for a bug to strike."""
+    """What must hold for a bug to strike."""
 
     kind: Kind
     words: str
-    """As an expert would say it."""
+    """The condition as an expert would say it."""
     holds: Callable[[PlantedCall], bool | np.bool_ | Rows]
     """Whether the condition holds, for a call or for each of its rows."""
 
 
 ANY = Capabilities(dtypes=("f32", "f16", "bf16"), strides="any")
-"""What kernels with planted bugs accept where the bug does not say otherwise."""
+"""What kernels with planted bugs accept, unless the bug says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Bug:
     name: str
     op: str
     source: str
-    """The documented bugs, by their numbers in the lists of bugs, that this one is modelled on, and what they were."""
+    """The documented bugs that this one is modelled on, by their numbers in the lists of bugs, and what they were."""
     conditions: tuple[Condition, ...]
-    """It strikes the rows in which all of these hold, of tensors that have elements."""
+    """It strikes the rows in which all of these hold, in tensors that have elements."""
     effect: Effect
     able: Capabilities = ANY
     output: str = ""
@@ -58,7 +58,7 @@ class Bug:
         return " and ".join(each.words for each in self.conditions)
 
     def struck(self, call: PlantedCall) -> Rows:
-        """Which rows are wrong."""
+        """Return which rows are wrong."""
         struck = np.full(call.rows, call.n > 0)
         if struck.any():
             with np.errstate(all="ignore"):
@@ -97,25 +97,25 @@ def unwritten(last: int) -> Effect:
 
 
 def nan(at: int) -> Effect:
-    """One element of a row is NaN; where it ought to be that, it is 0."""
+    """Return the effect that one element of a row is NaN; if it should be NaN, it is 0."""
     return partial(_changed, at=at, change=_to_nan)
 
 
 def far(at: int) -> Effect:
-    """One element of a row is at least 1 and half its own size off. Gradients that cancel may hide that: no effect for
-    them."""
+    """Return the effect that one element of a row is off by at least 1 and half its own size. It is not used for
+    gradients that cancel, which may hide it."""
     return partial(_changed, at=at, change=_to_far)
 
 
 def zero() -> Effect:
-    """The whole row is 0: for rows that cannot be."""
+    """Return the effect that the whole row is 0, for rows that cannot be 0."""
     return partial(_changed, at=slice(None), change=np.zeros_like)
 
 
 def raises(words: str) -> Effect:
-    """The call fails."""
+    """Return the effect that the call fails."""
     return partial(_raised, words=words)
 
 
 WHOLE = 1 << 62
-"""The last so many elements of a row are all of them."""
+"""As a number of last elements of a row, all of them."""

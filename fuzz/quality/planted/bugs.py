@@ -12,7 +12,7 @@ from fuzz.quality.planted.bug import ANY, WHOLE, Bug, Condition, Rows, far, nan,
 from fuzz.quality.planted.call import PlantedCall
 
 _BARE = replace(ANY, takes=())
-"""Without optional tensors: a weight of 0 hides a row of zeros."""
+"""Without optional tensors, since a weight of 0 hides a row of zeros."""
 _WITH_DW = replace(ANY, needs=("weight", "dw"))
 
 

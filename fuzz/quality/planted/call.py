@@ -27,7 +27,7 @@ class CallTensor:
     dtype: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    """They count elements, as those of a case."""
+    """In elements, like those of a case."""
     address: int
     """The address of its first element, in bytes modulo a cache line."""
     values: F64
@@ -43,12 +43,12 @@ class CallTensor:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """The strides by which anything is reached: not those of axes of one element."""
+        """The strides along axes of more than one element, the only ones by which elements are reached."""
         return tuple(step for extent, step in zip(self.shape, self.strides, strict=True) if extent > 1)
 
     @property
     def is_contiguous(self) -> bool:
-        """C order without gaps."""
+        """Whether it is in C order without gaps."""
         reach = 1
         for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if extent > 1 and stride != reach:
@@ -71,7 +71,7 @@ class PlantedCall:
     """The inputs and outputs that are there."""
     parameters: Mapping[str, float]
     axis: int
-    """Along which rows lie, counted from the first."""
+    """The axis along which rows lie, counted from the first."""
     in_place: bool
     """Whether an output is an input's memory."""
 
@@ -102,32 +102,32 @@ class PlantedCall:
 
     @cached_property
     def rows(self) -> int:
-        """Their number."""
+        """The number of rows."""
         return math.prod((*self.main.shape[: self.axis], *self.main.shape[self.axis + 1 :]))
 
     @property
     def step(self) -> int:
-        """From one element of a row to the next, in elements."""
+        """The distance from one element of a row to the next, in elements."""
         return self.main.strides[self.axis] if self.main.shape else 1
 
     def grid(self, name: str) -> F64:
-        """The values of a tensor that has the shape of the first input, row by row."""
+        """Return the values of a tensor that has the shape of the first input, row by row."""
         return rows_of(self.seen[name].values, self.axis)
 
     def subnormal(self, name: str) -> Array:
-        """Which of them are subnormal numbers, and not 0."""
+        """Return which of its values are subnormal numbers, and not 0."""
         values = np.abs(self.grid(name))
         return (values > 0.0) & (values < form(self.seen[name].dtype).tiny)
 
 
 def rows_of(values: F64, axis: int) -> F64:
-    """The values row by row."""
+    """Return the values row by row."""
     moved = np.moveaxis(values, axis, -1) if values.ndim else values.reshape(1)
     return moved.reshape(math.prod(moved.shape[:-1]), moved.shape[-1])
 
 
 def of_rows(rows: F64, shape: tuple[int, ...], axis: int) -> F64:
-    """What `rows_of` undoes: values in that shape."""
+    """Return the values in that shape: the inverse of `rows_of`."""
     if not shape:
         return rows.reshape(())
     outer = (*shape[:axis], *shape[axis + 1 :])

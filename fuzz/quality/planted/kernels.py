@@ -15,7 +15,8 @@ from oracles.ops import OPS
 from oracles.rounding import round_to
 
 Values = Mapping[str, F64]
-"""Those of tensors by name: of the grid row by row, of one that has an element for each row a column."""
+"""The values of tensors by name: row by row for one of the first input's shape, as a column for one with an element a
+row."""
 
 
 def planted(*, op: str, bug: str = "", axis: int = -1, **given: Array | float) -> None:

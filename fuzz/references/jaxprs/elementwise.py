@@ -1,4 +1,4 @@
-"""What JAX's elementwise primitives are: the expressions of torch's operations of the same meaning, and casts."""
+"""JAX's elementwise primitives: the expressions of torch's operations with the same meaning, and casts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TEXTS: Mapping[str, str] = {
 
 
 def primitive(*names: str) -> Callable[[Rule], Rule]:
-    """Register a rule for primitives of JAX."""
+    """Return a decorator that registers a rule for primitives of JAX."""
     return of_any(*(f"lax.{name}" for name in names))
 
 
@@ -42,7 +42,7 @@ def _row(name: str, text: str) -> None:
 
 
 def _unchanged(name: str, args: Any) -> Value | None:
-    """The operand that a number leaves as it is: in a sum with 0, say, or a maximum with minus infinity."""
+    """Return the operand that the other, a number, leaves unchanged: in a sum with 0, for example."""
     neutral = {"add": 0, "sub": 0, "mul": 1, "max": -float("inf"), "min": float("inf")}.get(name)
     if neutral is None:
         return None
@@ -93,7 +93,7 @@ def along(reader: Reader, value: Value) -> Dim | None:
 
 @primitive("div")
 def _div(reader: Reader, args: Sequence[Any], **_: object) -> Value:
-    """A sum over the number of its terms is a mean; integers are cut."""
+    """Return a quotient; a sum over the number of its terms is a mean, and quotients of integers are cut."""
     first, second = args
     if "int" in reader.step.dtype:
         found: Value = whole(reader, reader.each("self / other", "t", self=first, other=second))
@@ -184,7 +184,7 @@ def both(reader: Reader, text: str, first: Value, second: Value) -> Value:
 
 
 def _spread(reader: Reader, value: Value, like: Any) -> Value:
-    """A condition with the axes that another one has, too."""
+    """Return a condition with the axes of another one, too."""
     if not isinstance(like, Value) or like.axes == value.axes:
         return value
     first, second = reader.met(value, like)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fuzz.references.jaxprs.tracing import Equation, TracedNumber, TracedProgram, opened, program, traced
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-"""It is run once or twice with each set of extents: most time goes into compiling it."""
+"""It is run once or twice with each set of extents, so most time goes into compiling it."""
 _SCATTERS = {
     "scatter": "scatter", "scatter-add": "scatter_add", "scatter-mul": "scatter_mul", "scatter-min": "scatter_min",
     "scatter-max": "scatter_max", "scatter-sub": "scatter_sub",
@@ -55,7 +55,7 @@ def shaped(call: Callable[..., Any], specs: Specs) -> None:
 
 
 Step = Callable[[Equation, Sequence[Any]], Sequence[Any]]
-"""What comes of an equation and its operands."""
+"""Evaluates an equation with its operands."""
 
 
 def run(made: TracedProgram, *inputs: Any) -> tuple[Any, ...]:
@@ -92,25 +92,25 @@ def _wide(dtype: Any) -> Any:
 
 
 def found_by(
-    each: Equation, given: Sequence[Any], step: Step, turn: Callable[[Any], Step] | None = None
+    each: Equation, given: Sequence[Any], step: Step, iteration: Callable[[Any], Step] | None = None
 ) -> Sequence[Any]:
-    """Return the results of an equation. Its bodies are evaluated by `step`; loops by one for each turn."""
+    """Return the results of an equation. Its bodies are evaluated by `step`; loops by one for each iteration."""
     import jax
 
-    turn = turn or (lambda number: step)
+    iteration = iteration or (lambda number: step)
     if each.name == "scan":
-        return _scanned(each, given, turn)
+        return _scanned(each, given, iteration)
     if each.name == "while":
         ends, body = each.bodies
         first, second = each.params["cond_nconsts"], each.params["cond_nconsts"] + each.params["body_nconsts"]
 
         def again(carry: Any) -> Any:
-            return evaluated(ends, turn(carry[0]), *given[:first], *carry[1])[0]
+            return evaluated(ends, iteration(carry[0]), *given[:first], *carry[1])[0]
 
-        def turned(carry: Any) -> Any:
-            return carry[0] + 1, evaluated(body, turn(carry[0]), *given[first:second], *carry[1])
+        def iterated(carry: Any) -> Any:
+            return carry[0] + 1, evaluated(body, iteration(carry[0]), *given[first:second], *carry[1])
 
-        _, last = jax.lax.while_loop(again, turned, (jax.numpy.int64(0), tuple(given[second:])))
+        _, last = jax.lax.while_loop(again, iterated, (jax.numpy.int64(0), tuple(given[second:])))
         return tuple(last)
     if each.name == "cond":
         branches = [partial(evaluated, body, step) for body in each.bodies]
@@ -132,20 +132,20 @@ def found_by(
     return found if each.primitive.multiple_results else (found,)
 
 
-def _scanned(each: Equation, given: Sequence[Any], turn: Callable[[Any], Step]) -> Sequence[Any]:
+def _scanned(each: Equation, given: Sequence[Any], iteration: Callable[[Any], Step]) -> Sequence[Any]:
     import jax
 
     [body] = each.bodies
     consts, carried = each.constants_and_carried
     first, rest = tuple(given[consts : consts + carried]), tuple(given[consts + carried :])
 
-    def turned(carry: Any, own: Any) -> Any:
+    def iterated(carry: Any, own: Any) -> Any:
         number, state = carry
-        found = evaluated(body, turn(number), *given[:consts], *state, *own)
+        found = evaluated(body, iteration(number), *given[:consts], *state, *own)
         return (number + 1, found[:carried]), found[carried:]
 
     start = jax.numpy.int64(0), first
-    (_, last), stacked = jax.lax.scan(turned, start, rest, each.params["length"], each.params["reverse"])
+    (_, last), stacked = jax.lax.scan(iterated, start, rest, each.params["length"], each.params["reverse"])
     return (*last, *stacked)
 
 

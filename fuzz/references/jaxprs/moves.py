@@ -115,7 +115,7 @@ def _split(reader: Reader, args: Sequence[Any], axis: int, **_: object) -> Seque
 
 
 class PlaceColumns(tuple[Value, ...]):
-    """Places along several dimensions, side by side: what JAX gathers by."""
+    """Places along several dimensions, side by side, as JAX gathers by them."""
 
     __slots__ = ()
 

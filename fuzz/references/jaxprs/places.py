@@ -1,4 +1,4 @@
-"""What JAX takes and writes at places that are calculated, and what its loops take of their turns."""
+"""JAX's reads and writes at calculated places, and what its loops use of their iterations."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from fuzz.references.scatter import is_place
 from fuzz.references.scope import Value
 
 
-@primitive("turns")
-def _turns(reader: Reader, length: Pair) -> Value:
-    """The number of turns of a loop so far."""
+@primitive("iterations")
+def _iterations(reader: Reader, length: Pair) -> Value:
+    """Return the number of the iteration of a loop."""
     [axis] = own_axes(reader, [length])
     if not axis:
-        raise UnreadableError("turns once: write what it does without the loop")
-    reader.turns = axis[0] if reader.turns is None else reader.turns
-    if reader.turns.sizes != axis[0].sizes:
+        raise UnreadableError("loops once: write what it does without the loop")
+    reader.iterations = axis[0] if reader.iterations is None else reader.iterations
+    if reader.iterations.sizes != axis[0].sizes:
         raise UnreadableError("has loops of different lengths: formulas have recurrences along one dimension")
-    return Value(reader.place(reader.turns), (), frozenset((reader.turns,)), "torch.int32")
+    return Value(reader.place(reader.iterations), (), frozenset((reader.iterations,)), "torch.int32")
 
 
 @primitive("before")
 def _before(reader: Reader, args: Sequence[Any]) -> Value:
-    """What the turn before made: in the first one what it begins with."""
-    made, start, turns = cast(Sequence[Value], args)
-    dim = along(reader, turns)
+    """Return the result of the iteration before; in the first iteration, the initial value."""
+    made, start, iterations = cast(Sequence[Value], args)
+    dim = along(reader, iterations)
     assert dim is not None
     return made_before(reader, made, start, dim)
 
 
 @primitive("while")
 def _while(reader: Reader, **_: object) -> Value:
-    raise UnreadableError("turns as often as a value says: a formula has loops over a dimension")
+    raise UnreadableError("loops as often as a value says: a formula has loops over a dimension")
 
 
 @primitive("cond")
@@ -111,7 +111,7 @@ def _dynamic_update_slice(reader: Reader, args: Sequence[Any], **_: object) -> V
 
 
 def _columns(indices: Any, count: int) -> Sequence[Value]:
-    """The places along each dimension, without the axis on which they lie side by side."""
+    """Return the places along each dimension, without the axis on which they lie side by side."""
     found = [*indices] if isinstance(indices, PlaceColumns) else [indices]
     if len(found) != count or any(each.axes[-1] for each in found):
         raise UnreadableError("takes places from a table of them: write each dimension's by itself")

@@ -1,8 +1,6 @@
-"""Two programs of a reference, of two sets of extents, in lockstep: the steps that a formula is read from.
-
+"""Two programs of a reference, for two sets of extents, read in lockstep into the steps that a formula is made of.
 Numbers that follow from numbers and from extents are calculated here, and so is what is known of places: none is
-negative, so that what JAX does for those that are vanishes.
-"""
+negative, so JAX's handling of negative places is dropped."""
 
 from __future__ import annotations
 
@@ -15,25 +13,25 @@ from typing import Any
 from fuzz.references.dims import Pair, UnreadableError
 from fuzz.references.jaxprs.tracing import Equation, TracedNumber, TracedProgram, program
 from fuzz.references.recording import Recording, Step, Two, Use
-from fuzz.references.scope import TURNS
+from fuzz.references.scope import ITERATIONS
 
 LOOPS = "A loop over a dimension is read if it is jax.lax.scan or fori_loop"
 
 
 def difference(one: Equation, other: Equation) -> str:
     """Return what differs between the programs of two sets of extents."""
-    where = f" ({one.places[0]})" if one.places else ""
+    where = f" ({one.lines[0]})" if one.lines else ""
     return f"with other extents it does something else: lax.{one.name} or lax.{other.name}{where}. {LOOPS}"
 
 
 @dataclass
-class LoopTurn:
-    """One turn of a loop, in both programs."""
+class Iteration:
+    """One iteration of a loop, in both programs."""
 
     first: TracedProgram
     second: TracedProgram
     ends: Mapping[int, int | TracedNumber]
-    """What it makes for the next one, of each that it has of the one before."""
+    """By each value of the iteration before, what replaces it for the next one."""
     done: set[int] = field(default_factory=set)
     """The ends that are known."""
 
@@ -44,7 +42,7 @@ class LoopTurn:
         return found
 
     def before(self, number: int) -> set[int]:
-        """What the end of one is made of, of all that there is of the turn before."""
+        """Return the values of the iteration before from which the end `number` is calculated."""
         found = {self.ends[number]}
         for each in reversed(self.first.equations):
             if {*each.made} & found - self.done:
@@ -52,7 +50,7 @@ class LoopTurn:
         return {each for each in self.ends if each in found}
 
     def made_for(self, end: int | TracedNumber) -> Iterator[tuple[Equation, Equation]]:
-        """The equations that an end is made by."""
+        """Yield the equations from which an end is calculated."""
         wanted = {end}
         for each in reversed(self.first.equations):
             if {*each.made} & wanted - self.done:
@@ -60,7 +58,7 @@ class LoopTurn:
         yield from self._of(lambda each: bool({*each.made} & wanted - self.done))
 
     def rest(self) -> Iterator[tuple[Equation, Equation]]:
-        """Yield all other equations, and again those that use what the turn before made, which is known now."""
+        """Yield all other equations, and again those that use what the iteration before made, which is known now."""
         yield from self._of(lambda each: not {*each.made} & self.done)
 
     def _of(self, wanted: Callable[[Equation], bool]) -> Iterator[tuple[Equation, Equation]]:
@@ -83,10 +81,10 @@ _NUMBERS: Mapping[str, Callable[..., Any]] = {
 }  # fmt: skip
 """Primitives that are calculated here if all operands are numbers."""
 _SAME = ("reshape", "broadcast_in_dim", "squeeze", "transpose", "copy", "slice", "rev", "convert_element_type", "split")
-"""Primitives that make no negative place of places that are not negative."""
+"""Primitives that make no negative place from places that are not negative."""
 _NOT_NEGATIVE = ("iota", "argmax", "argmin")
 _PER_CALL = ("sharding", "out_sharding", "precision", "debug_info", "linear", "unroll", "out_avals")
-"""Parameters that say nothing of values."""
+"""Parameters that say nothing about values."""
 
 
 def record(
@@ -110,7 +108,7 @@ class _Recorder:
         self._places = set[int]()
         """Start with no value known to be never negative."""
         self._always = dict[int, bool]()
-        """Conditions that are known everywhere."""
+        """Conditions that are the same everywhere."""
 
     def given(self, number: int, first: tuple[tuple[int, ...], str], second: tuple[tuple[int, ...], str]) -> None:
         """Note an input."""
@@ -165,7 +163,7 @@ class _Recorder:
         plain = {name: each for name, each in params.items() if "jaxpr" not in name and not callable(each)}
         plain = {} if one.bodies else plain
         dtype = one.dtypes[0] if one.dtypes else ""
-        use = self._step(f"lax.{one.name}", {"args": given, **plain}, shapes, dtype, one.places)
+        use = self._step(f"lax.{one.name}", {"args": given, **plain}, shapes, dtype, one.lines)
         for item, number in enumerate(one.made):
             self._known[number] = use if len(one.made) == 1 else Use(use.step, item)
 
@@ -196,15 +194,14 @@ class _Recorder:
         return True
 
     def _all_places(self, one: Equation, given: Sequence[Known]) -> bool:
-        """Whether sums, products and the like are of places and of numbers that are not negative."""
+        """Return whether a result is a place: a sum, product or the like of places and nonnegative numbers."""
         if one.name not in ("add", "mul", "max", "min") or "int" not in one.dtypes[0]:
             return False
         positive = (not isinstance(each, Use) and _first(each) >= 0 for each in given)
         return all(each in self._places or is_positive for each, is_positive in zip(one.given, positive, strict=True))
 
     def _compared(self, one: Equation, given: Sequence[Known]) -> bool | None:
-        """What a condition is everywhere: that a place is negative, or that something differs from itself. NaN is what
-        it is without that."""
+        """Return the constant value of a condition: that a place is negative, or x != x, with NaN ignored."""
         if one.name in (*_SAME, "reduce_or", "reduce_and"):
             return self._always.get(one.given[0]) if one.given and isinstance(one.given[0], int) else None
         if one.name == "ne" and one.given[0] == one.given[1]:
@@ -216,26 +213,30 @@ class _Recorder:
         return False if zero and one.given[places] in self._places else None
 
     def _scan(self, one: Equation, other: Equation, given: Sequence[Known]) -> None:
-        """A loop: one turn, and markers for what it takes of each place and of the turn before."""
+        """Record a loop: one iteration, and markers for what it uses of each place and of the iteration before."""
         consts, carried = one.constants_and_carried
-        reverse, at, [first], [second] = one.params["reverse"], one.places, one.bodies, other.bodies
-        turns = self._step(TURNS, {"length": (one.params["length"], other.params["length"])}, [()], "int32", at)
+        reverse, at, [first], [second] = one.params["reverse"], one.lines, one.bodies, other.bodies
+        iterations = self._step(
+            ITERATIONS, {"length": (one.params["length"], other.params["length"])}, [()], "int32", at
+        )
         for number, known in zip(first.inputs, given[:consts], strict=False):
             self._known[number] = known
         every = slice(consts + carried, None)
         for number, known, operand in zip(first.inputs[every], given[every], one.given[every], strict=True):
             self._each(first, second, number, known, operand, at, reverse=reverse)
-        turn = LoopTurn(first, second, dict(zip(first.inputs[consts : consts + carried], first.outputs, strict=False)))
-        waiting = dict(zip(turn.ends, given[consts : consts + carried], strict=True))
+        iteration = Iteration(
+            first, second, dict(zip(first.inputs[consts : consts + carried], first.outputs, strict=False))
+        )
+        waiting = dict(zip(iteration.ends, given[consts : consts + carried], strict=True))
         for number in [*waiting]:
-            if self._counts(turn, number, waiting[number], turns, at) and not reverse:
+            if self._counts(iteration, number, waiting[number], iterations, at) and not reverse:
                 del waiting[number]
         while waiting:
-            ready = [number for number in waiting if not turn.before(number) & {*waiting} - {number}]
+            ready = [number for number in waiting if not iteration.before(number) & {*waiting} - {number}]
             if not ready:
-                raise UnreadableError("what a loop's turns take of each other goes round: that has no formula")
-            self._recurrence(turn, ready[0], waiting.pop(ready[0]), turns, at)
-        for mine, theirs in turn.rest():
+                raise UnreadableError("what a loop's iterations take of each other goes round: that has no formula")
+            self._recurrence(iteration, ready[0], waiting.pop(ready[0]), iterations, at)
+        for mine, theirs in iteration.rest():
             self._equation(mine, theirs)
         shapes = [tuple(zip(*pair, strict=True)) for pair in zip(one.shapes, other.shapes, strict=True)]
         for item, (number, shape, dtype) in enumerate(zip(one.made, shapes, one.dtypes, strict=True)):
@@ -261,7 +262,7 @@ class _Recorder:
         *,
         reverse: bool,
     ) -> None:
-        """What a turn has of a table."""
+        """Record that an iteration of a loop reads its element of a table."""
         (shape, dtype), other = first.shapes[number], second.shapes[number][0]
         if isinstance(known, Use):
             whole = self.steps[known.step].shapes[known.item or 0]
@@ -271,36 +272,42 @@ class _Recorder:
         if mine in self._places:
             self._places.add(number)
 
-    def _counts(self, turn: LoopTurn, number: int, start: Known, turns: Use, at: Any) -> bool:
-        """Whether what a turn has of the one before is the number of turns so far: then it is noted."""
-        shape, dtype = turn.first.shapes[number]
-        made = [each for each in turn.first.equations if each.made == (turn.ends[number],) and each.name == "add"]
+    def _counts(self, iteration: Iteration, number: int, start: Known, iterations: Use, at: Any) -> bool:
+        """Whether what an iteration has of the one before is the number of iterations so far: then it is noted."""
+        shape, dtype = iteration.first.shapes[number]
+        made = [
+            each for each in iteration.first.equations if each.made == (iteration.ends[number],) and each.name == "add"
+        ]
         by_one = [each for each in made for more in each.given if isinstance(more, TracedNumber) and more.value == 1]
         if shape or "int" not in dtype or isinstance(start, Use) or not any(number in each.given for each in by_one):
             return False
-        self._known[number] = self._step("lax.add", {"args": [turns, start]}, [()], dtype, at)
+        self._known[number] = self._step("lax.add", {"args": [iterations, start]}, [()], dtype, at)
         if _first(start) >= 0:
             self._places.add(number)
         return True
 
-    def _recurrence(self, turn: LoopTurn, number: int, start: Known, turns: Use, at: Any) -> None:
-        """What all turns make of something, from what the turns before made, and then what that was."""
-        (shape, dtype), other, end = turn.first.shapes[number], turn.second.shapes[number][0], turn.ends[number]
+    def _recurrence(self, iteration: Iteration, number: int, start: Known, iterations: Use, at: Any) -> None:
+        """Record a state: the results of all iterations, from those of the iterations before."""
+        (shape, dtype), other, end = (
+            iteration.first.shapes[number],
+            iteration.second.shapes[number][0],
+            iteration.ends[number],
+        )
         pair = tuple(zip(shape, other, strict=True))
         if end == number:  # it stays as it was
             self._known[number] = start
             return
         begin = self.as_step(start, dtype, at)
         carried = self._known[number] = self._step("carried", {"start": begin}, [pair], dtype, at)
-        for mine, theirs in turn.made_for(end):
+        for mine, theirs in iteration.made_for(end):
             self._equation(mine, theirs)
-        value = self._operand(end, end) if isinstance(end, int) else self._operand(end, turn.second_end(number))
+        value = self._operand(end, end) if isinstance(end, int) else self._operand(end, iteration.second_end(number))
         given = {"carried": carried, "value": self.as_step(value, dtype, at)}
         made = self._step("recurrence", given, [pair], dtype, at)
         if isinstance(end, int):
             self._known[end] = made
-            turn.done.add(end)
-        self._known[number] = self._step("lax.before", {"args": [made, begin, turns]}, [pair], dtype, at)
+            iteration.done.add(end)
+        self._known[number] = self._step("lax.before", {"args": [made, begin, iterations]}, [pair], dtype, at)
 
 
 def _first(known: Known) -> float:
@@ -329,7 +336,7 @@ def _either(a: Any, b: Any) -> Two | float | int | bool:
 
 
 def _merged(a: Any, b: Any) -> Any:
-    """A parameter as both calls have it."""
+    """Return a parameter as both calls have it."""
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)) and not hasattr(a, "_fields"):
         if len(a) != len(b):
             raise UnreadableError("the number of something follows from extents")

@@ -129,7 +129,7 @@ def _run(made: Any, seed: Any, scale: Any, *inputs: Any) -> tuple[Any, ...]:
 
 
 def _terms(name: str, given: Sequence[Any], found: Sequence[Any]) -> int:
-    """How many terms are added up for one element, as far as shapes say so."""
+    """Return how many terms are added up for one element, as far as shapes say so."""
     size = max([one.size for one in found] or [1])
     inner = max(one.shape[-1] if one.ndim else 1 for one in given) if name in _LINEAR else 1
     return int(max(1, inner, *(one.size // max(size, 1) for one in given)))

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from fuzz.references.dims import MisnamedError, UnreadableError
-from fuzz.references.tracing import RETURNS_NONE, CodePlace
+from fuzz.references.tracing import RETURNS_NONE, SourceLine
 
 _CALLS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
-"""The parameters of an equation that are what it calls."""
+"""The parameters of an equation that contain what it calls."""
 _OPAQUE = "scan", "while", "cond"
-"""Equations with bodies that are run by rules of their own."""
+"""Equations with bodies, which have rules of their own."""
 WHOLE = "floor_divide", "remainder"
 """JAX's own functions that are kept as one operation: their parts calculate with integers."""
 CAST = "convert_element_type"
@@ -36,20 +36,20 @@ class Equation:
 
     name: str
     given: tuple[int | TracedNumber, ...]
-    """Its operands: what an equation made, by its number."""
+    """Its operands: results of equations, by their numbers, or numbers."""
     made: tuple[int, ...]
     shapes: tuple[tuple[int, ...], ...]
-    """The dtypes of the results."""
+    """The shapes of the results; `dtypes` are their dtypes."""
     dtypes: tuple[str, ...]
     params: Mapping[str, Any]
-    places: tuple[CodePlace, ...]
+    lines: tuple[SourceLine, ...]
     primitive: Any
     bodies: tuple[TracedProgram, ...] = ()
 
     @property
     def constants_and_carried(self) -> tuple[int, int]:
-        """The number of constants that a loop takes first, and of values that each turn has of the one before. Raises
-        UnreadableError where JAX does not say them: 0.11 does not."""
+        """The number of constants that a loop takes first, and of values that each iteration has from the one before.
+        Raises UnreadableError if JAX does not say them: 0.11 does not."""
         try:
             return self.params["num_consts"], self.params["num_carry"]
         except KeyError as error:
@@ -58,29 +58,29 @@ class Equation:
 
 @dataclass(frozen=True)
 class TracedProgram:
-    """A function of arrays."""
+    """A function of arrays as JAX traced it: the equations that lead from inputs to outputs, by number."""
 
     inputs: tuple[int, ...]
     equations: tuple[Equation, ...]
     outputs: tuple[int | TracedNumber, ...]
     constants: Mapping[int, Any] = field(default_factory=dict)
-    """The arrays that it has from elsewhere."""
+    """The arrays that it captures."""
     names: tuple[str, ...] = ()
-    """The keys of its outputs, where it returns a mapping."""
+    """The keys of its outputs, if it returns a mapping."""
     shapes: Mapping[int, tuple[tuple[int, ...], str]] = field(default_factory=dict)
     """The shape and the dtype of inputs and constants."""
 
 
 def program(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...], str]]) -> TracedProgram:
-    """Return what a function does with arrays of these shapes and dtypes; its numbers are those that it is written
-    with, as far as the same function of float64 says them. Raises UnreadableError."""
+    """Return what a function does with arrays of these shapes and dtypes. Its numbers are those in its source, as far
+    as the same function of float64 shows them. Raises UnreadableError."""
     import jax
 
     own = _program(call, specs)
     try:
         with jax.enable_x64(True):
             exact = _program(call, {name: (shape, _widest(dtype)) for name, (shape, dtype) in specs.items()})
-    except UnreadableError:  # such as a loop that begins with zeros of f32
+    except UnreadableError:  # for example a loop that begins with zeros of f32
         exact = own
     return _with_numbers(own, exact)
 
@@ -100,7 +100,7 @@ def _program(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...]
 
 
 def traced(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...], str]]) -> tuple[Any, Sequence[str]]:
-    """Return a function's jaxpr of such arrays, and the keys of its outputs. Raises UnreadableError."""
+    """Return a function's jaxpr for such arrays, and the keys of its outputs. Raises UnreadableError."""
     import jax
 
     keys: list[str] = []
@@ -123,7 +123,7 @@ def traced(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...], 
         return jax.make_jaxpr(flat)(*(jax.ShapeDtypeStruct(*each) for each in specs.values())), keys
     except UnreadableError:
         raise
-    except Exception as error:  # whatever it raises, or JAX, where a value decides
+    except Exception as error:  # whatever it raises, or JAX does because a value decides
         raise UnreadableError(_why(error)) from error
 
 
@@ -132,12 +132,12 @@ def _why(error: Exception) -> str:
     import jax
 
     said = " ".join(str(error).split()) or type(error).__name__
-    trace, place = error.__traceback__, None
+    trace, line = error.__traceback__, None
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        place = place if is_library(file) else CodePlace(file, trace.tb_lineno)
+        line = line if is_library(file) else SourceLine(file, trace.tb_lineno)
         trace = trace.tb_next
-    where = f" ({place})" if place is not None else ""
+    where = f" ({line})" if line is not None else ""
     if isinstance(error, jax.errors.TracerArrayConversionError):
         return f"it gives an array of JAX to NumPy{where}: write jnp for np there"
     if isinstance(error, jax.errors.ConcretizationTypeError):
@@ -156,12 +156,12 @@ def is_library(file: str) -> bool:
 
 
 class _Flattening:
-    """Numbers what a jaxpr makes, and puts what it calls in the calls' place."""
+    """Numbers the results in a jaxpr, and puts what it calls in place of the calls."""
 
     def __init__(self) -> None:
         self._count = 0
 
-    def program(self, closed: Any, places: tuple[CodePlace, ...] = ()) -> TracedProgram:
+    def program(self, closed: Any, lines: tuple[SourceLine, ...] = ()) -> TracedProgram:
         """Return a closed jaxpr's program."""
         known, jaxpr, shapes = dict[Any, int | TracedNumber](), closed.jaxpr, dict[int, tuple[tuple[int, ...], str]]()
         constants, inputs = dict[int, Any](), list[int]()
@@ -176,7 +176,7 @@ class _Flattening:
             number = known[var]
             if isinstance(number, int):
                 shapes[number] = tuple(var.aval.shape), str(var.aval.dtype)
-        equations = [*self._equations(jaxpr, known, places, constants, shapes)]
+        equations = [*self._equations(jaxpr, known, lines, constants, shapes)]
         outputs = tuple(_known(known, each) for each in jaxpr.outvars)
         return TracedProgram(tuple(inputs), tuple(equations), outputs, constants, shapes=shapes)
 
@@ -186,27 +186,27 @@ class _Flattening:
         return self._count
 
     def _equations(
-        self, jaxpr: Any, known: dict[Any, int | TracedNumber], outer: tuple[CodePlace, ...], constants: dict[int, Any],
-        shapes: dict[int, tuple[tuple[int, ...], str]],
+        self, jaxpr: Any, known: dict[Any, int | TracedNumber], outer: tuple[SourceLine, ...],
+        constants: dict[int, Any], shapes: dict[int, tuple[tuple[int, ...], str]],
     ) -> Iterator[Equation]:  # fmt: skip
         for eqn in jaxpr.eqns:
-            name, places = eqn.primitive.name, (*_places(eqn), *outer)
+            name, lines = eqn.primitive.name, (*_lines(eqn), *outer)
             called = next((eqn.params[each] for each in _CALLS if eqn.params.get(each) is not None), None)
             whole = eqn.params.get("name") in WHOLE and is_library(_file(called))
             if called is not None and name not in _OPAQUE and not whole and hasattr(_open(called), "eqns"):
-                yield from self._called(eqn, called, known, places, constants, shapes)
+                yield from self._called(eqn, called, known, lines, constants, shapes)
                 continue
             given = tuple(_known(known, each) for each in eqn.invars)
             made = tuple(self._new(known, var) for var in eqn.outvars)
             avals = [var.aval for var in eqn.outvars]
-            bodies = tuple(self.program(each, places) for each in _bodies(eqn)) if name in _OPAQUE or whole else ()
+            bodies = tuple(self.program(each, lines) for each in _bodies(eqn)) if name in _OPAQUE or whole else ()
             yield Equation(
                 eqn.params["name"] if whole else name, given, made, tuple(tuple(each.shape) for each in avals),
-                tuple(str(each.dtype) for each in avals), eqn.params, places, eqn.primitive, bodies,
+                tuple(str(each.dtype) for each in avals), eqn.params, lines, eqn.primitive, bodies,
             )  # fmt: skip
 
     def _called(
-        self, eqn: Any, called: Any, known: dict[Any, int | TracedNumber], places: tuple[CodePlace, ...],
+        self, eqn: Any, called: Any, known: dict[Any, int | TracedNumber], lines: tuple[SourceLine, ...],
         constants: dict[int, Any], shapes: dict[int, tuple[tuple[int, ...], str]],
     ) -> Iterator[Equation]:  # fmt: skip
         inner, own = _open(called), dict[Any, int | TracedNumber]()
@@ -217,10 +217,10 @@ class _Flattening:
             number = self._new(own, var)
             constants[number], shapes[number] = value, (tuple(var.aval.shape), str(var.aval.dtype))
         own |= {var: _known(known, each) for var, each in zip(inner.invars, eqn.invars, strict=True)}
-        # What JAX's own functions are made of was traced once for all, from wherever it was called first.
+        # JAX's own functions were traced once for all, from wherever they were called first.
         yield from (
-            replace(each, places=places if is_library(_file(called)) else each.places)
-            for each in self._equations(inner, own, places, constants, shapes)
+            replace(each, lines=lines if is_library(_file(called)) else each.lines)
+            for each in self._equations(inner, own, lines, constants, shapes)
         )
         known |= {var: _known(own, each) for var, each in zip(eqn.outvars, inner.outvars, strict=True)}
 
@@ -238,7 +238,7 @@ def _open(jaxpr: Any) -> Any:
 
 
 def _file(jaxpr: Any) -> str:
-    """The file of the function that a jaxpr is of."""
+    """Return the file of the function that a jaxpr belongs to."""
     said = getattr(getattr(_open(jaxpr), "debug_info", None), "func_src_info", None) or ""
     return str(said).rpartition(" at ")[2].rpartition(":")[0]
 
@@ -251,15 +251,15 @@ def _number(value: Any, aval: Any) -> TracedNumber:
     return TracedNumber(np.asarray(value).item(), str(aval.dtype))
 
 
-def _places(eqn: Any) -> Iterator[CodePlace]:
+def _lines(eqn: Any) -> Iterator[SourceLine]:
     trace = getattr(eqn.source_info, "traceback", None)
     for frame in trace.frames if trace is not None else ():
         if not is_library(frame.file_name):
-            yield CodePlace(frame.file_name, frame.line_num)
+            yield SourceLine(frame.file_name, frame.line_num)
 
 
 def _with_numbers(own: TracedProgram, exact: TracedProgram) -> TracedProgram:
-    """A program with the numbers that it is written with: in f32 it has them rounded."""
+    """Return a program with the numbers in its source: in f32 it has them rounded."""
     mine = [each for each in own.equations if each.name != CAST]
     theirs = [each for each in exact.equations if each.name != CAST]
     if [each.name for each in mine] != [each.name for each in theirs]:

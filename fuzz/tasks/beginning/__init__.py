@@ -1,1 +1,1 @@
-"""The first files of somebody's own pack."""
+"""The first files of a user's own pack."""

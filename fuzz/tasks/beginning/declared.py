@@ -1,4 +1,4 @@
-"""The text of a pack that is begun: its declaration of a kernel, with comments on what is to be changed."""
+"""The text of a new pack: its declaration of a kernel, with comments on what should be changed."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from oracles.ops import OPS
 from oracles.synonyms import likely
 
 OP = "softmax"
-"""What the samples compute, and how those in Python are called."""
+"""The op of the samples, and the name of those in Python."""
 PROTOTYPE = "void softmax_f32(const float *x, float *y, int n)"
 _TEMPLATES = Path(__file__).parent / "templates"
 _SOURCES = {"c": "mine.c", "c++": "mine.cpp", "shared": "mine.c", "cuda": "mine.cu"}
-"""The names of the files of samples; others are in Python."""
+"""The file names of samples; samples of other kinds are in Python."""
 _DECLARATIONS = {
     "c": "CKernel", "c++": "CKernel", "shared": "SharedKernel", "cuda": "CudaKernel", "command": "CommandKernel",
     **dict.fromkeys(("torch", "numpy", "triton", "dlpack"), "PythonKernel"),
 }  # fmt: skip
 KINDS = ("c", "c++", "shared", "cuda", "torch", "numpy", "triton", "dlpack", "command")
 _ISAS = {"_mm512_": "avx512", "_mm256_": "avx2", "arm_sve.h": "sve", "arm_neon.h": "neon"}
-"""The instruction sets by what a source in C has."""
+"""The instruction set of a C source, by a text in it."""
 _GLOBAL = re.compile(r"__global__\s+(?:__launch_bounds__\s*\([^()]*\)\s*)?(void\s[^{};]*\))")
-"""A kernel of CUDA, without what only nvcc knows."""
+"""The declaration of a CUDA kernel, without the parts that only nvcc knows."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,16 @@ class Wanted:
     """What is known of a function before its file is read."""
 
     op: Op | None = None
-    """What it computes; without one its name says it."""
+    """The op that it computes; without one its name says it."""
     name: str = ""
-    """Its name; without one it is the first whose name is that of an op, and that can be called."""
+    """Its name; without one it is the first function that is named like an op and can be called."""
     arguments: Mapping[str, str] = field(default_factory=dict)
-    """What its arguments are, as `--argument` says."""
+    """The meanings of its arguments, as `--argument` states them."""
     constants: Mapping[str, float] = field(default_factory=dict)
-    """The numbers that a reference has, and a kernel may have parameters for."""
+    """Numbers of a reference for which a kernel may have parameters."""
 
     def meant(self, function: str) -> Op:
-        """The op that a function of that name is meant as. Raises UsageError."""
+        """Return the op that a function of that name probably computes. Raises UsageError."""
         found = self.op or _named(function)
         if found is None:
             raise UsageError(
@@ -62,7 +62,7 @@ class Wanted:
         return found
 
     def chosen(self, names: Collection[str], where: str, call: Callable[[str], _Found]) -> _Found:
-        """What `call` returns of the function that is meant. Raises UsageError, which says what to type."""
+        """Return what `call` returns for the function that is meant. Raises UsageError, which says what to type."""
         if not names:
             raise UsageError(f"{where}: there is no function in it")
         if self.name and self.name not in names:
@@ -95,16 +95,16 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Beginning:
-    """What is asked for."""
+    """What the user asked for."""
 
     kind: str
     given: Path | None = None
-    """Where a kernel is already: a source of it, or a library."""
+    """The kernel's source or library, if it exists already."""
     prototype: str = ""
     """The prototype of a function in C, or a header that has it."""
     wanted: Wanted = field(default_factory=Wanted)
     own: str = ""
-    """The function that says what it computes, where that is no op that there is."""
+    """The function that says what the kernel computes, if it is none of the known ops."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Declared:
     files: Mapping[str, str]
     """The texts by the names of files; `pack.py` is the last."""
     taken: Mapping[str, str] = field(default_factory=dict)
-    """The meaning that was found for arguments of other names."""
+    """The meaning that was found for arguments with other names."""
 
 
 def sample(kind: str) -> str:
@@ -165,7 +165,7 @@ def _rendered(**facts: Any) -> str:
 
 
 def _check_sample(asked: Beginning) -> None:
-    """Raise UsageError where something is asked of a kernel that is not there."""
+    """Raise UsageError if an option is given that only makes sense with a kernel."""
     if asked.prototype and asked.kind in ("shared", "cuda"):
         raise UsageError(f"--prototype: name the {'library' if asked.kind == 'shared' else 'file'} with --from")
     op = asked.wanted.op
@@ -194,8 +194,8 @@ def _binding(asked: Beginning) -> Binding:
 
 
 def _of_binding(binding: Binding, asked: Beginning) -> dict[str, Any]:
-    """Return what is declared of a function in C; of its arguments those that do not follow from the prototype: what
-    was given, and numbers of a reference."""
+    """Return the declaration of a function in C. It states only those arguments that do not follow from the prototype:
+    given ones, and numbers of a reference."""
     known = {*asked.wanted.arguments, *(name for name, each in binding.meanings.items() if each[0] in "-0123456789")}
     given = ", ".join(f"{each.type} {each.name}".replace("* ", "*") for each in binding.prototype.arguments)
     return {
@@ -207,8 +207,8 @@ def _of_binding(binding: Binding, asked: Beginning) -> dict[str, Any]:
 
 
 def _needs(binding: Binding) -> str:
-    """Return what it is to declare where the function has arguments for tensors that cases may do without: it may read
-    them always, and be right."""
+    """Return the `needs` to declare if the function has arguments for optional tensors: it may always read them,
+    rightly."""
     meant_by = {meaning.partition(".")[0] for meaning in binding.meanings.values()}
     names = [each.name for each in binding.op.operands if each.optional and each.name in meant_by]
     return f", needs=({''.join(f'{json.dumps(each)}, ' for each in names).rstrip()})" if names else ""
@@ -224,7 +224,7 @@ def _framework(asked: Beginning) -> str:
 
 
 _COMMENTS = re.compile(r"/\*.*?\*/|//[^\n]*|^[ \t]*#[^\n]*", re.DOTALL | re.MULTILINE)
-"""Comments, and what is for the preprocessor."""
+"""Comments and preprocessor lines."""
 _FUNCTION = re.compile(
     r"(?:^|(?<=[;{}]))\s*((?:[A-Za-z_][\w*]*[\s*]+)+[A-Za-z_]\w*\s*\([^(){};]*\))\s*(?=[;{])", re.MULTILINE
 )
@@ -233,14 +233,14 @@ _Found = TypeVar("_Found")
 
 
 def _named(function: str) -> Op | None:
-    """The op with the longest name that the function's has in it."""
+    """Return the op with the longest name that the function's name contains."""
     plain = function.lower().replace("_", "")
     found = sorted((each for each in OPS if each.replace("_", "") in plain), key=len)
     return OPS[found[-1]] if found else None
 
 
 def read(path: Path) -> str:
-    """The text of a file. Raises UsageError."""
+    """Return the text of a file. Raises UsageError."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -250,7 +250,7 @@ def read(path: Path) -> str:
 
 
 def c_function(text: str, wanted: Wanted, where: str) -> Binding:
-    """The function of a source, a header or a prototype that is meant. Raises UsageError."""
+    """Return the binding of the function that is meant in a source, a header or a prototype. Raises UsageError."""
     prototypes, wrong = dict[str, str](), list[str]()
     for prototype in _prototypes(text):
         try:
@@ -281,7 +281,7 @@ def _bound(wanted: Wanted, prototype: str) -> Binding:
 
 @contextmanager
 def _typed() -> Iterator[None]:
-    """What is wrong with arguments, as a UsageError that says what to type."""
+    """Turn errors about arguments into a UsageError that says what to type."""
     try:
         yield
     except UnclearError as error:
@@ -295,7 +295,7 @@ def _typed() -> Iterator[None]:
 
 
 def _constants(names: Collection[str], wanted: Wanted) -> Mapping[str, float]:
-    """The reference's numbers for parameters of these names, unless it is said what they are."""
+    """Return the reference's numbers for parameters with these names, unless their meaning was given."""
     meant = likely({name: [*wanted.constants] for name in names if name not in wanted.arguments})
     return {name: wanted.constants[constant] for name, constant in meant.items()}
 
@@ -311,18 +311,18 @@ def _prototypes(text: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class PythonFunction:
-    """A function of a Python file, and how it is called as a kernel of its op."""
+    """A function in a Python file, with how it is called as a kernel of its op."""
 
     name: str
     op: Op
     arguments: Mapping[str, str]
-    """What its parameters are that have other names than the op's tensors and parameters."""
+    """The op's tensors and parameters for those of its parameters that are called otherwise."""
     options: Mapping[str, float]
     """The numbers that it is always given."""
 
 
 def python_function(path: Path, wanted: Wanted) -> PythonFunction:
-    """The function of a Python file that is meant. Raises UsageError."""
+    """Return the function that is meant in a Python file. Raises UsageError."""
     try:
         body = ast.parse(read(path)).body
     except (SyntaxError, ValueError) as error:
@@ -376,11 +376,12 @@ def _called(function: ast.FunctionDef, wanted: Wanted) -> PythonFunction:
 
 
 _REQUIRED = object()
-"""The default of a parameter that has none."""
+"""Stands for the default of a parameter that has none."""
 
 
 def _defaults(function: ast.FunctionDef) -> Mapping[str, object]:
-    """The default of each parameter that can be given by keyword: a number, None, _REQUIRED, or something else."""
+    """Return the default of each parameter that can be given by keyword: a number, None, _REQUIRED, or something
+    else."""
     given = function.args
     plain: list[ast.expr | None] = [*given.defaults]
     plain = [*([None] * (len(given.posonlyargs) + len(given.args) - len(plain))), *plain][len(given.posonlyargs) :]

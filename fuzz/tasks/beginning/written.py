@@ -1,4 +1,4 @@
-"""A pack as it is first written: with comments on what is to be changed, and a kernel that is right."""
+"""A new pack on disk: with comments on what should be changed, and a kernel that is right."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SUFFIXES = {".c": "c", ".cpp": "c++", ".cc": "c++", ".cxx": "c++", ".so": "shar
 _PACKAGES = {
     "triton": "triton", "jax": "dlpack", "mlx": "dlpack", "cupy": "dlpack", "torch": "torch", "numpy": "numpy",
 }  # fmt: skip
-"""The kinds by what a file in Python imports, the most telling first."""
+"""The kind of a Python file, by what it imports; the most telling import comes first."""
 _IMPORTED = re.compile(r"(?:^|;)[ \t]*(?:import|from) ([^;\n]+)", re.MULTILINE)
 """What a line imports, or from where."""
 MODULE = "op.py"
@@ -32,36 +32,36 @@ CONTRACT = {contract}
 
 @dataclass(frozen=True)
 class OwnOp:
-    """What is written of a function."""
+    """An op that is written from a user's function."""
 
     place: str
-    """The function."""
+    """The function, as FILE.py:FUNCTION."""
     op: Op
     text: str
-    """The text of a module with the op, and with what is held against a kernel that promises nothing."""
+    """The text of a module with the op, and with the contract of a kernel that promises nothing."""
     constants: Mapping[str, float]
-    """The function's numbers beside its tensors, such as an eps."""
+    """The function's numbers in addition to its tensors, such as an eps."""
 
 
 @dataclass(frozen=True)
 class InitRequest:
-    """What is typed."""
+    """What the user typed."""
 
     kind: str = ""
     given: str = ""
     """FILE, or FILE:FUNCTION."""
     prototype: str = ""
     op: str = ""
-    """An op by its name, or a function that says what it is, FILE.py:FUNCTION."""
+    """The name of an op, or a function that says what it is, FILE.py:FUNCTION."""
     shapes: str = ""
     """The dimensions of that function's tensors."""
     arguments: Sequence[str] = ()
-    """What arguments of other names are: NAME=MEANING."""
+    """The meanings of arguments with other names, NAME=MEANING."""
 
 
 @dataclass(frozen=True)
 class Begun:
-    """What was written, and what is taken for what."""
+    """What was written, and what arguments were taken to mean."""
 
     paths: Sequence[Path]
     taken: Mapping[str, str]
@@ -100,7 +100,7 @@ def begin(folder: Path, asked: InitRequest) -> Begun:
 
 
 def _wanted(asked: InitRequest, function: str, own: OwnOp | None) -> Wanted:
-    """The function that is meant. Raises UsageError."""
+    """Return what is known of the function that is meant. Raises UsageError."""
     if own is None and asked.shapes:
         raise UsageError("--shapes: they are of a function that says what it is: --op FILE.py:FUNCTION")
     if own is None and asked.op and asked.op not in OPS:
@@ -130,7 +130,7 @@ def _write(folder: Path, files: Mapping[str, str]) -> list[Path]:
 
 
 def _place(given: str) -> tuple[Path | None, str]:
-    """A file, and the function of it that is named."""
+    """Return a file, and the function in it that is named."""
     file, colon, name = given.rpartition(":")
     if colon and name.isidentifier() and not Path(given).exists():
         return Path(file), name
@@ -138,7 +138,7 @@ def _place(given: str) -> tuple[Path | None, str]:
 
 
 def _kind_of(path: Path | None) -> str:
-    """What a file is written in, by its name and what it imports; '' where nothing tells."""
+    """Return the kind of a file, by its name and its imports; '' if unknown."""
     if path is None:
         return ""
     if path.suffix != ".py":
@@ -149,7 +149,7 @@ def _kind_of(path: Path | None) -> str:
 
 
 def _compiled(folder: Path) -> Path:
-    """The library of the sample. Raises UsageError."""
+    """Return the library of the sample. Raises UsageError."""
     tool = toolchain.program("gcc")
     if tool.missing is not None:
         raise UsageError(tool.missing)
@@ -162,7 +162,7 @@ def _compiled(folder: Path) -> Path:
 
 
 def _own_op(place: str, shapes: str) -> OwnOp:
-    """The op of a function, FILE.py:FUNCTION. Raises UsageError."""
+    """Return the op of a function, FILE.py:FUNCTION. Raises UsageError."""
     from fuzz.references.named import derived_at
     from fuzz.references.text import identifier
     from fuzz.tasks.check.reference import contract_of

@@ -1,10 +1,8 @@
-"""A plain Python function as a kernel: what it takes is read from its signature, and it is called in this process, its
-tensors between margins that are poisoned and checked.
-
-No inaccessible pages are beside them, as in a worker: a touch would end the user's process, unless its signal handlers
-were replaced, which are not ours. So a stray read that lands in a margin is not seen, and a crash ends the test run:
-what may stray or crash is declared as a kernel, and runs in a worker.
-"""
+"""A plain Python function as a kernel: its parameters are read from its signature, and it is called in this process,
+with its tensors between margins that are poisoned and checked. Unlike in a worker, no inaccessible pages lie beside the
+tensors: an access would end the user's process, unless its signal handlers were replaced, which are not ours. So a
+stray read that stays within a margin is not seen, and a crash ends the test run: a function that may stray or crash
+should be declared as a kernel, which runs in a worker."""
 
 from __future__ import annotations
 
@@ -62,22 +60,23 @@ _INTERPRETER = "set TRITON_INTERPRET=1 in the environment, before triton is impo
 
 @dataclass(frozen=True)
 class Function:
-    """The function, called as the memory checks call a kernel: by keyword, with what it has parameters for."""
+    """The function, called as the memory checks call a kernel: by keyword, with everything that it has parameters
+    for."""
 
     function: Callable[..., Any]
     names: frozenset[str]
     neutral: Mapping[str, float]
-    """What the op's parameters are in a case that does not have them."""
+    """The values of the op's parameters in a case that does not have them."""
     returns: tuple[str, ...]
     folder: str
-    """The folder of its file, which with those beside it is its own."""
+    """The folder of its file; the files in it are the function's own."""
     called: Mapping[str, str] = field(default_factory=dict)
     """Its parameters for tensors that its op calls otherwise."""
     constants: Mapping[str, Any] = field(default_factory=dict)
-    """What else it is given with each call."""
+    """Further arguments of each call."""
 
     def takes(self, name: str) -> bool:
-        """True when there is a parameter of that name; an output that has none is returned."""
+        """Return whether there is a parameter of that name; an output without one is returned."""
         return name in self.names
 
     def is_own(self, error: BaseException) -> bool:
@@ -85,12 +84,12 @@ class Function:
         return has_own_frame(error, (self.folder,))
 
     def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int], way: Way | None = None) -> Any:
-        """What it returns, outputs by name, or what it raised, as `Raised`."""
+        """Return its outputs by name, or what it raised, as `Raised`."""
         given = {name: value for name, value in {**self.neutral, **params}.items() if self.takes(name)}
         try:
             named = {self.called.get(name, name): tensor for name, tensor in tensors.items()}
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of overflow: whether a result is right is judged by its bits
+                warnings.simplefilter("ignore")  # about overflow: whether a result is right is judged by its bits
                 call = partial(self.function, **named, **given, **self.constants)
                 returned = call() if way is None else way(call)
         except Exception as error:  # not what stops a test run: KeyboardInterrupt, and pytest's own outcomes
@@ -146,8 +145,8 @@ def declared(
     called: Mapping[str, str] = NO_OTHERS,
     constants: Mapping[str, Any] = NO_OTHERS,
 ) -> tuple[PythonKernel, Function]:
-    """The declaration of a function, and how it is called: by the names of its op, but for those that are `called`
-    otherwise, with constants beside. Raises CheckError for one that cannot be called so."""
+    """Return the declaration of a function, and how it is called: by the names of its op, except those that are
+    `called` otherwise, and with constants. Raises CheckError if it cannot be called like that."""
     of_op = OPS[op]
     signature = _signature(function, of_op, called, constants)
     names = {name for name in signature.parameters if name in {*of_op.params, *(o.name for o in of_op.operands)}}
@@ -184,14 +183,14 @@ def declared(
 
 
 def _other_mode(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The mode in which a module is not; nothing of a function, which has none."""
+    """Return the mode that a module is not in; nothing for a function, which has no mode."""
     training = getattr(function, "training", None)
     return () if training is None else ("evaluation mode",) if training else ("training mode",)
 
 
 def never_given(function: Callable[..., Any], of: str, given: Collection[str], always: Sequence[str]) -> str:
-    """Return what is said of a function's optional parameters that may be tensors, and that are never given: the op or
-    reference `of` that name has no such tensor. `always` are those that it cannot do without."""
+    """Return a message about a function's optional parameters that may be tensors but are never given, since the op or
+    reference named `of` has no such tensor. `always` are those that it cannot do without."""
     names = [name for name in optional_of(function) if name not in given]
     if not names:
         return ""
@@ -202,7 +201,7 @@ def never_given(function: Callable[..., Any], of: str, given: Collection[str], a
 
 @dataclass(frozen=True)
 class HereKernel(PythonKernel):
-    """Its function is here: what it takes was read from that, and not from a source."""
+    """A kernel whose function is loaded here: its parameters are read from it, not from a source."""
 
     known: tuple[int, ...] = ()
     modes: tuple[str, ...] = ()
@@ -223,7 +222,7 @@ class HereKernel(PythonKernel):
 def _signature(
     function: Callable[..., Any], op: Op, called: Mapping[str, str], constants: Collection[str]
 ) -> Signature:
-    """The function's signature, by which it can be called as a kernel of the op."""
+    """Return the signature by which the function can be called as a kernel of the op."""
     needed = ", ".join(always_of(op))
     advice = f"wrap it: fuzz.check(lambda {needed}: mine({needed}), ...)"
     try:
@@ -237,7 +236,7 @@ def _signature(
     wrong = [f"parameter {each.name!r} is nothing that it can be called with" for each in nameless]
     for words in (*wrong, *(words for _, words in misfits(op, found))):
         raise CheckError(f"{getattr(function, '__name__', 'the kernel')}: {words}; {advice}")
-    return replace(found, takes_all=False)  # what it has no parameter for, it is not given
+    return replace(found, takes_all=False)  # it is not given what it has no parameter for
 
 
 def always_of(op: Op) -> Sequence[str]:
@@ -265,7 +264,7 @@ class OwnProcess:
     def __init__(self, target: Target, function: Function, takes: Callable[[Case], bool] | None = None) -> None:
         reason = target.unavailable()
         self.watch: Watch = patient
-        """Nobody asks it: a call in this process returns before anything else is done."""
+        """Never called: a call in this process returns before anything else is done."""
         self.statuses: Mapping[str, Attestation | NotRun] = {} if reason is None else {target.id: NotRun(reason)}
         self.limits: Mapping[str, float] = {}
         self.target = target
@@ -276,7 +275,7 @@ class OwnProcess:
 
     @property
     def threads(self) -> int:
-        """The processor threads that arrays' own operations use here; 0 where nobody knows."""
+        """The processor threads that arrays' own operations use here; 0 if unknown."""
         library: Any = sys.modules.get(self.target.name.kind)
         return int(library.get_num_threads()) if hasattr(library, "get_num_threads") else 0
 
@@ -289,7 +288,7 @@ class OwnProcess:
         return batch
 
     def renew(self) -> None:
-        """Nothing: what the function remembers stays in this process."""
+        """Do nothing: what the function remembers stays in this process."""
 
     def _outcome(self, case: Case) -> Outcome:
         arrays = arrays_of(self.target.name.kind)
@@ -309,12 +308,12 @@ class OwnProcess:
 
 _OF_TENSORS = {"numpy", "detach", "cpu", "data_ptr", "contiguous", "new_tensor", "new_empty", "new_zeros", "new_full"}
 _OF_ARRAYS = {"astype", "copy", "ctypes", "tobytes"}
-"""What tensors of torch have and arrays of NumPy have not, and the other way round."""
+"""Attributes that only one of torch's tensors and NumPy's arrays have."""
 
 
 def meant_by(kernel: Callable[..., Any]) -> Literal["torch", "numpy", "jax"]:
-    """Return whose arrays a function takes, as its code says: those of the library that it calls, and torch's where it
-    calls none or several."""
+    """Return whose arrays a function takes, by its code: those of the library that it calls, and torch's if it calls
+    none or several."""
     while isinstance(kernel, partial):
         kernel = kernel.func
     plain: Any = inspect.unwrap(kernel)
@@ -330,8 +329,8 @@ def meant_by(kernel: Callable[..., Any]) -> Literal["torch", "numpy", "jax"]:
 
 
 def of_jax() -> Maker:
-    """What makes JAX's arrays, which have copies of the elements. Raises CheckError where it is not installed, of which
-    the function would be accused."""
+    """Return what makes JAX's arrays, with copies of the elements. Raises CheckError if JAX is not installed, for which
+    the function would be blamed."""
     if find_spec("jax") is None:
         raise CheckError("arrays='jax': JAX is not installed: pip install jax")
     import jax.numpy as jnp
@@ -340,8 +339,8 @@ def of_jax() -> Maker:
 
 
 def of_numpy(function: Callable[..., Any], made: Maker) -> Callable[..., Any]:
-    """Return a function that takes and returns NumPy's arrays, and calls one that takes and returns those that are made
-    so. What it returns is read by `__dlpack__` where NumPy does not know it."""
+    """Return a function that takes and returns NumPy's arrays and calls one with other arrays, made by `made`. Results
+    that NumPy does not know are read by `__dlpack__`."""
 
     def given(value: Any) -> Any:
         return made(value) if isinstance(value, np.ndarray) else value
@@ -360,7 +359,7 @@ def of_triton(kernel: Callable[..., Any]) -> Sequence[Any]:
 
 
 def spared(target: Target, kernel: Callable[..., Any]) -> Target:
-    """Return the target, with small cases alone where Triton's interpreter runs functions beside the kernel: each of
-    its programs takes milliseconds."""
+    """Return the target, with small cases only if Triton's interpreter runs functions beside the kernel: each of its
+    programs takes milliseconds."""
     triton = of_triton(kernel)
     return replace(target, size_limit=SMALL, slow=True) if triton and is_interpreted(triton) else target

@@ -1,8 +1,6 @@
-"""A plain function that says what a kernel should compute, as the op of a check; and what is held against the kernel.
-
-A function fixes an order of additions, a way to each value and roundings of its own, which a correct kernel need not
-have: what nobody declared is judged so that these are not held against it.
-"""
+"""A plain function that says what a kernel should compute, as the op of a check; and the contract that the kernel is
+held to. A function fixes an order of additions, a way to calculate each value and roundings of its own, which a correct
+kernel need not share: what nobody declared is judged so that these are not held against it."""
 
 from __future__ import annotations
 
@@ -43,13 +41,13 @@ from oracles.ops import OPS
 
 __tracebackhide__ = told
 _ULP = 4.0
-"""The accuracy of elementary functions in the libraries that kernels are written with; of a quotient half of it, as it
-may be a product with the reciprocal."""
+"""The accuracy of elementary functions in the libraries that kernels are written with; a quotient gets half of it,
+since it may be a product with the reciprocal. Chosen: documented bounds are mostly smaller."""
 _SPECIAL, _ZEROS, _EMPTY = "NaN, infinities, overflow, subnormals", "signs of zero", "tensors without elements"
 """What is not judged unless it is asked for."""
 _F64 = DOUBLE.name
 _MADE: dict[str, Op] = {}
-"""The ops that checks made of references, by name: one gives way to the next of its name."""
+"""The ops that checks made from references, by name: each gives way to the next of its name."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ class ReadReference:
         return self.derived.op.name
 
     def capabilities(self, declared: Capabilities | None) -> Capabilities:
-        """What is declared, without tensors that have no elements where the reference raises for these; nobody who
+        """Return the declared capabilities, without empty tensors if the reference raises for those: nobody who
         declares nothing thinks of them."""
         found = declared or Capabilities(empty=False)
         return found if self.derived.agreement.empty else replace(found, empty=False)
@@ -78,7 +76,7 @@ class ReadReference:
             return self._takes_arrays(case)
         import torch
 
-        # Not on the device meta: torch imports its compiler for that, and no case that is drawn is much work.
+        # Not on the device meta: torch imports its compiler for that, and no case that is drawn takes long.
         operand = self.derived.op.operand
         tensors = {
             name: torch.zeros(each.layout.shape, dtype=torch.int64 if operand(name).index else
@@ -112,7 +110,7 @@ class ReadReference:
         return with_names(self.derived, max(max(ranks, default=inner + 1) - inner, 0))
 
     def constants(self, kernel: Callable[..., Any]) -> Mapping[str, Any]:
-        """What a kernel's function has parameters for beside tensors, as the reference has it: its eps, say."""
+        """Return the reference's values of those parameters of a kernel's function that are no tensors, such as eps."""
         try:
             names = inspect.signature(kernel).parameters
         except (TypeError, ValueError):
@@ -121,7 +119,8 @@ class ReadReference:
         return {name: value for name, value in self.derived.constants.items() if name in names and name not in mine}
 
     def called(self, kernel: Callable[..., Any]) -> Mapping[str, str]:
-        """The parameters of a kernel's function for tensors of the reference that it calls otherwise: by position."""
+        """Return the parameters of a kernel's function for tensors that the reference calls otherwise, matched by
+        position."""
         try:
             parameters = inspect.signature(kernel).parameters.values()
         except (TypeError, ValueError):
@@ -142,14 +141,14 @@ class ReadReference:
         return {name: mine for name, mine in found.items() if name != mine}
 
     def said_of(self, kernel: Callable[..., Any]) -> str:
-        """What was read, and which parameter of the kernel's function is given which tensor, where that is not said by
-        their names."""
+        """Return what was read, and which parameter of the kernel's function is given which tensor, if their names do
+        not say it."""
         given = ", ".join(f"{mine} is given {name}" for name, mine in self.called(kernel).items())
         return f"{self.said}; by its place {given}" if given else self.said
 
     @property
     def left_out(self) -> str:
-        """What is said of optional parameters of the reference that were not named."""
+        """A message about optional parameters of the reference that were not named."""
         return self.derived.left_out
 
 
@@ -229,9 +228,9 @@ def is_replayable(reference: Callable[..., Any], error: UnreadableError) -> bool
 
 
 def contract_of(found: Derived, arrays: Arrays, dtypes: Sequence[str], *, strict: bool) -> Contract:
-    """Return what a kernel of a reference is judged by that declares nothing: `lenient`, and it may round where the
-    reference does, calculate in f32 what is f64 if that does, and take any way to a value that is known, but for weaker
-    ones."""
+    """Return the contract by which a kernel of a reference is judged that declares nothing: `lenient`; it may also
+    round where the reference does, calculate f64 values in f32 if the reference does, and use any known way to a value
+    that is not weaker."""
     plain, shortens = lenient(found.op, arrays, strict=strict), _F64 in dtypes and found.shortens
     known = {local: [way for way in ways if way not in WEAKER] for local, ways in found.op.algorithms.items()}
     return replace(
@@ -244,9 +243,9 @@ def contract_of(found: Derived, arrays: Arrays, dtypes: Sequence[str], *, strict
 
 
 def lenient(op: Op, arrays: Arrays, *, strict: bool = False) -> Contract:
-    """Return a contract that holds no order of additions against a kernel, nor that a bias comes first, nor how
-    accurate its library is, be that the one where it runs or another; unless it is `strict`, also nothing about what is
-    no number, overflows or is subnormal."""
+    """Return a contract that holds neither an order of additions against a kernel, nor when a bias is added, nor how
+    accurate its library is, whichever that is; and, unless `strict`, nothing about infinities, NaN, overflow or
+    subnormal numbers."""
     home, plain = platform_of(arrays, "cpu"), Contract()
     accuracy = {name: max(_ULP, plain.ulp(name)) for name, each in records().items() if not each.is_exact}
     found = replace(
@@ -267,13 +266,13 @@ def named_examples(
 
 
 def _traced(dtypes: Sequence[str]) -> str:
-    """The dtype of the tensors that a reference is traced with: one of 16 bits where a kernel takes any, so that what
-    it rounds to that shows."""
+    """Return the dtype of the tensors that a reference is traced with: one of 16 bits if a kernel takes any, so that
+    roundings to that dtype show."""
     return next((FORMATS[half].spelling for half in ("bf16", "f16") if half in dtypes), SINGLE.spelling)
 
 
 def _name(reference: Callable[..., Any]) -> str:
-    """The name of its op: its own, or with a word in front where there is an op of that name, such as "softmax"."""
+    """Return the name of its op: its own, or with a word in front if an op of that name exists, such as "softmax"."""
     plain = identifier(name_of(reference), "reference")
     for name in (plain, f"reference_{plain}"[:31]):
         if name not in OPS or OPS[name] is _MADE.get(name):
@@ -287,15 +286,16 @@ if TYPE_CHECKING:
     from fuzz.tasks.check.reference import ReadReference
 
 _UNTYPED = ("ctypes", "cffi", "data_ptr")
-"""What a function calls C with that does not know of dtypes: shorter elements would not be as long as it believes."""
+"""Names by which a function calls C code that does not know dtypes: shorter elements would not be as long as it
+believes."""
 
 
 def tried(
     kernel: Callable[..., Any], found: ReadReference, able: Capabilities | None, returns: Sequence[str], arrays: Arrays,
     device: Device,
 ) -> Accepts | None:  # fmt: skip
-    """Return what a function does with strides, dtypes and ranks that it does not declare; None where it declares some,
-    or is wrong without them."""
+    """Return what a function does with strides, dtypes and ranks that it does not declare; None if it declares some, or
+    is wrong without them."""
     from fuzz.tasks.check.reference import contract_of
 
     declaration, function = declared(
@@ -318,7 +318,7 @@ def tried(
 
 
 def _interpreter_faults(kernel: Callable[..., Any]) -> Mapping[str, str]:
-    """Why dtypes are not tried that Triton's interpreter gets wrong, where it runs functions beside the kernel."""
+    """Return why dtypes are not tried that Triton's interpreter gets wrong, if it runs functions beside the kernel."""
     return interpreted_faults(triton) if (triton := of_triton(kernel)) else {}
 
 

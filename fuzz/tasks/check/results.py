@@ -1,4 +1,4 @@
-"""How a check ends that does not pass: what is raised, and what it says."""
+"""How a check that does not pass ends: what is raised, and its message."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.tasks.check.plan import GIVEN, CheckPlan, running_test
 
 _INDENT = len("E       ")
-"""The columns that pytest takes beside each line of what a test raised."""
+"""The columns that pytest puts before each line of what a test raised."""
 _NAMED = len("fuzz.CheckFailed: ")
-"""And those before its first line."""
+"""The columns before its first line."""
 
 _VARIABLE = "KERNELFUZZ_EXPLAIN_S"
 OPTION = "--kernelfuzz-explain-time"
-"""What gives more time on the command line of tests."""
+"""The option that gives more time on the command line of tests."""
 
 
 class CheckFailed(AssertionError):  # noqa: N818 (named as test suites name it)
@@ -66,7 +66,7 @@ def users(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def reason_of(error: BaseException) -> BaseException | None:
-    """Return what a reference raised, without frames of ours; None where it was we who raised it."""
+    """Return what a reference raised, without our own frames; None if our code raised it."""
     cause = error.__cause__
     if cause is None or type(cause).__module__.startswith(("oracles.", "fuzz.references.")):
         return None
@@ -74,7 +74,8 @@ def reason_of(error: BaseException) -> BaseException | None:
 
 
 def program_ends(before: _Hook, kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
-    """Show what ends a program that no test runner runs: where it is the report of a check, no frames of ours."""
+    """Show the exception that ends a program outside a test runner; the report of a check is shown without our own
+    frames."""
     if isinstance(error, (CheckFailed, CheckError)):
         tb = users(tb)
         error = error.with_traceback(tb)
@@ -85,7 +86,7 @@ sys.excepthook = partial(program_ends, sys.excepthook)
 
 
 def told(info: Any) -> bool:
-    """Whether pytest hides our frames: their message says everything. Those of an internal error are shown."""
+    """Return whether pytest hides our frames: the message says everything. Those of an internal error are shown."""
     return isinstance(info.value, (CheckFailed, CheckError))
 
 
@@ -111,7 +112,7 @@ def report(
     *,
     interrupted: bool = False,
 ) -> str:
-    """What is wrong, in full; '' where everything that ran has passed, and something ran."""
+    """Return what is wrong, in full; '' if something ran and everything that ran has passed."""
     if book.errors:
         return "\n".join(book.errors)
     if book.buckets:
@@ -135,8 +136,8 @@ def report(
 def passed_line(
     name: str, targets: Sequence[Target], tally: Tally, todo: CheckPlan, earlier: int, seconds: float
 ) -> str:
-    """What a check that passed has run, and what never ran, such as 'softmax passed: 100 cases on torch-softmax@cpu in
-    2.1 s, extents in f32 up to 8,193 (rows 1,025, elements 16,384), seed 7'."""
+    """Return what a passing check has run, and what never ran, such as 'softmax passed: 100 cases on torch-softmax@cpu
+    in 2.1 s, extents in f32 up to 8,193 (rows 1,025, elements 16,384), seed 7'."""
     ran = [target.id for target in targets if target.id in tally.targets and tally.targets[target.id].judged]
     where = ran[0] if len(ran) == 1 else f"{len(ran)} targets"
     outcome = outcome_of(tally)
@@ -147,7 +148,7 @@ def passed_line(
 
 
 def meant_words(book: FindingBook) -> str:
-    """What a check is given to hold a kernel to the contract that fits it; '' where none does."""
+    """Return the arguments by which a check holds a kernel to the contract that fits it; '' if none does."""
     fitting = [bucket.told.contract for bucket in book.buckets.values()]
     said = next((each.says for each in fitting if each is not None and each.telling), "")
     return f"  if that is meant, check with contract=dict({said})" if said else ""
@@ -159,8 +160,8 @@ def width() -> int:
 
 
 def _text(bucket: Bucket, todo: CheckPlan, pack_option: tuple[str, ...], before: int) -> str:
-    """The first lines of the failure, and with -v all of it. A check typed at a prompt is unknown to `repro` and
-    `show`: all of it is told, and its case goes to a check."""
+    """Return the first lines of a failure, or with -v all of it. `repro` and `show` do not know a check that was typed
+    at a prompt: it prints everything, and its case can be given to a check."""
     from fuzz.report.brief import WIDTH, Provenance, brief, commands_of
     from fuzz.report.failure import HANG, full_text
 

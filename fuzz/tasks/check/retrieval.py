@@ -1,9 +1,6 @@
-"""The kernel of a check, found again where a case of it shall be replayed: its test, or its program, is run while
-checks check nothing and only say what they would.
-
-A case file says which test it came from, and is data from anybody: what is run is only the file that is named as
-`--pack`, like the pack that it stands for.
-"""
+"""Retrieval: finds the kernel of a check again, to replay a case of it: the check's test, or its program, is run while
+checks check nothing and only say what they would check. A case file says which test it came from, but may be from
+anybody: only the file that is named as `--pack` is run, like the pack that it stands for."""
 
 from __future__ import annotations
 
@@ -42,9 +39,10 @@ def by_name(**given):
     returned = {entry}(**{{{called!r}.get(name, name): each for name, each in given.items()}}, **{constants!r})
     return dict(zip({returns!r}, returned)) if isinstance(returned, (tuple, list)) else returned
 """
-"""A function that is called by the names of its op, and what it returns as a tuple by those of the outputs."""
+"""A function that is called by the names of its op, and whose tuple of results is returned by the names of the
+outputs."""
 _MEMBER = "check"
-"""What a case file calls the check that found it."""
+"""The key in a case file for the check that found the case."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +51,11 @@ class Retrieved:
 
     pack: Pack
     here: OwnProcess | None
-    """The process that runs a plain function: this one."""
+    """The process that runs a plain function: this one; None for a declared kernel."""
 
     @contextlib.contextmanager
     def as_program(self, target: Target) -> Iterator[Target]:
-        """The target with the source that a program by itself has: without the tests beside a function. Raises
+        """Return the target with the source of a program of its own: without the tests beside a function. Raises
         UsageError."""
         if self.here is None:
             yield target
@@ -79,8 +77,8 @@ class Retrieved:
 
 
 def command_of(named: Path) -> list[str]:
-    """The file of a check, and the arguments of a program after it, as `origin_words` writes both; nothing where no
-    file is named."""
+    """Return the file of a check, and a program's arguments after it, as `origin_words` writes both; nothing if no file
+    is named."""
     if named.exists():
         return [str(named)] if named.is_file() else []
     with contextlib.suppress(ValueError):  # a quotation that does not end
@@ -98,8 +96,8 @@ def sign(path: Path) -> None:
 
 
 def file_words(path: Path) -> tuple[str, ...]:
-    """The words that name, on a command line, the file whose check found the case at that path, as far as its case file
-    knows; none for a case of a pack's kernel."""
+    """Return the words that name, on a command line, the file whose check found the case at that path, as far as its
+    case file says; none for a case of a pack's kernel."""
     signed = _signature(path)
     file = str(signed.get("test") or signed.get("program", "")).partition("::")[0]
     return ("--pack", printable(file)) if file else ()
@@ -125,8 +123,7 @@ def _signature(path: Path) -> Mapping[str, Any]:
 
 
 def retrieved(command: Sequence[str], case: Path | None) -> Retrieved:
-    """The kernel that the check is about which found the case, in the file that `command` begins with. Raises
-    UsageError."""
+    """Return the kernel of the check that found the case, in the file that `command` begins with. Raises UsageError."""
     file = Path(command[0])
     signed = _signature(case) if case is not None else {}
     test = str(signed.get("test", ""))
@@ -141,7 +138,7 @@ def retrieved(command: Sequence[str], case: Path | None) -> Retrieved:
 
 
 def _target_of(case: Path | None) -> str:
-    """The target on which it was found."""
+    """Return the target on which it was found."""
     if case is None:
         return ""
     record = document.read(case)
@@ -150,7 +147,7 @@ def _target_of(case: Path | None) -> str:
 
 
 def _asked(command: Sequence[str], test: str, *, program: bool) -> list[Checked]:
-    """What the checks would check. What the file prints is not shown, unless there is no check."""
+    """Return what the checks would check. What the file prints is not shown, unless there is no check."""
     file, before, said = Path(command[0]), (GIVEN.asked, sys.argv), io.StringIO()
     GIVEN.asked, sys.argv = [], [*command]
     sys.path.insert(0, str(Path.cwd()))  # as `python -m pytest` has it
@@ -193,14 +190,15 @@ def _run_test(file: Path, test: str) -> None:
 
 
 def _with_end(what: str, said: str) -> str:
-    """With the first line of an error that was said, else with the last line."""
+    """Return a message followed by the first line that reports an error, or else by the last line of what was
+    printed."""
     lines = [line.strip(" =") for line in said.splitlines() if line.strip(" =")]
     errors = [line.removeprefix("E ").strip() for line in lines if line.startswith("E  ")]
     return printable(f"{what}: {[*errors, *lines[-1:]][0]}" if lines else what)
 
 
 ENTRY = "kernel"
-"""The name that a lambda or an inner function is given in the program that shows its failure."""
+"""The name that a lambda or an inner function gets in the program that shows its failure."""
 
 
 def excerpt(function: Callable[..., Any]) -> tuple[str, str]:
@@ -229,7 +227,7 @@ def _begins(node: ast.AST, function: FunctionType) -> bool:
 
 
 def _hoisted(tree: ast.Module, function: FunctionType) -> ast.stmt:
-    """The function, which stands within another one or is a lambda, as one of the top."""
+    """Return the function, which is inside another one or a lambda, as a definition at module level."""
     arguments = function.__code__.co_varnames[: function.__code__.co_argcount + function.__code__.co_kwonlyargcount]
     found = [
         node
@@ -251,7 +249,7 @@ def _hoisted(tree: ast.Module, function: FunctionType) -> ast.stmt:
 
 
 def _enclosed(function: FunctionType) -> Iterator[ast.stmt]:
-    """What it has of the functions around it, as assignments and imports."""
+    """Yield what it uses of the functions around it, as assignments and imports."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         value = cell.cell_contents
         if isinstance(value, ModuleType):
@@ -270,7 +268,8 @@ def _is_literal(value: object) -> bool:
 
 
 def _module(body: Sequence[ast.stmt], wanted: Sequence[ast.stmt]) -> str:
-    """The statements wanted, after those of the body that bind a name which they or what they need use."""
+    """Return the wanted statements, after those of the body that bind a name which they need, directly or
+    indirectly."""
     kept = {id(each): each for each in body if _is_for_all(each)}
     waiting = list(wanted)
     while waiting:
@@ -291,7 +290,7 @@ def _is_for_all(statement: ast.stmt) -> bool:
 
 
 def _names(statement: ast.stmt) -> set[str]:
-    """The names that it binds."""
+    """Return the names that it binds."""
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {statement.name}
     found = set[str]()
@@ -306,6 +305,6 @@ def _names(statement: ast.stmt) -> set[str]:
 
 
 def _uses(statement: ast.stmt) -> set[str]:
-    """The names that it may look up in its module."""
+    """Return the names that it may look up in its module."""
     names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
     return names - set(dir(builtins))

@@ -22,7 +22,7 @@ from oracles.ops import OPS
 
 __tracebackhide__ = told
 _MADE: dict[str, Op] = {}
-"""The ops of earlier checks, by name: one gives way to the next."""
+"""The ops of earlier checks, by name: each gives way to the next of its name."""
 
 
 def check_module(
@@ -76,7 +76,7 @@ def check_module(
 
 
 def _function(mine: Callable[..., Any], problem: Statement, op: Op) -> Callable[..., Any]:
-    """A function of the tensors of an op, which calls a module with these weights."""
+    """Return a function of the tensors of an op, which calls a module with these weights."""
     import torch
 
     known: dict[str, Any] = {"ModelNew": mine}

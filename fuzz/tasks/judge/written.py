@@ -1,4 +1,5 @@
-"""The pack that solutions are judged as: written to a folder, so that every command takes it, and a person reads it."""
+"""The pack in which solutions are judged, written to a folder, so that every command takes it and people can read
+it."""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ _KERNELS = re.compile(r'^    PythonKernel\(\n        "(\w+)", .*?\n    \),$', re
 
 
 def derived(problem: Statement, values: str, *, any_values: bool = False) -> Derived:
-    """Return the op of a problem, with what its inputs always are unless they may be `any_values`. Raises TaskError
-    where its function cannot be read, which is an UnreadProblemError where it may be replayed."""
+    """Return the op of a problem, with the properties that its inputs always have, unless they may be `any_values`.
+    Raises TaskError if its function cannot be read; an UnreadProblemError if it may be replayed."""
     ours = problem.name in OPS and OPS[problem.name].formula.__module__.startswith("oracles.")
     name = f"reference_{problem.name}"[:31] if ours else problem.name
     try:
@@ -59,7 +60,7 @@ def derived(problem: Statement, values: str, *, any_values: bool = False) -> Der
         return keeping(found, samples, DRAWN, any_values=any_values) if samples else found
     except ImportError as error:
         raise TaskError(f"{problem.name}: it is read with torch: {error_line(error)}") from error
-    except (OpError, SystemExit) as error:  # whose exit code would be taken for a verdict
+    except (OpError, SystemExit) as error:  # its exit code would be taken for a verdict
         said = str(error) if problem.shapes else unread(error, problem.reference)
         if isinstance(error, UnreadableError) and is_replayable(problem.reference, error):
             raise UnreadProblemError(said, problem) from error
@@ -67,7 +68,7 @@ def derived(problem: Statement, values: str, *, any_values: bool = False) -> Der
 
 
 def _typed(op: Op, problem: Statement, found: Derived) -> Op:
-    """The op with the dtypes of floats that its problem says, where they are not that of the first input."""
+    """Return the op with the float dtypes that its problem states, where they are not the first input's."""
     spelled = {DTYPES[name].spelling: name for name in COMPUTED}
     said = {name: problem.dtypes.get(found.called[name] or name, "") for name in found.called}
     first = said[op.main]
@@ -119,7 +120,7 @@ def _there(folder: Path) -> Path:
 def _pack(
     problem: Statement, solutions: Mapping[str, Solution], found: Derived, *, values: str, untrusted: bool
 ) -> tuple[str, list[str]]:
-    """Return the text of the pack up to its kernels, and that of each of them."""
+    """Return the text of the pack up to its kernels, and the text of each kernel."""
     dtypes = floats_of(problem, found.called[found.op.main] or found.op.main)
     contract = contract_of(found, "torch", dtypes, strict=values == ANY)
     orders = sorted({type(order).__name__ for order in contract.sums.values()})

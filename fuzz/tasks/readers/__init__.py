@@ -1,1 +1,1 @@
-"""What is judged, and by what, as the formats of others have it: functions, modules, definitions, tasks in folders."""
+"""What is judged, and by what, in other people's formats: functions, modules, definitions, tasks in folders."""

@@ -1,5 +1,5 @@
-"""Problems as GPU MODE has them: `task.yml` with tests, and beside it `reference.py` with `generate_input` and
-`ref_kernel`, which take and give what `custom_kernel(data)` is given. Its code is run here."""
+"""Problems in the format of GPU MODE: `task.yml` with tests, and beside it `reference.py` with `generate_input` and
+`ref_kernel`, whose argument and result are those of `custom_kernel(data)`. Its code is run here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fuzz.tasks.readers.source import TaskError, executed, identifiers, signed, 
 
 _MOST_TESTS = 8
 _PLAIN = (int, float, bool, str, type(None))
-"""What `data` may hold beside tensors, and what tests are made of."""
+"""What `data` may contain in addition to tensors, and what tests are made of."""
 
 
 def problem_of(path: Path) -> Statement:
@@ -54,7 +54,7 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _files(path: Path, said: Mapping[str, Any]) -> Mapping[str, str]:
-    """The modules that it names, which reference and solutions import, by their names."""
+    """Return the modules that it names, which reference and solutions import, by their names."""
     found, listed = dict[str, str](), said.get("files")
     for each in listed if isinstance(listed, list) else ():
         name, source = Path(str(each.get("name"))), str(each.get("source"))
@@ -89,7 +89,7 @@ def _modules(file: Path, files: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _on_cpu() -> Iterator[None]:
-    """Return the context in which tensors that are asked for on a GPU are made here: only what they say is wanted."""
+    """Make tensors that are asked for on a GPU here instead, inside this context: only their values are wanted."""
     import torch
     from torch.overrides import TorchFunctionMode
 
@@ -155,7 +155,7 @@ def _problem(
 
 
 def _unpacked(module: ModuleType, count: int) -> Sequence[str]:
-    """The names that the reference gives to the parts of its data, or numbers."""
+    """Return the names that the reference gives to the parts of its data, or numbers."""
     with contextlib.suppress(OSError, SyntaxError, TypeError):
         for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(module.ref_kernel)))):
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
@@ -168,8 +168,8 @@ def _unpacked(module: ModuleType, count: int) -> Sequence[str]:
 def _dimensions(
     shapes: Mapping[str, Sequence[tuple[int, ...]]], tests: Sequence[Mapping[str, Any]]
 ) -> tuple[Mapping[str, str], tuple[Mapping[str, int], ...]]:
-    """Names of dimensions, and the extents of each test: axes that have one extent in all tests are one, but for those
-    of one tensor; a parameter of the tests that has these is what it is called."""
+    """Return names of dimensions, and the extents of each test: axes of different tensors that have the same extent in
+    all tests are one dimension; it is named after a parameter of the tests that has these extents."""
     named, found = dict[tuple[tuple[int, ...], int], str](), dict[str, str]()
     for name, some in shapes.items():
         if len({len(each) for each in some}) > 1:

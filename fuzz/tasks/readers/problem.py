@@ -1,4 +1,5 @@
-"""A problem: the function that says what kernels should compute, and what its format says of the function's tensors."""
+"""A statement: the function that says what kernels should compute, and what its format says about the function's
+tensors."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ from fuzz.tasks.readers.source import TaskError
 from oracles.operand import MOST
 
 SEED = 0
-"""Modules are constructed from it."""
+"""The seed with which modules are constructed."""
 MODULE, KERNEL = "ModelNew", "kernel_function"
 """The names of solutions of a `Model`: a class, or a function."""
 
 _OUTPUTS = 8
-"""The weights of a module are no inputs of a case if this many outputs would not fit beside them."""
+"""The weights of a module are no inputs of a case if this many outputs would not fit into memory with them."""
 _MOST_OF_WEIGHTS = 1 << 22
 """A module with a larger tensor among its weights keeps those of its construction: each case would hold others."""
 _WEIGHTS = (
@@ -34,38 +35,38 @@ class Statement:
 
     name: str
     reference: Callable[..., Any]
-    """It takes tensors by their names."""
+    """A function of tensors by their names."""
     shapes: Mapping[str, str] | None = None
-    """The dimensions of each, where they are said or follow from examples."""
+    """The dimensions of each tensor, if they are stated or follow from examples."""
     dtypes: Mapping[str, str] = field(default_factory=dict)
     fixed: Mapping[str, int] = field(default_factory=dict)
-    """The extents that cannot be others."""
+    """Extents that cannot vary."""
     module: Module | None = None
     data: DataStatement | None = None
     returns: Sequence[str] = ()
-    """The dtypes of its outputs, where they are said."""
+    """The dtypes of its outputs, if they are stated."""
     arguments: Sequence[str] = ()
-    """How a solution is called, where it takes more than tensors: an expression of what is given in each place, with
-    {} for that where it is one of the tensors, which come in their order."""
+    """How a solution is called, if it takes more than tensors: an expression for each argument, with {} for the
+    tensors, which come in their order."""
     examples: tuple[Mapping[str, int], ...] = ()
     """The extents of dimensions in the inputs that come with it."""
     tier: int = 0
-    """Which numbers it has: 0 for the larger ones of those that it could have, 1 for the smaller ones, LAST for what is
-    read if there are no such numbers."""
+    """Which numbers it has: 0 for the larger ones that it could have, 1 for the smaller ones, LAST if there are no such
+    numbers."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
-    """What is said of arguments that are no tensors."""
+    """What is stated about arguments that are no tensors."""
     draw: Callable[[int], Mapping[str, Any]] | None = None
-    """Draws the inputs that come with it, of another seed each."""
+    """Draws the inputs that come with it; each seed gives others."""
     own: Own | None = None
-    """Where it is judged by the inputs that come with it alone: what draws them."""
+    """What draws the inputs that come with it, if it is judged by these alone."""
     changed: str = ""
-    """What is smaller in those, since they would take too long."""
+    """What was made smaller in those, since they would take too long."""
     kept: str = ""
-    """Which extents do not vary, and why; "" where nothing but weights keeps any."""
+    """Which extents do not vary, and why; "" if only weights keep any."""
 
     @property
     def in_other_mode(self) -> Statement | None:
-        """The same in the other mode, where that makes a difference."""
+        """The same statement in the other mode, if that makes a difference."""
         own = self.module
         if own is None or own.other is None or own.elsewhere is None:
             return None
@@ -73,13 +74,13 @@ class Statement:
 
     @property
     def modes(self) -> tuple[str, str]:
-        """The mode in which a module is judged, and the other one where that makes a difference; '' of a function."""
+        """The mode in which a module is judged, and the other one if that makes a difference; '' for a function."""
         own = self.module
         return ("", "") if own is None else (own.mode.text, own.other.text if own.other is not None else "")
 
     @property
     def never(self) -> tuple[str, ...]:
-        """In which ways a module is never called."""
+        """The ways in which a module is never called."""
         if self.module is None:
             return ()
         mode = "evaluation mode" if self.module.mode.training else "training mode"
@@ -97,23 +98,23 @@ class Statement:
 
     @property
     def others(self) -> Mapping[str, Any]:
-        """What arguments are that are no tensors, or may be left out, by their names."""
+        """The values of arguments that are no tensors, or that may be left out, by name."""
         return {**defaults_of(self.reference), **self.numbers}
 
 
 @dataclass(frozen=True)
 class DataStatement:
-    """A problem whose solution has one parameter, `data`."""
+    """A statement whose solution has one parameter, `data`."""
 
     words: str
-    """That, as an expression of the tensors."""
+    """`data` as an expression of the tensors."""
     files: Mapping[str, str]
     """The modules that come with it, which solutions import."""
 
 
 @dataclass(frozen=True)
 class Mode:
-    """How a module is called."""
+    """How a module is called: in training or evaluation mode, or as constructed."""
 
     training: bool = False
     is_set: bool = False
@@ -121,7 +122,7 @@ class Mode:
     random: bool = False
     """Whether that is so as the module draws random numbers in the mode in which it is constructed."""
     changed: tuple[str, ...] = ()
-    """The buffers that a call changes: each call begins with what is in them after construction, or what is drawn."""
+    """The buffers that a call changes: each call begins with their content after construction, or with drawn values."""
 
     @property
     def text(self) -> str:
@@ -130,7 +131,7 @@ class Mode:
 
     @property
     def to_set(self) -> bool | None:
-        """What `train` is called with; None where it is not called."""
+        """The argument of `train`; None if it is not called."""
         return self.training if self.is_set else None
 
     @property
@@ -146,27 +147,28 @@ AS_CONSTRUCTED = Mode()
 
 @dataclass(frozen=True)
 class Module:
-    """A problem whose solution is a module of torch."""
+    """A statement whose solution is a module of torch."""
 
     made_of: tuple[Any, ...]
-    """The arguments that it is made with."""
+    """The arguments of its construction."""
     inputs: tuple[str, ...]
-    """The tensors that it is called with, in their order."""
+    """The tensors that it is called with, in order."""
     weights: Mapping[str, str]
-    """The tensors that it has, by their names in the op, with those in its state."""
+    """The tensors that it has: their names in its state, by their names in the op."""
     constants: Mapping[str, Any]
-    """What it is called with that are no tensors."""
+    """Arguments of a call that are no tensors."""
     mode: Mode = AS_CONSTRUCTED
     other: Mode | None = None
-    """The other mode, where the reference returns something else there."""
+    """The other mode, if the reference returns something else there."""
     elsewhere: Callable[..., Any] | None = None
-    """The reference in that."""
+    """The reference in that mode."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """The arguments that it is made with, by their names."""
+    """The arguments of its construction, by name."""
     one_seed: bool = False
-    """Whether a solution keeps the weights that it has after construction, from the seed that those of `Model` are."""
+    """Whether a solution keeps its weights from construction, with the same seed as `Model`."""
     tied: Mapping[str, int] = field(default_factory=dict)
-    """The extents of inputs that it is made with, such as a number of features, or that are 1: they do not vary."""
+    """Extents of inputs that do not vary: those that it is constructed with, such as a number of features, and those
+    that are 1."""
 
 
 class UnreadProblemError(TaskError):
@@ -183,8 +185,8 @@ def has_too_many(inputs: int, weights: Sequence[tuple[int, ...]]) -> bool:
 
 
 def modes_of(model: Any, given: Sequence[Any]) -> tuple[Mode, Mode | None]:
-    """Return the mode in which a module is judged by such inputs, and the other one where it returns something else
-    there. Raises what the module raises."""
+    """Return the mode in which a module is judged with such inputs, and the other mode if the module returns something
+    else there. Raises what the module raises."""
     mode = Mode(model.training)
     outputs, changed = _called(model, given, mode, 0)
     other = Mode(not mode.training, is_set=True)
@@ -199,7 +201,7 @@ def modes_of(model: Any, given: Sequence[Any]) -> tuple[Mode, Mode | None]:
 
 
 def _called(model: Any, given: Sequence[Any], mode: Mode, seed: int) -> tuple[Sequence[Any], tuple[str, ...]]:
-    """What a module returns, and the buffers that it changes. It stays as it is."""
+    """Return what a module returns, and the buffers that it changes; the module itself stays unchanged."""
     import torch
     from torch.func import functional_call
     from torch.utils import _pytree

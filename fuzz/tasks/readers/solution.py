@@ -1,5 +1,4 @@
-"""What is judged: the files of a solution, and the function that calls it as kernels are called. Nothing of it is run
-here."""
+"""Solutions: their files, and the function that calls each as kernels are called. Nothing of them is run here."""
 
 from __future__ import annotations
 
@@ -26,28 +25,29 @@ from fuzz.tasks.readers.source import (
 )
 
 ENTRY = "judged"
-"""The function that calls a solution: it stands at the end of its file, whose lines keep their numbers so."""
+"""The function that calls a solution. It is at the end of the solution's file, so that the file's lines keep their
+numbers."""
 _HEAD = "\n\n# How kernelfuzz calls it.\n"
 
 
 @dataclass(frozen=True)
 class Solution:
-    """The files of a solution by their names, and what is called."""
+    """The files of a solution by name, and what is called."""
 
     name: str
     files: Mapping[str, str]
     file: str
-    """The one in which it is."""
+    """The file that contains it."""
     function: str
     framework: str
     parameters: tuple[str, ...]
-    """Those of the function; of a module none."""
+    """The parameters of the function; none for a module."""
     needed: tuple[str, ...] = ()
-    """Those that have no default."""
+    """The parameters without a default."""
     returns: bool = False
     """Whether it returns something that it was not given."""
     beside: Mapping[str, Path] = field(default_factory=dict)
-    """What else it reads at home, by its name there."""
+    """Further files that it reads, by their names."""
 
     @property
     def is_module(self) -> bool:
@@ -61,13 +61,13 @@ class Solution:
 
 
 Solutions = Mapping[str, tuple[str, Solution]]
-"""The words for each, and what was read, by the name of its kernel."""
+"""By the name of its kernel, the words for each solution and the solution itself."""
 
 
 def solution_of(words: str, problem: Statement, against: str = "") -> Solution:
-    """Return the solution in a file: a function, which `FILE:NAME` names where the file has several; `ModelNew`, where
-    the problem is a `Model` and there is one; or JSON with sources and an entry point. What lies beside it and belongs
-    to it comes along, but not what it is judged against. Raises ProblemError."""
+    """Return the solution in a file: a function, which `FILE:NAME` names if the file has several; `ModelNew`, if the
+    problem is a `Model` and the file has one; or JSON with sources and an entry point. Files beside it that belong to
+    it come along, but not the one that it is judged against. Raises ProblemError."""
     path, _, name = words.partition(":")
     text = text_of(Path(path))
     if Path(path).suffix == ".json":
@@ -80,15 +80,15 @@ def solution_of(words: str, problem: Statement, against: str = "") -> Solution:
 
 
 def _is_shown(path: Path, against: str, problem: Statement) -> bool:
-    """Whether a solution may see what lies beside it. A task has its reference in its folder."""
+    """Return whether a solution may see a file beside it. A task has its reference in its folder."""
     place = Path(against.partition(":")[0]).resolve()
     folder = place if place.is_dir() else place.parent
     return path.resolve() != place and (problem.data is None or path.resolve().parent != folder)
 
 
 def solutions_of(words: tuple[str, ...], problem: Statement, against: str) -> Solutions:
-    """Return the words for each solution, of files and of those in folders, and what is read of it, by the name of its
-    kernel. Raises ProblemError."""
+    """Return the solutions in files and folders, by the name of the kernel, each with its words. Raises
+    ProblemError."""
     found = dict[str, tuple[str, Solution]]()
     for each in files_in(words):
         solution = solution_of(each, problem, against)
@@ -97,7 +97,7 @@ def solutions_of(words: tuple[str, ...], problem: Statement, against: str) -> So
 
 
 def _beside(text: str, others: Iterable[str]) -> str:
-    """The text with imports of the modules that come with a problem as of what lies beside it; its lines remain."""
+    """Return the text with imports of the problem's modules made relative; its lines keep their numbers."""
     stems = "|".join(re.escape(Path(each).stem) for each in others)
     if not stems:
         return text
@@ -133,7 +133,7 @@ def _of_json(path: Path, text: str, problem: Statement) -> Solution:
 
 
 def _parameters(node: ast.FunctionDef) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """All parameters of a function, and those that have no default."""
+    """Return all parameters of a function, and those without a default."""
     own = node.args
     places = [each.arg for each in (*own.posonlyargs, *own.args)]
     keywords = [each.arg for each, usual in zip(own.kwonlyargs, own.kw_defaults, strict=True) if usual is None]
@@ -142,7 +142,7 @@ def _parameters(node: ast.FunctionDef) -> tuple[tuple[str, ...], tuple[str, ...]
 
 
 def _returned(node: ast.AST) -> Iterator[ast.expr]:
-    """What a function returns, but not those that are defined in it."""
+    """Yield what a function returns, without the functions that are defined inside it."""
     for each in ast.iter_child_nodes(node):
         if isinstance(each, ast.Return) and each.value is not None:
             yield from each.value.elts if isinstance(each.value, ast.Tuple) else [each.value]
@@ -155,7 +155,7 @@ def _is_made(parameters: Sequence[str], value: ast.expr) -> bool:
 
 
 def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[str], problem: Statement) -> str:
-    """The text of `judged`, which calls a function."""
+    """Return the text of `judged`, which calls a function."""
     if problem.data is not None:
         return f"def {ENTRY}({', '.join(inputs)}):\n    return {solution.function}({problem.data.words})\n"
     own = problem.module
@@ -165,8 +165,8 @@ def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[st
 
 
 def _call_of(solution: Solution, inputs: Sequence[str], module: Module) -> str:
-    """How a function is called for a module: with its inputs in their places, and by name with its weights, and with
-    what it is made with. Raises ProblemError where a name is missing."""
+    """Return how a function is called for a module: with its inputs by position, and by name with its weights and with
+    the arguments of construction. Raises ProblemError if a name is missing."""
     weights = {name: own for name, own in module.weights.items() if name in inputs}
     last = Counter(own.rpartition(".")[2] for own in weights.values())
     known = {name: repr(each) for name, each in module.arguments.items()}
@@ -201,8 +201,8 @@ def _meant(names: Sequence[str], weights: Mapping[str, str]) -> dict[str, str]:
 def _call(
     solution: Solution, inputs: Sequence[str], outputs: Sequence[str], problem: Statement
 ) -> tuple[str, Sequence[str]]:
-    """How a function is called, and which outputs it writes. Its parameters are those of the reference by their names,
-    or else by their places; of others that it needs it writes as many as there are outputs, unless it returns these.
+    """Return how a function is called, and which outputs it writes. Its parameters are those of the reference by name,
+    or else by position; of further ones that it needs it writes as many as there are outputs, unless it returns these.
     Raises ProblemError."""
     tensors, own = iter(inputs), solution.parameters
     values = [each.format(next(tensors)) if "{}" in each else each for each in problem.arguments] or [*inputs]
@@ -224,7 +224,7 @@ def _call(
 
 
 def _named(outputs: Sequence[str]) -> list[str]:
-    """The lines that return what was found by the names of the outputs."""
+    """Return the lines that return the results by the names of the outputs."""
     if len(outputs) == 1:
         return ["    return found[0] if isinstance(found, (tuple, list)) else found"]
     return [
@@ -297,7 +297,8 @@ def judged({parameters}):
 def calls_of(
     problem: Statement, inputs: Sequence[str], outputs: Sequence[str], said: Callable[[Any], str] = repr
 ) -> str:
-    """Return the text of `judged`, which calls `ModelNew`, with what it is made of and called with as it is `said`."""
+    """Return the text of `judged`, which calls `ModelNew`, with the arguments of its construction and its call as
+    `said` writes them."""
     module = problem.module
     assert module is not None
     given = {} if module.one_seed else module.weights

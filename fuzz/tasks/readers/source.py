@@ -1,4 +1,4 @@
-"""Sources of problems and solutions: read, and what is run of them; and the names that follow from theirs."""
+"""Sources of problems and solutions: how they are read, what is run of them, and the names that follow from theirs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fuzz.references.named import first_in_path
 from fuzz.references.text import TAKEN
 
 _LONGEST = 31
-"""No name of an op or an operand is longer."""
+"""The longest name of an op or an operand."""
 
 
 class TaskError(UsageError):
@@ -78,7 +78,7 @@ def executed(path: Path, text: str, tree: ast.Module | None = None) -> ModuleTyp
     try:
         with first_in_path(path.resolve().parent):
             exec(compile(tree or text, str(path), "exec"), module.__dict__)
-    except (Exception, SystemExit) as error:  # to leave with exit code 0 would say that a solution is right
+    except (Exception, SystemExit) as error:  # leaving with exit code 0 would say that a solution is right
         raise TaskError(f"{path}: {error_line(error)}") from error
     return module
 
@@ -103,7 +103,7 @@ def identifier(name: str) -> str:
 
 
 def identifiers(words: Iterable[str]) -> list[str]:
-    """Return names as operands may have them, no two of them one."""
+    """Return names as operands may have them, all different."""
     found = list[str]()
     for each in words:
         name, number = identifier(each), 1
@@ -126,7 +126,7 @@ def kernel_name(words: str, taken: Sequence[str]) -> str:
 
 _COMPILED = (".c", ".cc", ".cpp", ".cxx", ".cu", ".h")
 REFERENCES = ("reference", "ref", "ref_kernel")
-"""The names of a function that is a problem, where a file has several."""
+"""The names of a function that is a problem, if a file has several functions."""
 
 
 def files_in(words: tuple[str, ...]) -> list[str]:
@@ -202,16 +202,16 @@ def _json(path: Path, text: str) -> Mapping[str, object]:
 
 
 _MOST = 2
-"""With more solutions there are more processes than most machines have processors: they begin one after the other."""
+"""With more solutions there are more processes than most machines have processors: they start one after the other."""
 
 
 @contextmanager
 def begun(solutions: tuple[str, ...], against: str, output: Path, *, untrusted: bool) -> Iterator[None]:
-    """Begin what workers of solutions are forked from. A sandbox shows it the folder that a solution will be written
-    to, which is made; one that nothing was written to is removed in the end. Raises ProblemError for a solution that is
-    none, before seconds are spent on the problem."""
+    """Start the server from which workers of solutions are forked. Its sandbox shows the folder that a solution will be
+    written to, which is made now, and removed in the end if nothing was written to it. Raises ProblemError for
+    something that is no solution, before seconds are spent on the problem."""
     made, files = list[Path](), [framework_in(words) for words in files_in(solutions)]
-    with suppress(TaskError, CacheError, OSError):  # whoever reads it says what is wrong
+    with suppress(TaskError, CacheError, OSError):  # whoever reads it reports the error
         folder, taken = output / name_in(against), list[str]()
         for name, framework in files if len(files) <= _MOST and not (untrusted and unusable()) else ():
             taken.append(kernel_name(name, taken))

@@ -9,7 +9,7 @@ from oracles.ops import OPS
 
 PACK = load(Path(__file__).resolve().parents[2])
 UNTAKEN = {("rms_norm", "y", "weight first"), ("softmax", "e", "base 2")}
-"""What only kernels of thirdparty/ take, and one of `fuzz/tests/cover/uses/test_check_contract.py`, as flash attention
+"""What only kernels of thirdparty/ take, and one of `fuzz/tests/cover/tasks/test_check_contract.py`, as flash attention
 does."""
 
 

@@ -1,8 +1,6 @@
-"""The elementary functions, one file each, which has the name of its function and its record, `FUNCTION`.
-
-A file is found by being here: no list names it. Importing this package lists the files and reads none, so that packs
-and contracts can name functions without paying for NumPy; each is read when its record is first asked for.
-"""
+"""The elementary functions, one file each, named after its function, with its record `FUNCTION`. A file is found by
+being here: no list names it. Importing this package lists the files and reads none, so that packs and contracts can
+name functions without loading NumPy; each is read when its record is first asked for."""
 
 from __future__ import annotations
 
@@ -22,8 +20,8 @@ NAMES = tuple(sorted(each.name for each in iter_modules(__path__)))
 
 
 def function(name: str, constant: float = 0.0, low: float = 0.0) -> Elementary:
-    """Return the record of the function of that name, and of that constant plus `low` where it is a family's. Raises
-    KeyError; FormulaError for a constant that the function has not."""
+    """Return the record of the function of that name; for a family, with that constant plus `low`. Raises KeyError;
+    FormulaError for a constant that the family does not have."""
     return records()[name].of(constant, low)
 
 

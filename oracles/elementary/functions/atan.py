@@ -20,9 +20,9 @@ from oracles.extendeddouble import proportional
 LARGEST = 2.0**60
 """From here on the angle is a quarter turn within 0.01 u."""
 LARGEST_DOUBLE = 2.0**120
-"""From here on it is one within 2^-15 V."""
+"""From here on it is a quarter turn within 2^-15 V."""
 EQUAL = 2.0**-55
-"""Below it the angle is x, within V/32."""
+"""Below this the angle is x, within V/32."""
 
 SERIES = [-1 / 3, 1 / 5, -1 / 7, 1 / 9]
 """Taylor coefficients of (atan t - t) / t^3, in t^2."""
@@ -32,15 +32,15 @@ LONG = [1 / 9, -1 / 11, 1 / 13, -1 / 15]
 
 @cache
 def angles() -> tuple[DoubleDouble, DoubleDouble]:
-    """(CELLS + 1,) each: the angles whose tangents are j/CELLS, and what they lack of a quarter turn."""
+    """Return two arrays of shape (CELLS + 1,): the angles whose tangents are j/CELLS, and a quarter turn minus each."""
     found = [fixed(lambda j: mpmath.atan(mpf(j) / CELLS), j) for j in range(CELLS + 1)]
     quarter = fixed(lambda: mpmath.pi / 2)
     return doubled(found), doubled(quarter - each for each in found)
 
 
 def cell(size: F64) -> tuple[F64, I64, NDArray[np.bool_]]:
-    """Return the multiple of 1/CELLS next to `size`, or to 1 / size where that is more than 1; its number; and where
-    that is so."""
+    """Return the multiple of 1/CELLS next to `size`, or next to 1 / size if that is more than 1; its number; and where
+    the second holds."""
     large = size > 1.0
     centre, index = nearest(np.where(large, 1.0 / size, size) * CELLS)
     return centre / CELLS, index, large
@@ -48,13 +48,14 @@ def cell(size: F64) -> tuple[F64, I64, NDArray[np.bool_]]:
 
 @of_float64
 def float64(x: F64) -> F64:
-    """atan x = atan c + atan t with t = (x - c) / (1 + x c) for the next c = j/64, |t| < 2^-7; for x > 1, of which 1/x
-    is next to c, atan x = pi/2 - atan c + atan t with t = (c x - 1) / (x + c); and the sign of x.
+    """Return atan x as atan c + atan t with t = (x - c) / (1 + x c) for the next c = j/64, |t| < 2^-7. For x > 1, with
+    1/x next to c, it is pi/2 - atan c + atan t with t = (c x - 1) / (x + c). Both get the sign of x.
 
     The numerator is exact, 1 + x c is off by 2 u, the quotient t by 3 u, and |t| is at most the result, for j = 1; the
     sum with the low part of atan c and the last one add u each: 5.1 u. The remainder t^11/11 is 2^-73 of t. For x > 1
     the numerator is off by u (1 + x/128), so that t is off by 1.1 u, absolutely, and the result is 0.78 at least: 2.5
-    u."""
+    u.
+    """
     size = np.where(np.abs(x) < LARGEST, np.abs(x), LARGEST)
     c, index, large = cell(size)
     t = np.where(large, c * size - 1.0, size - c) / np.where(large, size + c, 1.0 + size * c)
@@ -67,9 +68,9 @@ def float64(x: F64) -> F64:
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """The same: the numerator is off by 2 V, the denominator by 5 V, the quotient by 17 V, and the sum of the angles by
-    3 V. The terms from t^9 on are in float64, the remainder t^17/17 is 2^-116 of t: 24 V. For x > 1 the numerator is
-    off by 5 V (1 + x/128)."""
+    """Return the arctangent as `float64` does: the numerator is off by 2 V, the denominator by 5 V, the quotient by 17
+    V, and the sum of the angles by 3 V. The terms from t^9 on are in float64, the remainder t^17/17 is 2^-116 of t: 24
+    V. For x > 1 the numerator is off by 5 V (1 + x/128)."""
     size = absolute(x)
     near = size.high < LARGEST_DOUBLE
     size = chosen(near, size, DoubleDouble(np.full_like(x.high, LARGEST_DOUBLE)))
@@ -85,7 +86,7 @@ def double(x: DoubleDouble) -> DoubleDouble:
 
 
 def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
-    """|f''| / 2 = |x| / (1 + x^2)^2 is at most 0.325, and falls from 1/sqrt(3) on."""
+    """Return slope and remainder: |f''| / 2 = |x| / (1 + x^2)^2 is at most 0.325, and falls from 1/sqrt(3) on."""
     near = np.maximum(np.abs(x) - radius, 0.0)
     bound = np.where(near > math.sqrt(1 / 3), near / (1.0 + near**2) / (1.0 + near**2), 0.325)
     return 1.0 / (1.0 + x**2), bound * radius**2

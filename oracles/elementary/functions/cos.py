@@ -16,13 +16,13 @@ from oracles.extendeddouble import ordinary
 
 @of_float64
 def float64(x: F64) -> F64:
-    """The cosine of `x` radians, for every finite x; NaN of an infinite one. See `turned`."""
+    """Return the cosine of `x` radians, for every finite x; NaN for an infinite one. See `turned`."""
     return turned(x, 1)
 
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """The cosine of `x` radians, for every finite x; NaN of an infinite one. See `turned_double`."""
+    """Return the cosine of `x` radians, for every finite x; NaN for an infinite one. See `turned_double`."""
     return turned_double(x, 1)
 
 

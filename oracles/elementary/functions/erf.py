@@ -16,19 +16,20 @@ from oracles.elementary.tables import CELLS, FARTHEST, doubled, erf_cells, fixed
 from oracles.extendeddouble import proportional
 
 TERMS = 9
-"""Coefficients that are taken in float64, of h^0 to h^8."""
+"""The number of coefficients in float64, those of h^0 to h^8."""
 
 DOUBLED = 8
-"""Coefficients that are taken in double-double, of h^0 to h^7."""
+"""The number of coefficients in double-double, those of h^0 to h^7."""
 
 
 @of_float64
 def float64(x: F64) -> F64:
-    """erf(c + h) by its Taylor polynomial at the next c = j/64, |h| <= 2^-7, h exact; with the sign of x.
+    """Return erf(c + h) by its Taylor polynomial at the next c = j/64, |h| <= 2^-7, h exact; with the sign of x.
 
     By Cramer's inequality for Hermite functions the coefficient of h^9 is below 0.011 anywhere, so that the remainder
     is below 2^-62 of the result. For j = 1, where all weighs most, h B = h (a1 + h (...)) is off by 3.01 u (a1, B, the
-    product) and at most 1.01 times the result; its sum with the low part of a0 and the last one add u each: 5.1 u."""
+    product) and at most 1.01 times the result; its sum with the low part of a0 and the last one add u each: 5.1 u.
+    """
     cells = erf_cells()
     size = np.where(np.abs(x) < FARTHEST, np.abs(x), FARTHEST)
     centre, index = nearest(size * CELLS)
@@ -40,12 +41,14 @@ def float64(x: F64) -> F64:
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """erf(c + h) by its Taylor polynomial of degree 14 at the next c = j/64, |h| <= 2^-7, h exact; with the sign of x.
+    """Return erf(c + h) by its Taylor polynomial of degree 14 at the next c = j/64, |h| <= 2^-7, h exact; with the sign
+    of x.
 
     By Cramer's inequality for Hermite functions the coefficient of h^15 is below 2^-14.7 anywhere, so that the
     remainder is below 2^-112 of the result; those from h^8 on, in float64, add 1 V. For j = 1, where all weighs most, h
     times the slope is at most 1.01 times the result and off by 8.8 V, a0 twice the result and off by 0.5 V; the last
-    sum adds 3 V: 14 V. Beyond 9, erf is 1 within 2^-120: 1 - erf(x) has an absolute error, not a relative one."""
+    sum adds 3 V: 14 V. Beyond 9, erf is 1 within 2^-120: 1 - erf(x) has an absolute error, not a relative one.
+    """
     cells = erf_cells()
     size = absolute(x)
     size = chosen(size.high < FARTHEST, size, DoubleDouble(np.full_like(x.high, FARTHEST)))
@@ -60,12 +63,13 @@ def double(x: DoubleDouble) -> DoubleDouble:
 
 @cache
 def slope_at_zero() -> DoubleDouble:
-    """2 / sqrt(pi)."""
+    """Return 2 / sqrt(pi)."""
     return doubled([fixed(lambda: 2 / mpmath.sqrt(mpmath.pi))])[0]
 
 
 def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
-    """|f''| / 2 = 2 |x| e^(-x^2) / sqrt(pi) is at most 0.484, and falls from 1/sqrt(2) on."""
+    """Return slope and remainder: |f''| / 2 = 2 |x| e^(-x^2) / sqrt(pi) is at most 0.484, and falls from 1/sqrt(2)
+    on."""
     near = np.maximum(np.abs(x) - radius, 0.0)
     beyond = 2 * near * np.exp(-(near**2)) / math.sqrt(math.pi)
     bound = np.where(near > math.sqrt(0.5), beyond, 0.484)

@@ -1,4 +1,4 @@
-"""e^x, and the powers of two and tables that other functions make theirs of."""
+"""e^x, with the powers of two and tables from which other functions are made."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ LEAST = -746.0
 
 _EXTREME = 2.0**32
 _FARTHEST = 24
-"""exp of what is larger than 2^24 is larger than any format tells, or nearer to 0."""
+"""exp of a magnitude above 2^24 is larger than any format, or closer to 0."""
 _WHOLE = 10
-"""exp of what is smaller than 2^10 is calculated at once."""
+"""exp of a magnitude below 2^10 is calculated in one step."""
 
 
 def precise(x: mpf) -> mpf:
-    """Beyond 2^32 the result is nearer to 0 than any format tells, or larger: mpmath would fill the memory with it."""
+    """Return e^x; beyond 2^32 the result is closer to 0 than any format, or larger, and mpmath would fill the memory
+    with it."""
     if abs(x) <= _EXTREME:
         return mpmath.exp(x)
     return mpf(mpmath.inf if x > 0 else 0)
@@ -37,11 +38,12 @@ def precise(x: mpf) -> mpf:
 
 @of_float64
 def float64(x: F64) -> F64:
-    """e^x = 2^m T (1 + q), with T = 2^(j/1024) from a table and q = e^r - 1, |r| < 2^-11.5.
+    """Return e^x = 2^m T (1 + q), with T = 2^(j/1024) from a table and q = e^r - 1, |r| < 2^-11.5.
 
     r = (x - n L1) - n L2 is off by 1.01 * 2^-65: its own rounding, as the first difference is exact. That of q is as
     large, the remainder r^5/120 is 1.4 * 2^-65, and T q and its sum with the low part of T add 1.42 * 2^-65 each: 0.002
-    u in all. The last sum adds u, scaling a subnormal result half of 2^-1074."""
+    u in all. The last sum adds u, scaling a subnormal result half of 2^-1074.
+    """
     exponent, index, r, _ = steps(np.clip(x, LEAST, LARGEST))
     return powered(exponent, index, r)
 
@@ -59,7 +61,8 @@ SHORT = [1 / math.factorial(k) for k in range(2, 5)]
 
 
 def steps(x: F64) -> tuple[I64, I64, F64, F64]:
-    """(n,) each: m, the table's index of j, and r and its rounding error, of x = (m + j/1024) log 2 + r."""
+    """Return for x = (m + j/1024) log 2 + r, shape (n,) each: m, the table's index for j, and r with its rounding
+    error."""
     table = powers()
     steps, number = nearest(x * table.steps_per_unit)
     first = x - steps * table.step[0]
@@ -71,11 +74,9 @@ def steps(x: F64) -> tuple[I64, I64, F64, F64]:
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """e^x = 2^m (1 + a), see `parts`.
-
-    r is off by 0.4 V, t by 0.5 V of itself, the sums of a by 3.1 V of it, and |a| is at most 0.42 of 1 + a; the last
-    sum adds 2 V: 4.3 V. Below -670 the low part underflows, below -708 both do: half of 2^-1074 for each of two
-    roundings."""
+    """Return e^x = 2^m (1 + a), see `parts`. r is off by 0.4 V, t by 0.5 V of itself, the sums of a by 3.1 V of it, and
+    |a| is at most 0.42 of 1 + a; the last sum adds 2 V: 4.3 V. Below -670 the low part underflows, below -708 both do:
+    half of 2^-1074 for each of two roundings."""
     inside = (x.high > LEAST) & (x.high < LARGEST)
     limit = np.where(x.high > 0, LARGEST, LEAST)
     exponent, a = parts(chosen(inside, x, DoubleDouble(limit)))
@@ -84,14 +85,14 @@ def double(x: DoubleDouble) -> DoubleDouble:
 
 
 def parts(x: DoubleDouble) -> tuple[I64, DoubleDouble]:
-    """m and a, with e^x = 2^m (1 + a) and -0.3 < a < 0.42.
+    """Return m and a, with e^x = 2^m (1 + a) and -0.3 < a < 0.42.
 
     a = t + q + t q, with t = 2^(j/1024) - 1 from a table and q = e^r - 1 for r = ((x.high - n L1) - n L2) + (x.low - n
     L3), |r| < 2^-11.5: all is exact but n L3, below 2^-54, and the last sum. The remainder of q is r^9/9! < 2^-110 r.
-
     For m = 0, a is within 20 V of itself: r carries 3 V, q and q + t q 3.1 V more each, t 0.5 V. That is all there is
     for n = 0, with 3 V for a sum with 0; for n = 1 or -1, |q| is at most |a| and |t| at most 2 |a|, so that t + q adds
-    9 V; beyond, all weigh less."""
+    9 V; beyond, all weigh less.
+    """
     table = powers()
     steps, number = nearest(x.high * table.steps_per_unit)
     first, second, third = table.step
@@ -109,11 +110,11 @@ def less_one(index: I64, r: DoubleDouble) -> DoubleDouble:
 
 
 LONG = [1 / math.factorial(k) for k in range(5, 9)]
-"""Taylor coefficients of e^r, of r^5 and on."""
+"""Taylor coefficients of e^r, from r^5 on."""
 
 
 def extended(x: ExtendedDouble) -> ExtendedDouble:
-    """e^x as a power of two of e^(x / 2^k): that is as far off as x is by a share of 2^-110."""
+    """Return e^x as a power of two of e^(x / 2^k): relative errors of 2^-110 in x have the same effect."""
     near = (x.exponent <= _FARTHEST) & np.isfinite(x.fraction.high)
     halvings = np.where(near, np.maximum(x.exponent - _WHOLE, 0), 0)
     value = chosen(near, x.in_units_of(halvings), DoubleDouble(np.zeros(x.shape)))

@@ -20,7 +20,7 @@ LARGEST = 1025.0
 LEAST = -1077.0
 """2 to it rounds to zero."""
 _FARTHEST = 2.0**25
-"""2 to what is larger is larger than any format tells, or nearer to 0."""
+"""2 to a larger magnitude is larger than any format, or closer to 0."""
 
 
 def precise(x: mpf) -> mpf:
@@ -29,29 +29,29 @@ def precise(x: mpf) -> mpf:
 
 @of_float64
 def float64(x: F64) -> F64:
-    """2^m T (1 + q) as `exp`, with q = e^r - 1 for r = (x - (m + j/1024)) log 2: the difference is exact, and r carries
-    2 u, 2^-10.5 u of the result."""
+    """Return 2^m T (1 + q) as `exp` does, with q = e^r - 1 for r = (x - (m + j/1024)) log 2: the difference is exact,
+    and r carries 2 u, 2^-10.5 u of the result."""
     exponent, index, rest = steps(np.clip(x, LEAST, LARGEST))
     return exp.powered(exponent, index, rest * math.log(2))
 
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """2^m (1 + a) as `exp`, where r carries 5 V instead: 4.3 V."""
+    """Return 2^m (1 + a) as `exp` does; r carries 5 V instead: 4.3 V."""
     inside = (x.high > LEAST) & (x.high < LARGEST)
     exponent, a = parts(chosen(inside, x, DoubleDouble(np.where(x.high > 0, LARGEST, LEAST))))
     return chosen(np.isnan(x.high), x, scaled_double(a + 1.0, exponent))
 
 
 def steps(x: F64) -> tuple[I64, I64, F64]:
-    """(n,) each: m, the table's index of j, and the exact rest of x = m + j/1024 + rest."""
+    """Return for x = m + j/1024 + rest, shape (n,) each: m, the table's index for j, and the exact rest."""
     whole, number = nearest(x * STEPS)
     number += STEPS // 2
     return number >> STEP_BITS, number & (STEPS - 1), x - whole / STEPS
 
 
 def parts(x: DoubleDouble) -> tuple[I64, DoubleDouble]:
-    """m and a, with 2^x = 2^m (1 + a) and -0.3 < a < 0.42, see `exp.parts`."""
+    """Return m and a, with 2^x = 2^m (1 + a) and -0.3 < a < 0.42, see `exp.parts`."""
     exponent, index, rest = steps(x.high)
     return exponent, exp.less_one(index, two_sum(rest, x.low) * logarithms().log_two)
 

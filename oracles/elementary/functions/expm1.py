@@ -20,21 +20,20 @@ FAR = 40.0
 FAR_DOUBLE = 120.0
 """Beyond it the same holds for 2^-66 V."""
 EQUAL = 2.0**-110
-"""Below it e^x - 1 is x, within V/32."""
+"""Below this e^x - 1 is x, within V/32."""
 
 
 @of_float64
 def float64(x: F64) -> F64:
-    """1.01 u of `less_one`, or of an exponential that the 1 is nothing beside."""
+    """Return e^x - 1: `less_one`, within 1.01 u, or an exponential beside which the 1 is nothing."""
     value = np.where(x < FAR, less_one(np.clip(x, -FAR, FAR)), exp.float64(x))
     return np.where(x == 0, x, value)
 
 
 def less_one(x: F64) -> F64:
-    """e^x - 1 for |x| <= 40, within 1.01 u; but for the sign of a zero.
-
-    With A = 2^m T - 1 it is A + q + A q. A + r is taken without error; what is left, with the roundings of r and A, is
-    at most 2^-10 of the result and carries at most 8 u."""
+    """Return e^x - 1 for |x| <= 40, within 1.01 u, without the sign of a zero. With A = 2^m T - 1 it is A + q + A q. A
+    + r is calculated without error; what is left, with the roundings of r and A, is at most 2^-10 of the result and
+    carries at most 8 u."""
     table = powers()
     exponent, index, r, r_low = exp.steps(x)
     scale = scaled(np.ones_like(x), exponent)
@@ -46,13 +45,13 @@ def less_one(x: F64) -> F64:
 
 
 LONGER = [1 / math.factorial(k) for k in range(2, 6)]
-"""One more of those of `exp`, for a remainder small beside r."""
+"""Taylor coefficients, one more than in `exp`, so that the remainder is small beside r."""
 
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """2^m a + (2^m - 1) of `exp.parts`: off by 20 V for m = 0, where that is all. For m = 1, where it is 0.4 at least,
-    a adds 3.1 V of 0.6 at most and the sum 3 V of the result, and for others they weigh less: 8 V."""
+    """Return 2^m a + (2^m - 1) from `exp.parts`: off by 20 V for m = 0, where that is all. For m = 1, where it is 0.4
+    at least, a adds 3.1 V of 0.6 at most and the sum 3 V of the result, and for others they weigh less: 8 V."""
     near = np.abs(x.high) < FAR_DOUBLE
     value = less_one_double(chosen(near, x, DoubleDouble(np.zeros_like(x.high))))
     far = chosen(x.high > 0, exp.double(x), DoubleDouble(np.full_like(x.high, -1.0)))
@@ -61,7 +60,7 @@ def double(x: DoubleDouble) -> DoubleDouble:
 
 
 def less_one_double(x: DoubleDouble) -> DoubleDouble:
-    """e^x - 1 for |x| < 120, within 20 V; within 6 V below -0.3, where it is at least 0.29 away from zero."""
+    """Return e^x - 1 for |x| < 120, within 20 V; within 6 V below -0.3, where it is at least 0.29 away from zero."""
     exponent, a = exp.parts(x)
     scale = power(exponent)
     return DoubleDouble(scale * a.high, scale * a.low) + two_sum(scale, np.full_like(scale, -1.0))

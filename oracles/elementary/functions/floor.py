@@ -1,4 +1,4 @@
-"""The largest whole number that is not more."""
+"""The largest whole number that is not larger than x."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oracles.extendeddouble import whole
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """The high part's own, where that is no whole number; else the low one decides."""
+    """Return the floor: the high part's own, unless that is a whole number; then the low part decides."""
     high = np.floor(x.high)
     return chosen((high != x.high) | (x.low == 0), DoubleDouble(high), two_sum(high, np.floor(x.low)))
 

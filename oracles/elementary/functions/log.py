@@ -28,11 +28,13 @@ from oracles.extendeddouble import ORDINARY, ZERO, ExtendedDouble
 
 @of_float64
 def float64(x: F64) -> F64:
-    """log x = e log 2 - log c + log(1 + r) for x = m 2^e and r = m c - 1, |r| < 2^-10.4; c of 16 bits from a table.
+    """Return log x = e log 2 - log c + log(1 + r) for x = m 2^e and r = m c - 1, |r| < 2^-10.4; c of 16 bits from a
+    table.
 
-    r is exact in two numbers, and so are the multiple of 2^-42 that is next to e log 2 - log c and its sum with r. What
-    is added to that, the rest of both and the polynomial, is at most 2^-11 of the result and carries at most 8 u; next
-    to x = 1 it is c = 1 and e = 0. The remainder r^7/7 is 2^-64.6 of the result. The last sum adds u."""
+    r is exact in two numbers, and so are the multiple of 2^-42 next to e log 2 - log c and its sum with r. What is
+    added to that, the rest of both and the polynomial, is at most 2^-11 of the result and carries at most 8 u; next to
+    x = 1 it is c = 1 and e = 0. The remainder r^7/7 is 2^-64.6 of the result. The last sum adds u.
+    """
     table = logarithms()
     inside = (x > 0) & (x < np.inf)
     m, exponent = mantissa(np.where(inside, x, 1.0))
@@ -57,13 +59,14 @@ SHORT = [(-1) ** (k + 1) / k for k in range(2, 7)]
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """log x = e log 2 - log c + log(1 + r) for x = m 2^e, r = m c - 1, |r| < 2^-10.4; c of 16 bits from a table.
+    """Return log x = e log 2 - log c + log(1 + r) for x = m 2^e, r = m c - 1, |r| < 2^-10.4; c of 16 bits from a table.
 
     log(1 + r) = 2 artanh(r / (2 + r)) = 2 s (1 + s^2/3 + ... + s^8/9), with a remainder below 2^-117. The products of r
     are exact and r carries 3 V, 2 + r 2 V, their quotient s 15 V, its last sum 3.1 V: 18.2 V. For e = 0, |log(1 + r)|
     is at most the result and |log c| twice the result: 18.2 V, 0.5 V each, and 3 V of the last sum, 22.2 V. Else e log
-    2 - log c is off by 15 V of itself, as |e log 2| is at most twice it, and log(1 + r) is small. Where x is 1 and a
-    low part next to 2^-1074, the quotient underflows."""
+    2 - log c is off by 15 V of itself, as |e log 2| is at most twice it, and log(1 + r) is small. If x is 1 and a low
+    part next to 2^-1074, the quotient underflows.
+    """
     table = logarithms()
     inside = (x.high > 0) & (x.high < np.inf)
     m, exponent = mantissa(np.where(inside, x.high, 1.0))
@@ -87,7 +90,7 @@ def added_double(r: DoubleDouble, index: I64, e: F64) -> DoubleDouble:
 
 
 LONG = [1 / 7, 1 / 9]
-"""Coefficients of artanh s, of s^7 and on."""
+"""Coefficients of artanh s, from s^7 on."""
 
 
 def outside(x: F64) -> F64:
@@ -96,7 +99,7 @@ def outside(x: F64) -> F64:
 
 
 def extended(x: ExtendedDouble) -> ExtendedDouble:
-    """Return log(x). Where x is not ordinary, the logarithm of the fraction is too small to cancel that of the power of
+    """Return log(x). If x is not ordinary, the logarithm of the fraction is too small to cancel that of the power of
     two."""
     moved = np.where((np.abs(x.exponent) < ORDINARY) | (x.exponent == ZERO), 0, x.exponent)
     log = double(x.in_units_of(moved))
@@ -105,7 +108,7 @@ def extended(x: ExtendedDouble) -> ExtendedDouble:
 
 
 def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
-    """The remainder is p^2 / 2 / (1 - p)^2, p = r / x."""
+    """Return slope and remainder: the remainder is p^2 / 2 / (1 - p)^2, p = r / x."""
     p = radius / x
     return 1.0 / x, np.where(p < 1, p**2 / 2 * np.maximum(1.0 - p, 0.0) ** -2, np.inf)
 

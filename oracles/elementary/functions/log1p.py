@@ -18,15 +18,14 @@ from oracles.extendeddouble import ORDINARY, ExtendedDouble, whichever
 NEAR = 0.25
 """Up to here no power of two is taken out of 1 + x."""
 EQUAL = 2.0**-110
-"""Below it log(1 + x) is x, within V/32."""
+"""Below this log(1 + x) is x, within V/32."""
 
 
 @of_float64
 def float64(x: F64) -> F64:
-    """log of the exact sum 1 + x = s + l, see `log`: l times c is added to the low part of r.
-
-    Where x is small c is 1 and r is x in two numbers, of which the low one is not small beside the other: it carries u,
-    and the sums up to 1.1 u more."""
+    """Return the log of the exact sum 1 + x = s + l, see `log`: l times c is added to the low part of r. If x is small,
+    c is 1 and r is x in two numbers, whose low one is not small beside the other: it carries u, and the sums up to 1.1
+    u more."""
     table = logarithms()
     inside = (x > -1) & (x < np.inf)
     total = two_sum(np.ones_like(x), np.where(inside, x, 0.0))
@@ -42,8 +41,9 @@ def float64(x: F64) -> F64:
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """For |x| <= 1/4 by r = c - 1 + x c, whose products and first sum are exact, as `log.double`: 22.2 V. Beyond as the
-    logarithm of the sum: 2 V of that are at most 9 V of the result, and its logarithm adds 24 V: 33 V."""
+    """Return log(1 + x): for |x| <= 1/4 by r = c - 1 + x c, whose products and first sum are exact, as `log.double`:
+    22.2 V. Beyond as the logarithm of the sum: 2 V of that are at most 9 V of the result, and its logarithm adds 24 V:
+    33 V."""
     near = np.abs(x.high) <= NEAR
     zero = DoubleDouble(np.zeros_like(x.high))
     value = chosen(near, _near_zero(chosen(near, x, zero)), log.double(chosen(near, zero, x) + 1.0))

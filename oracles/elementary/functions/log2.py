@@ -19,22 +19,22 @@ from oracles.extendeddouble import ExtendedDouble
 
 
 def precise(x: mpf) -> mpf:
-    """Powers of two exactly: their logarithms are whole."""
+    """Return log2(x), exact for powers of two."""
     _, significand, exponent, _ = x._mpf_
     return mpf(exponent) if significand == 1 else mpmath.log(x) / mpmath.log(2)
 
 
 @cache
 def bits_per_unit() -> DoubleDouble:
-    """1 / log 2."""
+    """Return 1 / log 2."""
     return doubled([fixed(lambda: 1 / mpmath.log(2))])[0]
 
 
 @of_float64
 def float64(x: F64) -> F64:
-    """e + log m / log 2 for x = m 2^e, 0.707 < m < 1.415, so that powers of two are exact. The logarithm adds 1.01 u,
-    the constant and the product u each: 3.1 u where e is 0. Else they are at most as large as the result, whose sum
-    adds u: 4.1 u."""
+    """Return e + log m / log 2 for x = m 2^e, 0.707 < m < 1.415, so that powers of two are exact. The logarithm adds
+    1.01 u, the constant and the product u each: 3.1 u for e = 0. Else they are at most as large as the result, whose
+    sum adds u: 4.1 u."""
     inside = (x > 0) & (x < np.inf)
     m, exponent = mantissa(np.where(inside, x, 1.0))
     value = exponent.astype(np.float64) + log.float64(m) * float(bits_per_unit().high)
@@ -43,15 +43,15 @@ def float64(x: F64) -> F64:
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """The same: 24 V of the logarithm and 6 V of the product are all for e = 0, else at most as large as the result,
-    whose sum adds 2 V: 32 V."""
+    """Return the logarithm as `float64` does: 24 V of the logarithm and 6 V of the product are all for e = 0, else at
+    most as large as the result, whose sum adds 2 V: 32 V."""
     inside = (x.high > 0) & (x.high < np.inf)
     exponent, value = parts(chosen(inside, x, DoubleDouble(np.ones_like(x.high))))
     return chosen(inside, value + exponent, DoubleDouble(log.outside(x.high)))
 
 
 def parts(x: DoubleDouble) -> tuple[F64, DoubleDouble]:
-    """e and log m / log 2, between -1/2 and 1/2, of x = m 2^e, which is positive and finite."""
+    """Return e and log m / log 2, between -1/2 and 1/2, for x = m 2^e, which is positive and finite."""
     m, exponent = mantissa(x.high)
     logarithm = log.double(DoubleDouble(m, scaled(x.low, -exponent)))
     return exponent.astype(np.float64), logarithm * bits_per_unit()

@@ -28,9 +28,9 @@ from oracles.elementary.functions import exp2, log2
 from oracles.extendeddouble import ExtendedDouble
 
 MOST = 1024.0
-"""The largest exponent: of larger ones all powers are infinite or zero but those of numbers next to 1."""
+"""The largest exponent: with larger ones all powers are infinite or zero, except of numbers next to 1."""
 BINADES = -1100, 1030
-"""Powers of two that float64 has, and some more: of what is larger the low part would be infinite too."""
+"""The powers of two that float64 has, and some more: beyond them the low part would be infinite too."""
 FARTHEST = 1 << 28
 """The largest power of two that is formed: no format has it."""
 
@@ -53,11 +53,12 @@ class Exponent:
         return self.is_whole and bool(self.high % 2)
 
     def parts(self, x: DoubleDouble, binades: I64 | int = 0) -> tuple[I64, DoubleDouble]:
-        """k and a, with (x 2^binades)^p = 2^k (1 + a), of x that is positive and finite.
+        """Return k and a, with (x 2^binades)^p = 2^k (1 + a), for positive finite x.
 
-        With e + l = log2 x, |l| <= 1/2, it is 2 to p e + p l. The product of the whole number is exact in two numbers.
-        What is left of it without its whole part, and p l, are off by p (34 V / 2 + 5 V / 2 + 3 V / 2) + 3 V / 2: that
-        is 15 p V + 1 V of the result, and `exp2` adds 4.3 V."""
+        With e + l = log2 x, |l| <= 1/2, it is 2^(p e + p l). The product of the whole number is exact in two numbers.
+        Its part after the whole number, and p l, are off by p (34 V / 2 + 5 V / 2 + 3 V / 2) + 3 V / 2: that is 15 p V
+        + 1 V of the result, and `exp2` adds 4.3 V.
+        """
         whole, part = log2.parts(x)
         whole = whole + binades
         product = two_product(np.full_like(whole, self.high), whole)
@@ -67,25 +68,25 @@ class Exponent:
         return number + more, a
 
     def double(self, x: DoubleDouble) -> DoubleDouble:
-        """See `parts`."""
+        """Return the power, see `parts`."""
         inside, size = self._inside(x)
         number, a = self.parts(size)
         value = scaled_double(a + 1.0, np.clip(number, *BINADES))
         return chosen(inside, self._signed(value, x.high), self._special(x.high))
 
     def float64(self, x: F64) -> F64:
-        """The double-double value, rounded, and off by less than 0.01 u before that."""
+        """Return the double-double value rounded; it is off by less than 0.01 u before that."""
         return self.double(DoubleDouble(x)).high
 
     def extended(self, x: ExtendedDouble) -> ExtendedDouble:
-        """See `parts`."""
+        """Return the power in extended range, from its `parts`."""
         inside, size = self._inside(x.fraction)
         number, a = self.parts(size, np.where(inside, x.exponent, 0))
         value = chosen(inside, self._signed(a + 1.0, x.fraction.high), self._special(x.fraction.high))
         return ExtendedDouble.of(value, np.where(inside, np.clip(number, -FARTHEST, FARTHEST), 0))
 
     def _inside(self, x: DoubleDouble) -> tuple[NDArray[np.bool_], DoubleDouble]:
-        """Where `parts` says the power, and the magnitude there; else 1."""
+        """Return where `parts` gives the power, and the magnitude there; 1 elsewhere."""
         inside = (x.high != 0) & np.isfinite(x.high) & ((x.high > 0) | self.is_whole)
         sign = np.where(x.high < 0, -1.0, 1.0)
         return inside, chosen(inside, DoubleDouble(sign * x.high, sign * x.low), DoubleDouble(np.ones_like(x.high)))
@@ -95,19 +96,20 @@ class Exponent:
         return DoubleDouble(sign * size.high, sign * size.low)
 
     def _special(self, x: F64) -> DoubleDouble:
-        """The powers of zeros, infinities, NaN, and of negative numbers that have none."""
+        """Return the powers of zeros, infinities and NaN, and of negative numbers without a power."""
         size = np.where((x == 0) == (self.high > 0), 0.0, np.inf)
         value = np.copysign(size, x) if self.is_odd else size
         return DoubleDouble(np.where((x == 0) | np.isinf(x), value, np.nan))
 
     def precise(self, x: mpf) -> mpf:
-        """A number of mpmath's has an exponent of its own, so that no power is too large for it."""
+        """Return the power: mpmath's numbers have exponents of any size, so that no power is too large."""
         value = mpmath.power(abs(x), mpmath.fadd(self.high, self.low, exact=True))
         return -value if x < 0 and self.is_odd else value
 
     @property
     def limits(self) -> Limits:
-        """Where the exponent is no whole number kernels differ about -0 and -inf: 1/2 and -1/2 are roots to some."""
+        """The limits. If the exponent is no whole number, kernels differ about -0 and -inf: some take 1/2 and -1/2 for
+        roots."""
         zero, infinity = (0.0, math.inf) if self.high > 0 else (math.inf, 0.0)
         above = (0.0, zero), (math.inf, infinity), (math.nan, math.nan)
         if not self.is_whole:
@@ -116,12 +118,12 @@ class Exponent:
         return (-math.inf, math.copysign(infinity, sign)), (-0.0, math.copysign(zero, sign)), *above
 
     def strays(self, low: F64, high: F64, off: float) -> F64:
-        """x^(p + d) is e^(d log x) times x^p."""
+        """Return how far values move with an exponent that is off by d: x^(p + d) is e^(d log x) times x^p."""
         logs = np.maximum(np.abs(np.log(np.abs(low))), np.abs(np.log(np.abs(high))))
         return np.expm1(off * logs) * (1 + 2.0**-40)
 
     def reach(self, least: int, high: int) -> tuple[int, int]:
-        """Whichever end is the lower one."""
+        """Return the exponents that bound results, whichever end is the lower one."""
         ends = sorted((least * self.high, high * self.high))
         return math.floor(ends[0]) - 1, math.ceil(ends[1]) + 1
 
@@ -158,7 +160,7 @@ class Exponent:
 
 
 def member(high: float, low: float) -> Elementary:
-    """Return the function of that exponent. Raises FormulaError for one that has none."""
+    """Return the function of that exponent. Raises FormulaError if there is none."""
     if not 0 < abs(high) <= MOST:
         raise FormulaError(
             f"pow: write f.pow(value, exponent) with a number from -{MOST:g} to {MOST:g}, and not {high:g}"

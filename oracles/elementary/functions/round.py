@@ -1,4 +1,4 @@
-"""The nearest whole number, the even one of two."""
+"""The nearest whole number; of two equally near, the even one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from oracles.extendeddouble import whole
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """The high part's own, where that is neither a whole number nor half-way between two; else the low one decides. Of
-    what is half-way because of the low part the high one is the even number."""
+    """Return the nearest whole number, the even one of two. It is that of the high part, unless that part is a whole
+    number or half-way between two; then the low part decides."""
     high, below = np.rint(x.high), np.floor(x.high)
     tie = np.abs(x.high - high) == 0.5
     value = chosen(high == x.high, two_sum(high, np.rint(x.low)), DoubleDouble(high))

@@ -15,7 +15,7 @@ from oracles.elementary.functions import exp
 from oracles.extendeddouble import ExtendedDouble, whichever
 
 FADED = -600.0
-"""sigmoid of what is smaller is its exponential, but for a share of e^-600."""
+"""Below this the sigmoid is its exponential, except for a relative e^-600."""
 
 
 def precise(x: mpf) -> mpf:
@@ -24,18 +24,16 @@ def precise(x: mpf) -> mpf:
 
 @of_float64
 def float64(x: F64) -> F64:
-    """1 / (1 + e^-x) = 1 / (1 + e) for x >= 0 and e / (1 + e) below, with e = e^-|x|, which never overflows.
-
-    e adds 1.01 u, the sum u, the division u; below -708 the underflow of e and of the quotient half of 2^-1074 each."""
+    """Return 1 / (1 + e^-x) as 1 / (1 + e) for x >= 0 and e / (1 + e) below, with e = e^-|x|, which never overflows. e
+    adds 1.01 u, the sum u, the division u; below -708 the underflow of e and of the quotient half of 2^-1074 each."""
     e = exp.float64(-np.abs(x))
     return np.where(x >= 0, 1.0, e) / (1.0 + e)
 
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """1 / (1 + e) for x >= 0 and e / (1 + e) below, with e = e^-|x|, which never overflows.
-
-    e adds 5 V, the sum 2 V, the division 10 V; what underflows in e and in the division is at most 2 `LOST`."""
+    """Return 1 / (1 + e) for x >= 0 and e / (1 + e) below, with e = e^-|x|, which never overflows. e adds 5 V, the sum
+    2 V, the division 10 V; underflow in e and in the division costs at most 2 `LOST`."""
     e = exp.double(-absolute(x))
     one = DoubleDouble(np.ones_like(e.high))
     return chosen(x.high >= 0, one, e) / (e + 1.0)
@@ -47,7 +45,7 @@ def extended(x: ExtendedDouble) -> ExtendedDouble:
 
 
 def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
-    """|f''| / 2 is at most 0.0482, and at most e^-|x| / 2."""
+    """Return slope and remainder: |f''| / 2 is at most 0.0482, and at most e^-|x| / 2."""
     near = np.maximum(np.abs(x) - radius, 0.0)
     small = np.exp(-np.abs(x))
     return small / (1 + small) ** 2, np.minimum(0.0482, np.exp(-near) / 2) * radius**2

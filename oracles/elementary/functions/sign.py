@@ -16,13 +16,13 @@ from oracles.extendeddouble import ExtendedDouble
 
 @of_float64
 def float64(x: F64) -> F64:
-    """The sign of either zero is +0, as of comparisons."""
+    """Return the sign; that of either zero is +0, as by comparisons."""
     return np.where(x == 0, 0.0, np.sign(x))
 
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """The sign of the high part, which a low one never changes."""
+    """Return the sign of the high part, which the low part never changes."""
     return DoubleDouble(float64(x.high))
 
 

@@ -23,12 +23,12 @@ LEAST_EXPONENT = 20 - 52
 """The exponent of the last mantissa bit of the smallest arguments that are replaced."""
 
 DIGIT = 18
-"""Bits of the integers that a mantissa is made of."""
+"""Bits of the integers that a mantissa is split into."""
 
 
 @dataclass(frozen=True)
 class Depth:
-    """How many pieces of a quarter turn and of a residue are taken, and how many numbers a sum of terms has."""
+    """How many pieces of a quarter turn and of a residue are used, and how many numbers a sum of terms has."""
 
     quarter: int
     residue: int
@@ -36,13 +36,14 @@ class Depth:
 
 
 SINGLE = Depth(quarter=5, residue=5, sums=3)
-"""For float64. A rest is off by less than 2^-120: 2^22 2^-150 of the quarter's pieces, 3 * 2^18 2^-174 of the
+"""The depth for float64. A rest is off by less than 2^-120: 2^22 2^-150 of the quarter's pieces, 3 * 2^18 2^-174 of the
 residues', and less than 64 roundings of 2^-137 of a sum that is below 2^22 2^-53 2^-53; see `_cheaper` too. No float64
 number but 0 is nearer than 2^-61 to a multiple of a quarter turn (a known fact, which a test computes): relative to the
 rest that is 2^-59."""
 
 DOUBLE = Depth(quarter=8, residue=7, sums=4)
-"""For double-double. Likewise 2^22 2^-240, 2 * 3 * 2^18 2^-244, and 128 roundings of 2^-190: less than 2^-182."""
+"""The depth for double-double. Likewise 2^22 2^-240, 2 * 3 * 2^18 2^-244, and 128 roundings of 2^-190: less than
+2^-182."""
 
 
 def reduced(parts: Sequence[F64], depth: Depth) -> tuple[I64, DoubleDouble]:
@@ -54,7 +55,6 @@ def reduced(parts: Sequence[F64], depth: Depth) -> tuple[I64, DoubleDouble]:
     (the way of Payne and Hanek, with residues in radians). In either case n, the nearest number of quarters, is below
     2^22, and minus n times the pieces of a quarter are terms too. Every product is exact. What is left out is below
     2^22 times half of the last piece's unit, and below 3 * 2^18 times half of the unit of the last piece of a residue.
-
     Terms are added as an unevaluated sum of float64 numbers, each of which takes the rounding errors of the one before
     it (Shewchuk's expansions, cut after a few); only the last one is rounded.
     """
@@ -73,10 +73,9 @@ def _direct(parts: Sequence[F64], depth: Depth) -> tuple[I64, DoubleDouble]:
 
 
 def _cheaper(x: F64) -> tuple[I64, DoubleDouble]:
-    """`_folded` of one term below `LIMIT` for float64, in a quarter of the time (the way of Cody and Waite).
-
-    x - n P1 is a whole multiple of 2^-53 below 1, or n is 0: exact. n P3 is below 2^-38, so that what is rounded is
-    below 2^-53 times that or the rest, by 2^-53 of it; n times all the other pieces is off by 2^-121."""
+    """Return what `_folded` does for one float64 term below `LIMIT`, in a quarter of the time (the way of Cody and
+    Waite). x - n P1 is a whole multiple of 2^-53 below 1, or n is 0: exact. n P3 is below 2^-38, so the rounding there
+    is below 2^-53 times that or the rest, by 2^-53 of it; n times all the other pieces is off by 2^-121."""
     table = turns()
     quarters, count = nearest(x * table.quarters_per_unit)
     first, second, third, fourth, fifth, *_ = table.quarter
@@ -86,7 +85,7 @@ def _cheaper(x: F64) -> tuple[I64, DoubleDouble]:
 
 
 def _residue_terms(part: F64, depth: Depth) -> list[F64]:
-    """Exact terms whose sum is `part` less whole turns; what is below `LIMIT` is one term itself."""
+    """Return exact terms whose sum is `part` less whole turns; a part below `LIMIT` is one term itself."""
     table = residues(LEAST_EXPONENT)
     large = np.abs(part) >= LIMIT
     bits = part.view(np.int64)
@@ -120,7 +119,7 @@ def _increase(sums: list[F64], term: F64) -> None:
 
 
 def _distilled(sums: list[F64]) -> DoubleDouble:
-    """The sum in two numbers. The first pass may cancel; what it leaves can lose no more than a bit in the second."""
+    """Return the sum in two numbers. The first pass may cancel; its rest can lose no more than a bit in the second."""
     for _ in range(2):
         for index in reversed(range(len(sums) - 1)):
             added = two_sum(sums[index], sums[index + 1])
@@ -132,7 +131,7 @@ def _distilled(sums: list[F64]) -> DoubleDouble:
 
 
 EQUAL = 2.0**-55
-"""Below it sin x is x, within V/32."""
+"""Below this sin x is x, within V/32."""
 
 WORST = 6381956970095103 * 2.0**797
 """The float64 number nearest to a multiple of a quarter turn: 2^-60.9 beside it."""
@@ -146,23 +145,25 @@ DOUBLE_BOUND = Bound(24 * V, 2.0**-182)
 
 @of_float64
 def float64(x: F64) -> F64:
-    """The sine of `x` radians, for every finite x; NaN of an infinite one. See `turned`."""
+    """Return the sine of `x` radians, for every finite x; NaN for an infinite one. See `turned`."""
     return turned(x, 0)
 
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """The sine of `x` radians, for every finite x; NaN of an infinite one. See `turned_double`."""
+    """Return the sine of `x` radians, for every finite x; NaN for an infinite one. See `turned_double`."""
     return chosen(np.abs(x.high) < EQUAL, x, turned_double(x, 0))
 
 
 def turned(x: F64, quarter: int) -> F64:
-    """sin(x + quarter pi/2), by the Taylor polynomials of sine and cosine of what `quadrants` leaves, r within pi/4.
+    """Return sin(x + quarter pi/2), by the Taylor polynomials of sine and cosine at the rest r that `quadrants` leaves,
+    within pi/4.
 
     Sine: beside r stands at most 0.115 of the result, off by 4.1 u; its sum with the low part of r adds 0.12 u, what
     that part lacks of its cosine and the remainder 0.02 u, the last sum u: 1.65 u with the reduction's 0.02 u. Cosine:
     1 - r^2/2 is kept without error but for r^2, 0.36 u of the result; the other terms are 0.03 of it and off by 4 u,
-    the low part of r lacks 0.06 u of its sine, the last sum adds u: 1.6 u."""
+    the low part of r lacks 0.06 u of its sine, the last sum adds u: 1.6 u.
+    """
     finite = np.isfinite(x)
     quarters, rest = reduced([np.where(finite, x, 0.0)], SINGLE)
     r, low = rest.high, rest.low
@@ -187,12 +188,14 @@ COSINE = [(-1) ** k / math.factorial(2 * k) for k in range(2, 10)]
 
 
 def turned_double(x: DoubleDouble, quarter: int) -> DoubleDouble:
-    """sin(x + quarter pi/2) = sin c cos h + cos c sin h for what `quadrants` leaves, c + h, c = j/128 and |h| <= 2^-8.
+    """Return sin(x + quarter pi/2) = sin c cos h + cos c sin h for the rest c + h that `quadrants` leaves, c = j/128
+    and |h| <= 2^-8.
 
-    Unlike float64 numbers, double-double ones come as near to a multiple of a quarter turn as they please: the
-    reduction adds 2^-182, absolutely. Taylor polynomials: remainders h^13/13! < 2^-128 h and h^12/12! < 2^-124. c + h
-    carries 2 V, sin h 3.1 V, cos c sin h 8.7 V, which is at most 1.01 times the result; sin c, twice it at most, 0.5 V;
-    sin c (cos h - 1) 0.3 V in all; the inner sum adds 3.1 V and the last one 7 V, for j = 1: 22.5 V."""
+    Unlike float64 numbers, double-double ones can be arbitrarily close to a multiple of a quarter turn: the reduction
+    adds 2^-182, absolutely. Taylor polynomials: remainders h^13/13! < 2^-128 h and h^12/12! < 2^-124. c + h carries 2
+    V, sin h 3.1 V, cos c sin h 8.7 V, which is at most 1.01 times the result; sin c, twice it at most, 0.5 V; sin c
+    (cos h - 1) 0.3 V in all; the inner sum adds 3.1 V and the last one 7 V, for j = 1: 22.5 V.
+    """
     finite = np.isfinite(x.high)
     quarters, rest = reduced([np.where(finite, x.high, 0.0), np.where(finite, x.low, 0.0)], DOUBLE)
     quarters += quarter
@@ -214,14 +217,14 @@ def turned_double(x: DoubleDouble, quarter: int) -> DoubleDouble:
 
 
 DOUBLE_SINE = [-1 / math.factorial(7), 1 / math.factorial(9), -1 / math.factorial(11)]
-"""Taylor coefficients of sin h, of h^7 and on."""
+"""Taylor coefficients of sin h, from h^7 on."""
 
 DOUBLE_COSINE = [-1 / math.factorial(6), 1 / math.factorial(8), -1 / math.factorial(10)]
-"""Taylor coefficients of cos h, of h^6 and on."""
+"""Taylor coefficients of cos h, from h^6 on."""
 
 
 def farthest(low: F64, high: F64, value: F64) -> F64:
-    """No sine is more than 1."""
+    """Return the largest distance from a value: no sine is larger than 1."""
     return 1.0 + np.abs(value)
 
 

@@ -15,26 +15,24 @@ from oracles.elementary.functions.expm1 import less_one, less_one_double
 from oracles.extendeddouble import proportional
 
 EQUAL = 2.0**-55
-"""Below it tanh x is x, within V/32."""
+"""Below this tanh x is x, within V/32."""
 
 
 @of_float64
 def float64(x: F64) -> F64:
-    """tanh x = -E / (2 + E) with E = e^(-2|x|) - 1, and the sign of x.
-
-    With E off by 1.01 u (half that from |E| = 1/2 on, where it has a fixed unit) the quotient is off by 2 / (2 + E)
-    times it: at most 1.35 u; 2 + E and the division add u / (2 + E) and u. In all at most 3.03 u."""
+    """Return tanh x = -E / (2 + E) with E = e^(-2|x|) - 1, and the sign of x. With E off by 1.01 u (half that from |E|
+    = 1/2 on, where it has a fixed unit) the quotient is off by 2 / (2 + E) times it: at most 1.35 u; 2 + E and the
+    division add u / (2 + E) and u. In all at most 3.03 u."""
     less = less_one(np.maximum(-2.0 * np.abs(x), -40.0))
     return np.copysign(less / (2.0 + less), x)
 
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """tanh x = -E / (2 + E) with E = e^(-2|x|) - 1, and the sign of x.
-
-    E is off by 20 V for m = 0, where |E| < 0.3, and by 6 V else, where |E| is at least 0.29 and its sum adds 3 V of it.
-    The quotient is off by 2 / (2 + E) times that, at most 1.18 and 2 times; 2 + E and the division add 2 V and 10 V:
-    35.6 V. Beyond 40, tanh is 1 within 2^-114."""
+    """Return tanh x = -E / (2 + E) with E = e^(-2|x|) - 1, and the sign of x. E is off by 20 V for m = 0, where |E| <
+    0.3, and by 6 V else, where |E| is at least 0.29 and its sum adds 3 V of it. The quotient is off by 2 / (2 + E)
+    times that, at most 1.18 and 2 times; 2 + E and the division add 2 V and 10 V: 35.6 V. Beyond 40, tanh is 1 within
+    2^-114."""
     size = absolute(x)
     near = size.high < 40.0
     doubled = DoubleDouble(np.where(near, -2.0 * size.high, -80.0), np.where(near, -2.0 * size.low, 0.0))
@@ -44,15 +42,15 @@ def double(x: DoubleDouble) -> DoubleDouble:
 
 
 def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
-    """|f''| / 2 = |tanh| / cosh^2 is at most 0.385, and at most 4 e^(-2|x|)."""
+    """Return slope and remainder: |f''| / 2 = |tanh| / cosh^2 is at most 0.385, and at most 4 e^(-2|x|)."""
     near = np.maximum(np.abs(x) - radius, 0.0)
     slope = np.cosh(np.minimum(np.abs(x), 350.0)) ** -2
     return slope, np.minimum(0.385, 4 * np.exp(-2 * near)) * radius**2
 
 
 def settles(u: float) -> float:
-    """1 - tanh x is less than 2 e^(-2x): here by 2^-10 of a rounding. glibc, torch, NumPy, JAX and CUDA return 1 for
-    all float32 numbers from 12.2 on."""
+    """Return the argument from which on tanh is 1: 1 - tanh x is less than 2 e^(-2x), here less than 2^-10 of a
+    rounding. glibc, torch, NumPy, JAX and CUDA return 1 for all float32 numbers from 12.2 on."""
     return math.log(2.0**11 / u) / 2
 
 

@@ -1,5 +1,6 @@
-"""How far a correct kernel may stray: a formula is evaluated over affine forms, which hold a value and its rounding
-errors.
+"""How far a correct kernel may stray from the exact value.
 
-`budget` evaluates the whole formula; each other module knows some operations.
+A formula is evaluated over affine forms: each value is its exact value plus the rounding errors that a kernel may make,
+to first order with their signs, so that errors which cancel in the formula cancel here. `budget` evaluates the whole
+formula; each other module knows some operations.
 """

@@ -1,4 +1,8 @@
-"""Forms of sums whose terms kernels add one by one, in any order: see `oracles.formula.chains`."""
+"""Forms of sums whose terms a kernel may add one by one, in any order (see `oracles.formula.chains`).
+
+The worst case over all orders: the largest terms come first, so that every partial sum, and with it every rounding
+error, is as large as possible.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +24,9 @@ from oracles.formula.trace import Node
 from oracles.lazy import lazy
 
 _CLEAR = 1 - 2.0**-12
-"""Where magnitudes add up to no more than the sum over this, no order overflows to the other side."""
+"""If the magnitudes add up to at most the sum divided by this, no order overflows to the other side."""
 _NEVER = 1 << 12
-"""Zero is a multiple of 2 to this power too, and of any other."""
+"""A stand-in exponent for zero, which is a multiple of every power of two."""
 
 
 def in_any_order(here: SettledProblem, node: Node, chain: Chain, forms: Sequence[Form], *, last: bool) -> Form:
@@ -41,7 +45,7 @@ class _Added:
     forms: Sequence[Form]
 
     def form(self, last: bool) -> Form:
-        """Its form."""
+        """Return the form of the sum."""
         here, dtype = self.here, self._dtype
         parts, rest = combined(
             [(form, None if term.sign > 0 else np.full((1,) * form.centre.ndim, -1.0)) for term, form in self._each]
@@ -54,11 +58,11 @@ class _Added:
         if not last:
             own = upwards(found.size * (dtype.u + dust(dtype)), dtype, found.size)
             found = more(found, np.where(self._exact | (self._count < 2), 0.0, own))
-        if here.contract.denormals != "preserve":  # every partial sum may be lost where it is subnormal
+        if here.contract.denormals != "preserve":  # every partial sum may be flushed if it is subnormal
             n = len(self.forms) + sum(here.inputs.count(here.inputs.axes(each)) for each in self._sums)
             found = more(found, np.where(self._count < 2, 0.0, np.minimum(self._size, n * dtype.tiny)))
         finite = _total([np.where(np.isfinite(size), size, 0.0) for size in self._sizes])
-        certain = np.where(  # beside an infinite term others may overflow to the other side first
+        certain = np.where(  # beside an infinite term, others may overflow to the other side first
             np.isinf(self._size), finite * (1 + self._worst) < dtype.limit, self._size * _CLEAR <= np.abs(found.centre)
         )
         return rounded(
@@ -81,7 +85,7 @@ class _Added:
 
     @lazy
     def _sums(self) -> Sequence[Node]:
-        """The sums among the terms whose own terms a kernel may add to others."""
+        """Return the sums among the terms whose own terms a kernel may merge with the others."""
         return [
             term.node
             for term in self.chain.terms
@@ -92,7 +96,7 @@ class _Added:
 
     @lazy
     def _sizes(self) -> Sequence[F64]:
-        """The magnitudes of the terms; that of a sum is the sum of its own terms' magnitudes."""
+        """Return the magnitudes of the terms; for a term that is a sum, the sum of its terms' magnitudes."""
         return [self.here.sizes[term.node] if term.node in self._sums else form.size for term, form in self._each]
 
     @lazy
@@ -101,7 +105,7 @@ class _Added:
 
     @lazy
     def _count(self) -> F64:
-        """The number of nonzero terms; adding zero changes nothing. 3 a may be a and a and a."""
+        """Return the number of nonzero terms, since adding zero changes nothing. 3 a may be calculated as a + a + a."""
         return _total([np.where(size != 0, times, 0.0) for times, size in zip(self._times, self._sizes, strict=True)])
 
     @lazy
@@ -110,8 +114,8 @@ class _Added:
 
     @lazy
     def _partial(self) -> F64:
-        """An upper bound for the sum of magnitudes of all partial sums before the last addition: the largest terms are
-        added first, one by one. If sums are among the terms, any of their terms may come first."""
+        """Return an upper bound for the sum of the magnitudes of all partial sums before the last addition: the largest
+        terms are added first, one by one. If a term is a sum, any of its terms may come first."""
         if self._sums:
             return self._size * np.maximum(self._count - 2, 0.0)
         each = [size / times for times, size in zip(self._times, self._sizes, strict=True) for _ in range(times)]
@@ -127,13 +131,13 @@ class _Added:
 
     @lazy
     def _of_sums(self) -> Sequence[F64 | float]:
-        """The error of a term that a sum may start with."""
+        """Return the error of a sum with whose terms a kernel may start."""
         return [self.here.sum_errors(each, True)[1] + 2 * self._dtype.u for each in self._sums]
 
     @lazy
     def _errors(self) -> F64:
-        """The worst-case error before the last addition, beside the errors of sums themselves: a term far smaller than
-        another is lost, which is no random rounding."""
+        """Return the worst-case error before the last addition, without the errors of terms that are sums: a term far
+        smaller than another is lost, so roundings are not random."""
         found = self._partial * (self._dtype.u * (1 + self._growth(self._count)) + dust(self._dtype))
         for each, errors in zip(self._sums, self._of_sums, strict=True):
             found = found + (self._size - self.here.sizes[each]) * (errors + dust(self._dtype))
@@ -148,7 +152,8 @@ class _Added:
 
     @lazy
     def _exact(self) -> Mask:
-        """Where no addition rounds: whole multiples of one unit, whose magnitudes add up to a number of few bits."""
+        """Return where no addition rounds: all terms are whole multiples of one unit, and their magnitudes add up to a
+        number of few bits."""
         alike: Mask = reduce(np.logical_and, [form.spread == 0 for form in self.forms])
         if self._sums or not alike.any():
             return np.zeros((1,) * self.forms[0].centre.ndim, bool)
@@ -158,7 +163,7 @@ class _Added:
 
     @lazy
     def _least(self) -> F64 | None:
-        """A lower bound for a sum whose terms are never negative."""
+        """Return a lower bound for a sum whose terms are never negative; else None."""
         if any(term.sign < 0 for term in self.chain.terms):
             return None
         known = [exactly(form) if form.least is None else np.fmax(exactly(form), form.least) for form in self.forms]

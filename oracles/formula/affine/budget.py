@@ -1,7 +1,8 @@
-"""How far a correct kernel may stray from a formula's exact value: the formula, read over affine forms.
+"""The budget of a formula: how far a correct kernel's values may lie from the exact ones.
 
-The half-width that comes out is the tolerance by definition: the precise tier uses the same one around its own centre,
-and simulated kernels check it (`oracles.simulated`). It is at least the supremum of the errors allowed.
+The formula is evaluated over affine forms, from the inputs to the outputs, for one contract and one problem. The
+half-width that comes out is the tolerance by definition: the precise tier uses the same one around its own centre, and
+simulated kernels check it (`oracles.simulated`). It is at least the supremum of the errors allowed.
 """
 
 from __future__ import annotations
@@ -42,15 +43,18 @@ from oracles.rounding import NAMES
 from oracles.summation import NumericsError
 
 _MOVING: tuple[Kind, ...] = ("point", "take")
-"""Operations that move values and never flush them. A choice may be made by one that flushes, such as maxps."""
+"""Operations that move values and never flush them. A choice may be made by an instruction that flushes, such as
+maxps."""
 _ADDING: tuple[Kind, ...] = ("add", "subtract", "sum")
-"""These may form a product anew that is not rounded by itself."""
+"""Operations that may compute a product again inside themselves, without rounding it (fused multiply-add)."""
 SAME = 2.0**-40
-"""Half-widths of a row are the same to this share whatever it was joined with: sums may be formed in another order."""
+"""Half-widths of a row agree to this relative accuracy whatever the row was joined with, since sums may be formed in
+another order."""
 _LARGE = 1 << 20
-"""The most elements of values that are all held, 8 MiB an array; of larger ones only what cannot be formed again is."""
+"""Up to this many elements, 8 MiB an array, all values are kept; of larger ones only those that cannot be computed
+again."""
 LOST = 2.0**-1000
-"""What values that underflow in float64 may come to; no other dtype tells it from zero."""
+"""A bound for values that underflow in float64; no other dtype tells it from zero."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class Budget(SettledProblem):
             for node in self.inputs.trace.nodes:
                 form = self._form(found, node) if node.args else self._leaf(node)
                 mirrored = signs.mirrored(node, form, self.contract.zeros == "ieee")
-                if mirrored is not None:  # what is made of it may be anything
+                if mirrored is not None:  # values made from it may be anything
                     found.mirrored[node] = mirrored
                     form = replace(form, may=marked(form.may, mirrored))
                 found.forms[node] = shared(form) if node in self.inputs.trace.joined else form
@@ -82,13 +86,13 @@ class Budget(SettledProblem):
 
     @property
     def forms(self) -> Mapping[Node, Form]:
-        """What kernels have for each node."""
+        """The form of each node: the values that kernels may have there."""
         return self.read.forms
 
     @lazy
     def replaced(self) -> Replaced:
-        """The centres that are not the formula's values: what overflows in every kernel, and what all of them round.
-        Of a node's argument at some place, or of its own result."""
+        """Return the centres that replace the formula's values, because the value overflows in every kernel or every
+        kernel rounds it alike: by node, for its own result or for one of its arguments."""
         found: dict[tuple[Node, int | None], F64] = {}
         if self.endless:
             return self.read.held
@@ -123,11 +127,9 @@ class Budget(SettledProblem):
             return self._cast(node, found, judged(dtype), pointed)
 
     def outcome(self, name: str, dtype: str) -> PossibleValues | None:
-        """Return the possible values of an output where its form says nothing, or None where they are unknown.
-
-        They are unknown if operations differ in range, as they then overflow one by one, and if kernels flush or round
-        on the way, as they then make infinities and zeros that no interval shows.
-        """
+        """Return the possible values of an output where its form says nothing, or None if they are unknown: if
+        operations differ in range, since they then overflow one by one, or if kernels flush or round on the way, since
+        they then make infinities and zeros that no interval shows."""
         contract = self.contract
         if contract.nonfinite != "ieee" or contract.wider or self.wide:
             return None
@@ -145,7 +147,7 @@ class Budget(SettledProblem):
         """Return the form after the cast to an output's dtype. A cast is an operation: it may flush its operand, and
         its result too if the dtype has fewer small numbers."""
         if self.contract.nonfinite != "ieee":
-            # A point leaves anything of what overflows in it, however a cast treats what it is given.
+            # If a value overflows at a point, anything may come out, whatever a cast does with its operand.
             beyond = np.isfinite(found.centre) & ~(found.size < dtype.limit)
             may = marked(either([found]), beyond if pointed and beyond.any() else None)
             found = replace(found, may=may, overflows=None)
@@ -161,7 +163,7 @@ class Budget(SettledProblem):
         return replace(zeroed(replace(found, dtype=dtype), True), dtype=found.dtype)
 
     def _kept_in(self, read: ReadFormula, node: Node) -> Format:
-        """Return the dtype, of those that kernels may have a value in, with the smallest numbers. A moved or chosen
+        """Return the dtype with the smallest numbers among those that kernels may have a value in. A moved or chosen
         value stays a number of its operand's dtype, even if the contract gives it another one."""
         found = [read.forms[node].dtype]
         if node.kind == "point":
@@ -179,12 +181,12 @@ class Budget(SettledProblem):
 
     @lazy
     def chains(self) -> Mapping[Node, Chain]:
-        """The sums whose terms may be added in any order, by their last additions."""
+        """Return the sums whose terms may be added in any order, by their last additions."""
         return self.contract.chains(self.inputs.trace, self._counted if self.contract.addend == "any" else ())
 
     @lazy
     def within(self) -> frozenset[Node]:
-        """The additions within those sums before the last one, which a kernel need not have."""
+        """Return the additions inside those sums, which a kernel need not make."""
         return frozenset(node for chain in self.chains.values() for node in chain.inner)
 
     def _whole(self, read: ReadFormula, node: Node) -> Form:
@@ -226,8 +228,8 @@ class Budget(SettledProblem):
         return not (self.contract.wider or node in self.within or any(arg.args for arg in node.args))
 
     def _applied(self, read: ReadFormula, node: Node, arg: Form) -> Form:
-        """Return the form of a function whose argument differs between kernels. Where float64 has the argument so wrong
-        that the function's value is another one, that value is held: those of kernels may lie on either side of it."""
+        """Return the form of a function whose argument differs between kernels. If float64's argument is so wrong that
+        the function has another value there, that value is the centre: kernels' values may lie on either side of it."""
         found, of = self._step(node, [arg]), node.function
         if of.tangent is None:
             return self._keep(read, node, None, arg, stepped(found, of, arg, self._reach(read, node.args[0], arg)))
@@ -242,7 +244,7 @@ class Budget(SettledProblem):
             return np.asarray(far & (away > allowed) & np.isfinite(away) & np.isfinite(found.centre))
 
         wrong = displaced(arg.spread * share)
-        if wrong.any():  # what float64 errs by is often less than its share of the half-width
+        if wrong.any():  # float64's error is often less than its share of the half-width
             wrong = displaced(np.fmin(arg.spread * share, self._error(read, node.args[0]) * (1 + 2.0**-20) + LOST))
         if not wrong.any():
             return found
@@ -264,7 +266,7 @@ class Budget(SettledProblem):
         return self._keep(read, node, None, found, narrow)
 
     def _compared(self, read: ReadFormula, node: Node, args: Sequence[Form]) -> Form:
-        """Return the form of a comparison. Where float64 may be wrong about it, what follows is marked as doubtful.
+        """Return the form of a comparison. Where float64 may be wrong about it, later results are marked as doubtful.
         Where both sides underflowed in float64, kernels may find them equal."""
         found, (a, b) = self._step(node, args), args
         vanished = (np.abs(a.centre) <= LOST) & (np.abs(b.centre) <= LOST)
@@ -273,7 +275,7 @@ class Budget(SettledProblem):
             hidden = vanished & np.not_equal(lost, 0)  # or NaN, where nobody knows
             if hidden.any():
                 found = replace(found, rest=np.where(hidden, 1.0, 0.0 if found.rest is None else found.rest))
-        # The lesser of two errs by no more than they do, whichever is taken.
+        # The lesser of two values errs by at most as much as they do, whichever it is.
         if found.rest is not None and not all(map(is_limit, self.inputs.trace.uses[node])):
             own = (a.spread + b.spread) * (self.own_share(self.wide) + SAME)
             own = own + (np.abs(a.centre) + np.abs(b.centre)) * 2.0**-50 + LOST
@@ -284,7 +286,7 @@ class Budget(SettledProblem):
 
     def _added(self, read: ReadFormula, node: Node, args: Sequence[Form]) -> Form:
         """Return the sum of two operands that every kernel rounds alike: to float64, as here, or to so few bits that
-        rounding in float64 changes nothing. Where float64 rounded nothing off, it is the formula's own sum."""
+        rounding in float64 changes nothing. If float64 rounded nothing off, it is the formula's own sum."""
         if not self.contract.flushes_results:
             nothing = [
                 arg.kind != "tensor" and not form.centre.any() for arg, form in zip(node.args, args, strict=True)
@@ -335,9 +337,9 @@ class Budget(SettledProblem):
         return found
 
     def pointed(self, node: Node) -> RoundingPoint | None:
-        """What happens at a point."""
+        """Return what is rounded at a rounding point; None if the node is no point."""
         point, uses = self.contract.point(self.name(node.args[0])), self.inputs.trace.uses[node]
-        if point is not None and any(use.kind == "online_dot" for use in uses):  # each as it is before it is scaled
+        if point is not None and any(use.kind == "online_dot" for use in uses):  # each is used unscaled
             return fields_replaced(point, always=False)
         return point
 
@@ -367,7 +369,7 @@ class Budget(SettledProblem):
             return ALIKE
         width = self.half_width(form)
         own = width * self.own_share(False) + np.abs(form.centre) * 2.0**-52 + LOST
-        if self.mixed:  # what is calculated in fewer bits is most of the half-width, and float64's part in it is small
+        if self.mixed:  # in fewer bits, kernels make most of the half-width, and float64 a small part
             own = np.fmin(own, self._error(read, node) * (1 + 2.0**-20) + LOST)
         own = np.where(width > 0, own, 0.0)  # where kernels do not err at all, neither does float64
         return Spread(width + own, width * SAME + 2 * own)
@@ -404,7 +406,7 @@ class Budget(SettledProblem):
                 value, error = np.where(np.isnan(held), value, held), np.where(np.isnan(held), error, 0.0)
         if not error.any():
             return Near(value)
-        # That values are exact by chance is said of each: other rows may have others.
+        # Exactness by chance holds for single rows: other rows may differ.
         return Near(value, np.zeros_like(error) if form.is_exact else error)
 
     def half_width(self, form: Form) -> F64:
@@ -436,7 +438,7 @@ class Budget(SettledProblem):
             elif not node.is_exact:
                 narrow = narrowed(each, dtype, self.contract, self._reach(read, arg, each))
                 each = self._keep(read, node, place, each, narrow)
-                if wide - arg.dims:  # it is rounded alike for all that take it
+                if wide - arg.dims:  # it is rounded alike for all that use it
                     each = shared(each)
                 if arg.kind == "extent" and np.isinf(each.centre).any():
                     raise NumericsError(f"compute: {dtype.name} cannot hold the row length {self.inputs.number(arg)}")
@@ -479,14 +481,14 @@ class Budget(SettledProblem):
         return self._beside(node, args, found)
 
     def _beside(self, node: Node, args: Sequence[Form], found: Form) -> Form:
-        """Return the form with what is known of it where numbers overflow or are NaN."""
+        """Return the form with what is known about it where numbers overflow or are NaN."""
         if self.contract.nonfinite == "ieee":
             return carried(self, node, args, found)
         return self._marked(node, args, found)
 
     def _marked(self, node: Node, args: Sequence[Form], form: Form) -> Form:
-        """Return the form with a mark on what became infinite or NaN at this node, other than from the formula's own
-        infinities. An argument that overflowed is marked too, even beside an infinity of the formula."""
+        """Return the form with a mark where it became infinite or NaN at this node without an infinity of the formula.
+        An argument that overflowed is marked too, even beside an infinity of the formula."""
         masks: list[Mask | None] = [~np.isfinite(each.centre) for each in args]
         masks += [each.overflows for each in args]
         if node.kind in REDUCED:

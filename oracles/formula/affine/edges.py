@@ -1,10 +1,10 @@
-"""What is still known of a value where the form of its errors says nothing: beside overflow, and beside a pole.
+"""Edges: what is known of a value where its error bound says nothing, beside overflow and beside a pole.
 
-A sum of squares that some kernels carry beyond the largest number, and others do not, leaves an infinity or the number.
-From there on a kernel has one of two values: after the root its reciprocal, or zero. A mean of squares that some
-kernels round to zero leaves a reciprocal root of at least so much, up to infinity. Both stay judged through roots,
-products and quotients by numbers; elsewhere they are marked as what may be anything. A sum that kernels may lose much
-of leaves a reciprocal root between two magnitudes, one of them far closer to the exact one than a half-width says.
+If some kernels carry a sum of squares beyond the largest number and others do not, a kernel has one of two values:
+infinity or the number, and after a reciprocal root zero or its reciprocal. If some kernels round a mean of squares to
+zero, its reciprocal root is at least some number, up to infinity. Both stay judged through roots, products and
+quotients by numbers; other operations mark the value as possibly anything. If kernels may lose much of a sum, its
+reciprocal root lies between two magnitudes, one of them far closer to the exact one than a half-width says.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ _ARITHMETIC = ("add", "subtract", "multiply", "divide")
 _CLEAR = 1 - 2.0**-10
 """A number that loses less than this share of itself is known to nearly as many bits."""
 OWN = 2.0**-38
-"""The least magnitude is a float64 number, of sums that may be formed in another order."""
+"""The relative uncertainty of the least magnitude itself: it is a float64 number made of sums that may be formed in
+another order."""
 
 
 def carried(here: SettledProblem, node: Node, args: Sequence[Form], found: Form) -> Form:
-    """The form of a node with what is known of it beside overflow and poles."""
+    """Return the form of a node with what is known of it beside overflow and poles."""
     found = _edged(here, node, args, found)
     return _certain(args, found) if node.kind in _ARITHMETIC else found
 
@@ -59,7 +60,7 @@ def _edged(here: SettledProblem, node: Node, args: Sequence[Form], found: Form) 
 
 
 def _certain(args: Sequence[Form], found: Form) -> Form:
-    """The form without a mark where an argument is NaN to every kernel: so is what is made of it."""
+    """Return the form without a mark where an argument is NaN in every kernel: so is the result."""
     if (may := found.may) is None:
         return found
     for each in args:
@@ -69,7 +70,7 @@ def _certain(args: Sequence[Form], found: Form) -> Form:
 
 
 def lowered(form: Form, dtype: Format, flushes: bool) -> Form:
-    """The form after a rounding to a dtype, which may flush what is subnormal there."""
+    """Return the form after a rounding to a dtype, which may flush subnormal numbers."""
     if form.edge is None:
         return form
     floor, ceiling = _less(form.edge.floor, dtype), _more(form.edge.ceiling, dtype)
@@ -78,7 +79,7 @@ def lowered(form: Form, dtype: Format, flushes: bool) -> Form:
 
 @dataclass(frozen=True)
 class Ends:
-    """The ends of what an output may be, where these are not its centre and half-width; NaN: they are."""
+    """The ends of what an output may be, where these are not its centre and half-width; NaN where they are."""
 
     low: F64
     high: F64
@@ -88,7 +89,7 @@ class Ends:
     """Where it may also be zero."""
 
     def outwards(self) -> Iterator[F64]:
-        """All that they may be, from the lowest to the highest: float64 may have got them wrong in either direction."""
+        """Yield both ends, each moved down and up by as much as float64 may be wrong."""
         for end, side in ((self.low, -1), (self.low, 1), (self.high, -1), (self.high, 1)):
             moved = np.abs(end)  # in place: a row may have millions of elements
             moved[np.isinf(moved)] = 0.0
@@ -117,7 +118,7 @@ def ends(form: Form) -> Ends | None:
 
 
 def _reciprocal(here: SettledProblem, of: Elementary, arg: Form, dtype: Format, found: Form) -> Form:
-    """A power below 0 of what may be infinite may be 0; of what may be 0 it has no end; of others it is never 0."""
+    """Return the form of a power below 0: 0 if the argument is infinite, without an upper end if it may be 0."""
     if arg.least is None or of.power is None:
         return found
     infinite = np.zeros(arg.centre.shape, bool) if arg.overflows is None else arg.overflows & np.isfinite(arg.centre)
@@ -141,7 +142,7 @@ def _reciprocal(here: SettledProblem, of: Elementary, arg: Form, dtype: Format, 
 
 
 def _multiplied(dtype: Format, flushes: bool, args: Sequence[Form], found: Form) -> Form:
-    """A product, a factor of which has an edge. Where both have one nothing is known beside the form."""
+    """Return the form of a product of which one factor has an edge. If both have one, only the form is known."""
     first, second = args
     if second.edge is None:
         return _product(dtype, flushes, first, second, found)
@@ -176,7 +177,7 @@ def _product(dtype: Format, flushes: bool, edged: Form, other: Form, found: Form
 
 
 def _summed(here: SettledProblem, node: Node, terms: Form, found: Form) -> Form:
-    """Return the form of a sum of terms that are not negative, of which no partial sum is larger than the sum: it is
+    """Return the form of a sum of terms that are not negative, so that no partial sum is larger than the sum: it is
     infinite, or as its form says."""
     if found.may is None or terms.least is None:
         return found
@@ -190,7 +191,7 @@ def _summed(here: SettledProblem, node: Node, terms: Form, found: Form) -> Form:
 
 
 def _overflowing(node: Node, args: Sequence[Form], found: Form) -> Form:
-    """What is an infinity or a number is so too with a number added to it, and divided by one."""
+    """Return the form of a value with an edge after adding a number, or dividing by one: an infinity or a number."""
     for each, other in (args, args[::-1]) if node.kind == "add" else (args,):
         if each.overflows is None or found.may is None:
             continue
@@ -208,12 +209,12 @@ def _overflowing(node: Node, args: Sequence[Form], found: Form) -> Form:
 
 
 def _less(floor: F64, dtype: Format) -> F64:
-    """A least magnitude after two roundings, of an argument to the dtype and of the result."""
+    """Return a least magnitude after two roundings: of an argument to the dtype, and of the result."""
     less = floor - np.abs(floor) * (2 * dtype.u + OWN) - 2 * dtype.eta
     return np.where(floor >= 0, np.maximum(less, 0.0), less)
 
 
 def _more(ceiling: F64, dtype: Format) -> F64:
-    """A largest one."""
+    """Return a largest magnitude after those two roundings."""
     found: F64 = ceiling * (1 + 2 * dtype.u + dtype.u**2 + OWN) + 2 * dtype.eta
     return np.where(found >= dtype.limit, np.inf, found)

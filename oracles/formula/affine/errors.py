@@ -1,4 +1,5 @@
-"""What a rounding does to a form: its errors, where it underflows, overflows, or becomes narrower."""
+"""What rounding does to a form: the errors that it adds, and where values underflow, overflow or become narrower; and
+how wide a form is once its shared errors are joined."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from oracles.formula.exact.contraction import Axes
 
 _LEAST = -np.finfo(np.float64).max
 _CENTRE = 2.0**-12
-"""A centre in float64 errs by less than this share of what kernels may err by that calculate in fewer bits: where they
-round with 2^-24, as often as rows of 2^20 elements are added up (see `Setting.own_share`)."""
+"""The share of kernels' errors, in fewer bits, below which a float64 centre's own error stays: kernels round with
+2^-24, as often as rows of 2^20 elements are added up (see `Setting.own_share`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +47,10 @@ def rounded(form: Form, rounding: Rounding, contract: Contract) -> Form:
         near = np.abs(form.centre) - spread
         if near.size and not near.min() >= form.dtype.tiny:
             size = np.abs(form.centre) + spread
-            # Half of the smallest number of float64 is not one: it is rounded up.
+            # Half of float64's smallest number is no number: it is rounded up.
             unit = rounding.underflow * form.dtype.eta or form.dtype.eta
             low, lost = (near < form.dtype.tiny) & (size > 0), np.zeros((1,) * form.centre.ndim)
-            if low.any():  # what is flushed may be off by the function's own units besides
+            if low.any():  # where values are flushed, the function's own units add to the error
                 lost = np.where(low, np.maximum(_flushed(form, errors), unit) if flush else unit, 0.0)
             errors = lost if errors is None else errors + lost
     if form.least is not None and form.least.any():
@@ -62,7 +63,7 @@ def rounded(form: Form, rounding: Rounding, contract: Contract) -> Form:
 def more(form: Form, errors: F64) -> Form:
     """Return the form with further errors of each element by itself."""
     found = replace(form, rest=errors if form.rest is None else form.rest + errors)
-    found.__dict__["spread"] = form.spread + errors  # what it would be found to be
+    found.__dict__["spread"] = form.spread + errors  # the value that would be computed
     return found
 
 
@@ -72,8 +73,8 @@ def taken(form: Form, contract: Contract) -> Form:
 
 
 def again(product: Form, operands: Sequence[Form], dtype: Format) -> Form:
-    """Return a product as it is in an addition that forms it again, unrounded. Operands that are subnormal, or become
-    so when they are cast to `dtype`, may be flushed there although they were not in the first product."""
+    """Return a product as it is inside an addition that computes it again, unrounded. Operands that are subnormal, or
+    become so when they are cast to `dtype`, may be flushed there although they were not in the first product."""
     low: Mask | bool = False
     for each in operands:
         low = low | (np.abs(each.centre) - each.spread < max(each.dtype.tiny, dtype.tiny)) & (each.size > 0)
@@ -111,7 +112,7 @@ def _flushed(form: Form, errors: F64 | None) -> F64:
     own = own if errors is None else own + errors
     whole = (np.abs(form.centre) + shared) * (1 + DUST)
     missing = whole - own
-    if form.dtype is DOUBLE:  # as far off is what float64 makes of the exact value, which may be the larger one
+    if form.dtype is DOUBLE:  # float64's result is as far from the exact value, which may be the larger one
         missing = np.where(own < np.abs(form.centre), whole, missing)
     else:
         missing = missing + (own + shared) * _CENTRE
@@ -133,7 +134,7 @@ def marked(*masks: Mask | None) -> Mask | None:
 
 
 def _limited(form: Form, rounding: Rounding) -> Form:
-    """Return the form with infinities where it overflows for certain, and a mark where it may overflow."""
+    """Return the form with infinities where it certainly overflows, and a mark where it may overflow."""
     limit = form.dtype.limit
     top = form.size if rounding.reach is None else rounding.reach
     if not top.size or (top.max() < limit and (rounding.reach is None or np.isfinite(form.centre).all())):
@@ -160,9 +161,10 @@ def _limited(form: Form, rounding: Rounding) -> Form:
 def half_width(form: Form, inputs: Inputs) -> F64:
     """Return how far a kernel's value may lie from the centre, with the errors of one symbol taken together.
 
-    A value may have an error both by itself and through sums that it is a part of. In e / total(e) the error of an
+    A value may depend on an error both directly and through sums that contain it. In e / total(e) the error of an
     element of e is in the numerator and in the denominator: with one dominant element the two cancel. A symbol that is
-    a sum remembers of which errors; all that depends on the same errors is joined here."""
+    a sum remembers its terms' errors; everything that depends on the same errors is joined here.
+    """
     groups: dict[tuple[Symbol, Axes], list[Symbol]] = {}
     for symbol in form.parts:
         if symbol.summed is not None:
@@ -192,8 +194,8 @@ def _joined(
     inputs: Inputs,
 ) -> F64:
     """Return a bound of |direct e_m + sum_i a_i sum_k w_ik e_k| for an element m."""
-    # Radii and coefficients may each be so small that float64 has no product of the two squares: what is formed is each
-    # sum's own part of it, a_i w_ik r_k, or what share of that an error has.
+    # Radii and coefficients may each be so small that float64 has no product of the two squares: what is calculated is
+    # each sum's own part of it, a_i w_ik r_k, or the share of it that belongs to one error.
     radius = errors.radius
     coefficients, summed = [parts[each] for each in sums], [each.summed for each in sums if each.summed is not None]
     own: F64 | float = 0.0 if direct is None else np.abs(direct) * radius
@@ -205,7 +207,7 @@ def _joined(
             found = inputs.total(np.abs(weight), axes) + found
         return np.asarray(found)
     weights = [each.weighted((slice(None),) * len(axes)) for each in summed]
-    if direct is not None and len(sums) == 1:  # all that e_m does, and what the others do
+    if direct is not None and len(sums) == 1:  # everything that depends on e_m: directly, and through the others
         others = np.maximum(sums[0].radius - np.abs(weights[0]), 0.0)
         return np.abs(coefficients[0]) * others + np.abs(coefficients[0] * weights[0] + direct * radius)
     # Cauchy and Schwarz, of sqrt(r_k) and sqrt(r_k) sum_i a_i w_ik; both over the sum of |a_i| sum_k |w_ik| r_k

@@ -1,11 +1,10 @@
-"""Affine forms: a computed value as its exact one and what rounding errors do to it, to first order with signs.
+"""Affine forms: a computed value as its exact value plus the effect of rounding errors, to first order with signs.
 
 A form is c + sum over symbols s of a_s e_s + rest, with |e_s| <= r_s. Symbols are errors that many elements share: of a
 mean, a maximum, a reciprocal root. Their coefficients are signed, so that what cancels in the formula cancels here. The
-rest is elementwise and holds what is second order too: every operation adds its own remainder, so that nothing is lost
-(formulas: Taylor's remainder, elementwise; see `oracles.formula.exact.derivatives`).
-
-All of it is float64. What that costs is covered by `DUST`, and by `Budget` at the end.
+rest is elementwise and includes second-order terms: every operation adds its own remainder, so that nothing is lost
+(for functions, Taylor's remainder; see `oracles.formula.exact.derivatives`). All of it is float64, whose own errors are
+covered by `DUST`, and by `Budget` at the end.
 """
 
 from __future__ import annotations
@@ -28,22 +27,22 @@ from oracles.ranks import Ranks
 Mask = NDArray[np.bool_]
 
 DUST = 2.0**-50
-"""Errors count as this much larger at each operation: the error of float64 coefficients that cancel is a part of it."""
+"""Errors grow by this factor with each operation: that covers float64 coefficients that cancel."""
 
 
 def dust(dtype: Format) -> float:
-    """So much less exact does an operation count, relative to its result: the error of a centre in float64 is a part of
-    it. A kernel that calculates in float64 itself is allowed no more than it needs, see `Setting.far`."""
+    """Return the relative error that is added to each operation's: it covers the error of a float64 centre. A kernel
+    that itself calculates in float64 gets no more than it needs, see `Setting.far`."""
     return 0.0 if dtype is DOUBLE else DUST
 
 
 ETA = 2.0**-1074
-"""The least number of float64."""
+"""The smallest number of float64."""
 
 
 def upwards(values: F64, dtype: Format, *factors: F64 | float) -> F64:
-    """A product of magnitudes that may underflow where kernels calculate in float64, no smaller than it is. A zero
-    stays one."""
+    """Return an upper bound for a product of magnitudes that may underflow if kernels calculate in float64. 0 stays
+    0."""
     if dtype is not DOUBLE:
         return values
     lost: Mask | bool = True
@@ -57,7 +56,7 @@ ANY = 1 << 10
 
 
 Weights = Sequence[Sequence[F64]]
-"""Products of factors, which are added up: an array of all would be larger than any other."""
+"""Products of factors, which are added up: an array of all of them would be larger than any other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +65,13 @@ class Symbol:
 
     radius: F64
     summed: Summed | None = None
-    """What it is a sum of, where it is one."""
+    """The sum that it is, if it is one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Summed:
-    """A sum of the errors of a symbol along axes, with these weights: what else depends on the same errors may
-    cancel some of it, see `oracles.formula.affine.errors`."""
+    """A sum of a symbol's errors along axes, with weights: other values that depend on the same errors may cancel some
+    of it, see `oracles.formula.affine.errors`."""
 
     errors: Symbol
     weights: Weights
@@ -85,7 +84,7 @@ class Summed:
         return tuple(map(max, self.errors.radius.shape, *factors))
 
     def weighted(self, places: Places) -> F64:
-        """The errors' radii times their weights, at some places of the axes."""
+        """Return the errors' radii times their weights, at some places of the axes."""
         each = (reduce(mul, (part(factor, self.axes, places) for factor in factors)) for factors in self.weights)
         found: F64 = reduce(add, each) * part(self.errors.radius, self.axes, places)
         return found
@@ -93,31 +92,31 @@ class Summed:
 
 @dataclass(frozen=True, eq=False)
 class Edge:
-    """What a value may be beside what its form says; see `oracles.formula.affine.edges`."""
+    """Values that an element may have although its form excludes them; see `oracles.formula.affine.edges`."""
 
     zero: Mask
-    """Where it may also be zero: it was divided by what may overflow."""
+    """Where it may also be zero: it was divided by something that may overflow."""
     nan: Mask
-    """Where it may also be NaN: zero times what may be infinite."""
+    """Where it may also be NaN: zero times something that may be infinite."""
     floor: F64
-    """From which on it may be anything, times the centre's sign, whatever the form says. NaN: as that says."""
+    """The least magnitude, with the centre's sign, from which on it may be anything. NaN: the form always holds."""
     ceiling: F64
-    """Up to which it may be, there: infinity, or what the form knows of, from which it says less about the other
-    end."""
+    """The largest magnitude there: infinity, or a number that the form knows, in which case the form says less about
+    the other end."""
 
     @property
     def open(self) -> Mask:
-        """Where nothing but the floor is known."""
+        """Where only the floor is known."""
         return np.isinf(self.ceiling)
 
     @property
     def known(self) -> Mask:
-        """Where it says something."""
+        """Where the edge says something."""
         return self.zero | self.nan | ~np.isnan(self.floor)
 
     @property
     def lost(self) -> Mask:
-        """Where a form without it would be wrong."""
+        """Where a form without the edge would be wrong."""
         return self.zero | self.nan | self.open
 
 
@@ -129,23 +128,24 @@ class Form:
     """A value as a kernel computes it. Arrays broadcast against each other."""
 
     centre: F64
-    """The exact value of the formula; infinite where it overflows for certain."""
+    """The exact value of the formula; infinite where it certainly overflows."""
     dtype: Format
-    """What its values are numbers of."""
+    """The format of its values."""
     bits: int
-    """The significant bits that are enough for them: exact products of few are exact."""
+    """A number of significant bits that is enough for its values: products of few bits are exact."""
     parts: Mapping[Symbol, F64] = field(default_factory=dict)
-    """The symbols' coefficients."""
+    """The coefficients of symbols."""
     rest: F64 | None = None
     may: Mask | None = None
     """Where it may be infinite or NaN, depending on how a kernel calculates."""
     overflows: Mask | None = None
-    """Where it may be an infinity of the centre's sign, or else is as the form says: some kernels do not round a
-    product that goes into a sum."""
+    """Where it is either an infinity of the centre's sign or as the form says: some kernels do not round a product
+    inside a sum."""
     ranks: Ranks | None = None
-    """Which places these may be, where they are places of elements of some rank."""
+    """The possible places, if the values are places of elements of some rank."""
     least: F64 | None = None
-    """No kernel has less than this, whatever its errors: squares and their sums are never negative. NaN: not known."""
+    """A lower bound for every kernel's value, whatever its errors: squares and sums of them are at least 0. NaN:
+    unknown."""
     edge: Edge | None = None
 
     @property
@@ -161,7 +161,7 @@ class Form:
 
     @lazy
     def spread(self) -> F64:
-        """How far a kernel's value may lie from the centre."""
+        """Return how far a kernel's value may lie from the centre."""
         found = np.zeros((1,) * self.centre.ndim) if self.rest is None else self.rest
         for symbol, coefficient in self.parts.items():
             found = found + upwards(np.abs(coefficient) * symbol.radius, self.dtype, coefficient, symbol.radius)
@@ -174,13 +174,13 @@ class Form:
 
     @lazy
     def size(self) -> F64:
-        """The largest magnitude that a kernel's value may have."""
+        """Return the largest magnitude that a kernel's value may have."""
         found: F64 = np.abs(self.centre) + self.spread
         return found
 
     @lazy
     def lowest(self) -> F64:
-        """The smallest value that a kernel may have."""
+        """Return the smallest value that a kernel may have."""
         found: F64 = self.centre - self.spread * (1 + DUST)
         return found if self.least is None else np.fmax(found, self.least)
 
@@ -189,7 +189,8 @@ _FIELDS = tuple(each.name for each in fields(Form))
 
 
 def replace(form: Form, **changes: Any) -> Form:
-    """The form with other fields: as `dataclasses.replace`, in a fifth of its time, which every operation takes."""
+    """Return the form with other fields, like `dataclasses.replace` in a fifth of its time: every operation calls
+    it."""
     found: Form = object.__new__(Form)
     known = form.__dict__
     for name in _FIELDS:
@@ -199,10 +200,10 @@ def replace(form: Form, **changes: Any) -> Form:
 
 
 def blended(mask: Mask, a: Form, b: Form) -> Form:
-    """The one form where the mask is set, and the other, whose dtype and bits it has, elsewhere."""
+    """Return one form where the mask is set, and elsewhere the other, whose dtype and bits the result has."""
 
     def either(of_a: NDArray[Any] | None, of_b: NDArray[Any] | None, none: Any) -> NDArray[Any] | None:
-        """Each where it holds; None where both are."""
+        """Return each array where it is given, with `none` in place of a missing one; None if both are missing."""
         if of_a is None and of_b is None:
             return None
         return np.where(mask, none if of_a is None else of_a, none if of_b is None else of_b)
@@ -227,7 +228,7 @@ def blended(mask: Mask, a: Form, b: Form) -> Form:
 def combined(
     terms: Sequence[tuple[Form, F64 | None]], remainder: F64 | None = None
 ) -> tuple[dict[Symbol, F64], F64 | None]:
-    """Coefficients and rest of a sum of forms times exact factors (None: 1), and a remainder."""
+    """Return coefficients and rest of a sum of forms times exact factors (None: 1), and a remainder."""
     parts: dict[Symbol, F64] = {}
     rest = remainder
     for form, factor in terms:

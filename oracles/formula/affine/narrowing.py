@@ -1,8 +1,8 @@
-"""What is left of a value that is rounded to a narrower dtype: one of its numbers, or a few.
+"""Narrowing: a value that every kernel rounds to a narrower dtype is one of its numbers, or one of a few.
 
-A rounding of one result knows nothing of it but its own error. What every kernel rounds at the same place is more:
-values in [c - R, c + R] round to numbers between those that both ends round to. Mostly that is a single one: then every
-kernel has it, whatever its errors were, and it is exact from there on.
+Values in [c - R, c + R] round to numbers between the roundings of both ends. Mostly that is a single number: then every
+kernel has it, whatever its errors were, and the value is exact from there on. That is more than what a rounding by
+itself says, which only adds an error.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from oracles.formula.contract import Contract
 from oracles.rounding import round_to
 
 _ALIKE = 2.0**-38
-"""Two errors of a row may be the one or the other way round beside other rows, where they differ by less than this."""
+"""Two errors of a row may change their order beside other rows, if they differ by less than this."""
 
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """How far kernels' values may lie from the centre that float64 has, which itself may be wrong."""
+    """How far kernels' values may lie from float64's centre, which itself may be wrong."""
 
     most: F64 | float
     chance: F64 | float
-    """How much that may differ where the same is calculated beside other rows."""
+    """How much that may differ if the same row is calculated beside other rows."""
 
 
 ALIKE = Spread(0.0, 0.0)
@@ -55,11 +55,9 @@ def holds(form: Form, dtype: Format) -> bool:
 
 
 def narrowed(form: Form, dtype: Format, contract: Contract, reach: Spread = ALIKE, *, point: bool = False) -> Narrowed:
-    """The form rounded to a dtype.
-
-    Where there are more than two numbers that values may round to, errors are much larger than the rounding, which adds
-    to them: they may cancel later on, as what lies between two numbers does not. A declared `point` is always sharp.
-    """
+    """Return the form rounded to a dtype. Where values may round to more than two numbers, errors are much larger than
+    the rounding, which is added to them: so they can still cancel later, which bounds between two numbers cannot. A
+    declared `point` is always sharp."""
     narrow = replace(form, dtype=dtype, bits=min(form.bits, dtype.precision))
     flush = contract.flushes_results
     least = None if form.least is None else np.minimum(_in_dtype(form.least, dtype), 0.0 if flush else np.inf)
@@ -68,16 +66,16 @@ def narrowed(form: Form, dtype: Format, contract: Contract, reach: Spread = ALIK
         return Narrowed(zeroed(replace(narrow, centre=middle, least=least), flush), _held(form, middle, True))
     alike = np.equal(reach.most, 0)
     low, high, doubt = _candidates(form.centre, reach, partial(_ends, dtype=dtype, flush=flush))
-    if flush:  # what every kernel has lies at the middle of what it may be flushed to, as after an operation
+    if flush:  # the value that every kernel has is the middle of what it may be flushed to, as after an operation
         low, high = np.where(alike & (low == 0), high, low), np.where(alike & (high == 0), low, high)
     one = low == high
     radius = np.where(one, 0.0, (high - low) / 2)
     middle = np.where(one, low, low + radius)
-    if least is not None and (below := (middle < least) & ~one).any():  # no kernel has that: it may be a pole's place
+    if least is not None and (below := (middle < least) & ~one).any():  # no kernel has that: it may be a pole
         middle = np.where(below, _in_dtype(form.centre, dtype), middle)
         radius = np.where(below, np.maximum(high - middle, middle - least), radius)
     sharp = one | np.isfinite(radius)
-    if not middle.all():  # zeros have the sign of what they were, where that is known
+    if not middle.all():  # zeros have the sign of what they were, if that is known
         middle, known = _signed(form, middle, reach)
         sharp &= known
     if not (point or one.all()):
@@ -96,12 +94,13 @@ def narrowed(form: Form, dtype: Format, contract: Contract, reach: Spread = ALIK
 
 
 def maybe_narrowed(form: Form, dtype: Format, contract: Contract) -> Form:
-    """The form that some kernels round to a dtype, each element for itself: as it was, and off by such a rounding."""
+    """Return a form that some kernels round to a dtype, each element for itself: the same form with such a rounding as
+    a further error."""
     found = taken(rounded(replace(form, dtype=dtype), Rounding(dtype.u, fused=True), contract), contract)
     beyond = np.zeros(form.size.shape, bool)
-    if dtype.max > form.dtype.max:  # what is rounded up there may be more than its own dtype has
+    if dtype.max > form.dtype.max:  # rounding up there may exceed the form's own dtype
         beyond |= round_to(form.size, dtype) >= form.dtype.limit
-    if not dtype.infinities or contract.nonfinite != "ieee":  # what overflows there may be NaN
+    if not dtype.infinities or contract.nonfinite != "ieee":  # overflow there may give NaN
         beyond |= ~(form.size < dtype.limit)
     beyond &= np.isfinite(form.centre)
     return replace(found, dtype=form.dtype, may=marked(found.may, beyond) if beyond.any() else found.may)
@@ -114,15 +113,14 @@ def _held(form: Form, middle: F64, alike: Mask | bool) -> F64 | None:
 
 
 def _is_wide(form: Form, reach: Spread, dtype: Format, flush: bool) -> Mask:
-    """Where values lie further apart than any rounding is large, whatever float64 has wrong: it is no more than `most`.
-
-    The ends lie 2 `most` apart, and each is moved by u of its size at most, or to zero."""
+    """Return where values lie further apart than any rounding is large, whatever float64 has wrong: it is no more than
+    `most`. The ends lie 2 `most` apart, and each is moved by u of its size at most, or to zero."""
     moved = 8 * dtype.u * (form.size + reach.most + dtype.tiny)
     return np.asarray(reach.most > (moved + 2 * dtype.tiny if flush else moved))
 
 
 def _signed(form: Form, middle: F64, reach: Spread) -> tuple[F64, Mask]:
-    """The values, zeros among them with a sign; where it is known, or there is no zero."""
+    """Return the values, with a sign for zeros, and where the sign is known or the value is no zero."""
     positive = np.zeros(middle.shape, bool) if form.least is None else form.least >= 0
     sign = np.where(positive, 1.0, form.centre)
     known = (np.abs(form.centre) > reach.most) | np.equal(reach.most, 0) | positive
@@ -130,8 +128,8 @@ def _signed(form: Form, middle: F64, reach: Spread) -> tuple[F64, Mask]:
 
 
 def stepped(form: Form, of: Elementary, arg: Form, reach: Spread) -> Narrowed:
-    """The form of a function that is constant but for jumps, of an argument: what it has where no jump lies among the
-    argument's values, and else what it has on both sides of it."""
+    """Return the form of a function that is constant except at jumps: one value if no jump lies among the argument's
+    values, else those on both sides of it."""
     if arg.is_exact:
         return Narrowed(form)
     value = of.float64.value
@@ -165,7 +163,7 @@ def _candidates(
 
 
 def _ends(centre: F64, reach: F64 | float, dtype: Format, flush: bool) -> tuple[F64, F64]:
-    """What the ends round to; what may be flushed may be zero."""
+    """Return what the ends round to; an end that may be flushed may be zero."""
     low, high = (_in_dtype(np.asarray(centre + side * reach), dtype) for side in (-1.0, 1.0))
     if flush:
         low = np.where((low > 0) & (low < dtype.tiny), 0.0, low)
@@ -174,6 +172,6 @@ def _ends(centre: F64, reach: F64 | float, dtype: Format, flush: bool) -> tuple[
 
 
 def _in_dtype(values: F64, dtype: Format) -> F64:
-    """Rounded; what overflows in a format without infinity is NaN."""
+    """Return the values rounded; overflow in a format without infinity gives NaN."""
     found = round_to(values, dtype)
     return found if dtype.infinities else np.where(np.isinf(found), np.nan, found)

@@ -1,4 +1,4 @@
-"""Forms of what elementwise operations make: each adds its own rounding, and the remainder of what is not linear."""
+"""Forms of elementwise operations: each adds its own rounding, and the remainder of whatever is not linear."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STEEP = 2.0**300
 _ROOT = 2.0**-512
 """Products of two numbers of float64 times this do not overflow."""
 FAR = 0.05
-"""The relative radius of an argument from which on a function's values at its ends may be closer than the tangent's."""
+"""The relative radius of an argument from which on values at its ends may bound a function better than its tangent."""
 
 
 def added(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -> Form:
@@ -51,15 +51,15 @@ def added(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) ->
     for each, other, side in ((a, b, 1.0), (b, a, sign)):  # where the sum is infinite with the product rounded or not
         if each.overflows is not None:
             sure = np.isinf(found.centre) & (np.sign(found.centre) == side * np.sign(each.centre))
-            # Of a product that float64 has no number for, nobody knows what a finite term leaves of it.
+            # If float64 has no number for a product, nobody knows what a finite term leaves of it.
             sure = sure & ~(np.isinf(each.centre) & (sign * each.centre * other.centre < 0) & np.isfinite(other.centre))
             found = replace(found, may=marked(found.may, each.overflows & ~sure))
     return found
 
 
 def reached(dtype: Format, centre: F64, scaled: Callable[[], tuple[F64, F64]], share: float = 0.5) -> F64:
-    """The centre, with the largest number where float64 has an infinity and some kernels a number: that share of the
-    result, and of how far the exact one and kernels' may be from it, leaves the range of float64 later."""
+    """Return the centre, with the largest number where float64 has an infinity but some kernels a number. `scaled`
+    gives the result and its error times `share`, which leave the range of float64 later."""
     if dtype is not DOUBLE or not np.isinf(centre).any():
         return centre
     middle, far = scaled()
@@ -103,7 +103,7 @@ def product(here: SettledProblem, node: Node, args: Sequence[Form], last: bool, 
     relative = 0.0 if last or bits <= dtype.precision else dtype.u
     found = rounded(found, Rounding(relative, 0.0 if last else 0.5, fused), here.contract)
     if added and dtype is DOUBLE and (found.centre == 0).any():
-        # Of exact factors it is a zero to every kernel, but not to the exact sum of many.
+        # With exact factors it is a zero in every kernel, but not in the exact sum of many.
         counts = np.frexp(a.centre)[1] + np.frexp(b.centre)[1] > _SUMMED
         found = _vanished(here, found, args, ~inexact & counts)
     if fused and np.isinf(found.centre).any():  # it is infinite in float64; unrounded it is a number
@@ -134,7 +134,7 @@ def bits_of_product(a: Form, b: Form) -> int:
 
 def _vanished(here: SettledProblem, found: Form, args: Sequence[Form], among: Mask | bool = True) -> Form:
     """Return the form with an error where a result is 0 in float64 but not exactly. Only an operation in f64 can make a
-    number of it again, so without one the form stays as it is."""
+    number of it again; without one the form stays the same."""
     if not here.wide:
         return found
     lost = (found.centre == 0) & among
@@ -254,7 +254,7 @@ def _strayed(here: SettledProblem, of: Elementary, arg: Form, found: Form) -> Fo
 
 
 def _moved(here: SettledProblem, of: Elementary, arg: Form, found: Form, top: F64 | None) -> Form:
-    """Return the form of a function with the errors that follow from those of its argument, which is at most `top`."""
+    """Return the form of a function with the errors that follow from its argument's, which is at most `top`."""
     far, low, centre, dtype = here.far(arg), here.lowest(arg), found.centre, found.dtype
     high = arg.centre + far
     if of.tangent is None:
@@ -279,15 +279,15 @@ def _moved(here: SettledProblem, of: Elementary, arg: Form, found: Form, top: F6
     found = _bounded(found, away * here.ends, share)
     found = _unbounded(found, (far > 0) & of.meets(low, high))
     beyond = np.isinf(centre) & np.isfinite(arg.centre) & (far > 0)
-    if beyond.any():  # float64, of some kernels alone
+    if beyond.any():  # float64, in some kernels only
         ends = np.minimum(*(np.abs(Float64().apply(of, end)) for end in (low, high)))
         found = _unbounded(found, beyond & ~(ends > dtype.limit))
     return found
 
 
 def _in_range(of: Elementary, arg: Form, value: F64, bend: Tangent) -> Tangent:
-    """The tangent, with what it makes of errors in the remainder where the slope is so large or so small that float64
-    might not hold its products with others: there they lose their sign."""
+    """Return the tangent; where the slope is so large or small that float64 might not hold its products with others,
+    errors are moved into the remainder, where they lose their sign."""
     if of.elasticity is None:
         return bend
     extreme = ~((np.abs(bend.slope) > 1 / _STEEP) & (np.abs(bend.slope) < _STEEP)) & (arg.spread > 0)
@@ -310,7 +310,7 @@ def _bounded(found: Form, far: F64, share: F64) -> Form:
 
 
 def _unbounded(found: Form, pole: Mask) -> Form:
-    """The form with no bound where a kernel may meet a pole or leave the domain: not what float64 meets there."""
+    """Return the form without a bound where a kernel may meet a pole or leave the domain, which float64 need not."""
     pole = pole & ~np.isfinite(found.centre)
     if not pole.any():
         return found
@@ -328,7 +328,7 @@ def chosen(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -
     rest = np.where(mask, zero if a.rest is None else a.rest, zero if b.rest is None else b.rest)
     wild = [no if (found := either([each])) is None else found for each in (a, b)]
     may = np.where(mask, *wild)
-    unsure = args[0].spread > 0  # not its rest alone: what several elements take of a mask is a symbol
+    unsure = args[0].spread > 0  # not its rest alone: an error that several elements share through a mask is a symbol
     if unsure.any():
         other = np.where(mask, b.spread, a.spread)
         apart = np.where(a.centre == b.centre, 0.0, np.abs(a.centre - b.centre)) + other
@@ -374,4 +374,4 @@ OPERATIONS: Mapping[Kind, Operation] = {
     "add": added, "subtract": added, "multiply": multiplied, "divide": quotient, "where": chosen, "at_most": compared,
     "less": compared, "negate": negated, "function": function,
 }  # fmt: skip
-"""The function that makes the form of each kind of node."""
+"""The function that makes the form, by kind of node."""

@@ -1,8 +1,9 @@
-"""What a value may be where its form says nothing: numbers between two ends, infinities, and NaN.
+"""Outcomes: the possible values where a form says nothing: numbers between two ends, infinities, and NaN.
 
-What overflows in some kernels, and not in others, is an infinity, NaN, or the number that the form encloses; it is not
-just any number. What follows from it is found by intervals, with what IEEE arithmetic makes of an infinity and of NaN:
-x / inf is 0, tanh(inf) is 1, and 0 inf is NaN. Intervals know nothing of errors that cancel, so that forms come first.
+What overflows in some kernels and not in others is an infinity, NaN, or the number that the form encloses, not just any
+number. Results that follow from it are found by intervals, with IEEE arithmetic for infinities and NaN: x / inf is 0,
+tanh(inf) is 1, and 0 inf is NaN. Intervals know nothing of errors that cancel, so forms are used wherever they say
+something.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from oracles.rounding import round_to
 NAN = 4
 _EITHER, _ALL = PLUS | MINUS, PLUS | MINUS | NAN
 _OWN = 2.0**-48
-"""The most, relative to itself, that an end is off by in float64 at each operation."""
+"""The most, relative to itself, that an end is off by in float64 after each operation."""
 _CENTRE = 2.0**-12
-"""As `oracles.formula.affine.errors` has it: a centre in float64 errs by a smaller share of what kernels err by."""
+"""As in `oracles.formula.affine.errors`: the most that a float64 centre's error is of kernels' errors."""
 _MOST = float(np.finfo(np.float64).max)
 _CHOOSING = "where", "negate", "point"
-"""What moves values is all that is followed where nothing overflows: means of shares have ends there."""
+"""Where nothing overflows, only operations that move values use intervals, as means of shares have ends there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class PossibleValues:
 
     low: F64
     high: F64
-    """The lowest and the highest number that is possible; the lower end is the higher one if no number is."""
+    """`low` and `high` are the lowest and the highest possible number; `low` is larger if no number is possible."""
     others: NDArray[np.uint8]
     """Which of `PLUS`, `MINUS` and `NAN` are possible as well."""
     least: F64 | None = None
@@ -71,7 +72,7 @@ class PossibleValues:
         return np.asarray(self.low <= self.high)
 
     def has(self, flag: int) -> Mask:
-        """Return where one of these is possible."""
+        """Return where one of these flags is possible."""
         return np.asarray((self.others & flag) != 0)
 
     @property
@@ -117,7 +118,7 @@ def _flags(plus: Mask, minus: Mask, nan: Mask) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """The possible values of all nodes of a formula, each made when it is asked for."""
+    """The possible values of all nodes of a formula, each computed when it is asked for."""
 
     here: SettledProblem
     forms: Mapping[Node, Form]
@@ -135,8 +136,8 @@ class Outcomes:
         found, mean = self._made(node), self.here.inputs.trace.shares.means.get(node)
         if mean is None or (ends := hull(self.here, node, mean, self.forms)) is None:
             return found
-        low, high = np.fmax(found.low, ends[0]), np.fmin(found.high, ends[1])  # of no values there is no hull
-        others = np.where(found.numbers & self.here.endless, 0, found.others)  # no infinity is made of numbers
+        low, high = np.fmax(found.low, ends[0]), np.fmin(found.high, ends[1])  # without values there is no hull
+        others = np.where(found.numbers & self.here.endless, 0, found.others)  # numbers make no infinity
         return PossibleValues(low, high, others.astype(np.uint8))
 
     def _made(self, node: Node) -> PossibleValues:
@@ -144,7 +145,7 @@ class Outcomes:
         marked = np.zeros((1,) * form.centre.ndim, bool) if form.may is None else form.may
         make = _MAKERS.get(node.kind) if node.kind in _CHOOSING or not self.here.endless else None
         if node.kind in ("sum", "dot") and not self.here.endless:
-            # its numbers are those of the form where it is the sum itself that overflows
+            # its numbers are those of the form if the sum itself overflows
             fresh = ~_any_along(self._are_marked(node), self.here.inputs.axes(node))
             over = _between(told.low, told.high, told.numbers, _ALL)
             return told.chosen(~marked, over.chosen(fresh, self._summed(node, marked & ~fresh)))
@@ -155,7 +156,7 @@ class Outcomes:
         return made.chosen(marked, both)
 
     def _told(self, node: Node) -> PossibleValues:
-        """Return the possible values by a form, where it marks nothing."""
+        """Return the possible values that follow from a form, where it marks nothing."""
         form = self.forms[node]
         away = np.where(form.spread > 0, form.spread * (1 + _CENTRE) + np.abs(form.centre) * _OWN, form.spread)
         number = np.isfinite(form.centre)
@@ -175,7 +176,7 @@ class Outcomes:
         return _between(low, high, number, others)
 
     def _are_marked(self, node: Node) -> Mask:
-        """Return where a form does not say what an operation takes."""
+        """Return where a form does not say what an operation is given."""
         found = np.zeros((1,) * len(self.here.inputs.trace.dims), bool)
         for form in (self.forms[arg] for arg in node.args):
             for mask in (form.may, form.overflows, None if form.edge is None else form.edge.lost):
@@ -183,7 +184,7 @@ class Outcomes:
         return found
 
     def _summed(self, node: Node, among: Mask) -> PossibleValues:
-        """Return the possible sums of terms of which each may overflow by itself."""
+        """Return the possible sums of terms that may each overflow by themselves."""
         if not among.any():
             return _anything(self.forms[node])
         axes, inputs = self.here.inputs.axes(node), self.here.inputs
@@ -218,7 +219,7 @@ class Outcomes:
         found, dtype = self[arg], self.here.dtype(node)
         if node.is_exact or self._is_fused(arg):
             return found
-        if holds(self.forms[arg], dtype):  # but for what a rounding to another dtype made too large, if there was one
+        if holds(self.forms[arg], dtype):  # unless a rounding to another dtype made it too large
             return self._limited(node, found)
         exact = (found.low == found.high) & (round_to(found.low, dtype) == found.low)
         moved = _off(found.low, found.high, 2 * dtype.u, dtype.eta)
@@ -272,7 +273,7 @@ def _added(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> Possible
     plus, minus = a.has(PLUS) | b.has(PLUS), a.has(MINUS) | b.has(MINUS)
     least, started = 0.0 * a.low, False
     for arg, other in zip(node.args, (b, a), strict=True):
-        if of.here.starts(arg):  # it may be the first term of the sum, and is rounded as often as the others then
+        if of.here.starts(arg):  # it may be the first term of the sum, and is then rounded as often as the others
             size = np.where(other.numbers, np.maximum(np.abs(other.low), np.abs(other.high)), 0.0)
             least, started = 2 * size * (of.here.sum_errors(arg, True)[1] + 2 * of.here.dtype(arg).u), True
     dtype, marked = of.here.dtype(node), of.forms[node].may
@@ -328,7 +329,7 @@ def _divided(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> Possib
 
 
 def _applied(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> PossibleValues:
-    """Return the possible values of a function, with those at infinities."""
+    """Return the possible values of a function, including those at infinities."""
     (arg,), function, contract, dtype = args, node.function, of.here.contract, of.here.dtype(node)
     bound, settles = contract.bound(function.name), contract.settles(function, dtype.u)
     if bound.growth or function.strays is not None:
@@ -375,7 +376,7 @@ def _chosen(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> Possibl
     mask = of.forms[condition]
     unsure = (mask.spread > 0) | (False if mask.may is None else mask.may)
     yes, no = ~unsure & (mask.centre != 0), ~unsure & (mask.centre == 0)
-    if condition.kind in ("less", "at_most"):  # of what overflows it may be known as well
+    if condition.kind in ("less", "at_most"):  # for an overflow it may be known as well
         always, never = _compared(condition.kind == "less", *(of[arg] for arg in condition.args))
         yes, no = yes | always, no | never
     found = a.chosen(yes, b.chosen(no, a.either(b)))
@@ -408,7 +409,7 @@ def is_limit(node: Node) -> bool:
 
 
 def _known(node: Node) -> Node | tuple[float, float]:
-    """A node, or a number that several nodes may be."""
+    """Return a node, or a number that several nodes may be."""
     return (node.value, node.low) if node.kind == "constant" else node
 
 

@@ -1,4 +1,4 @@
-"""Forms of what is selected: by an index, or by order, as elements of a rank and the places where they stand."""
+"""Forms of selected elements: by an index, or by order, as the elements of a rank and the places where they stand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOST = 2.0**-1000
 
 
 def placed(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
-    """Return the form of places: where kernels may disagree, any place is within reach."""
+    """Return the form of places: where kernels may disagree, any place is possible."""
     table, rank = args
     (axis,) = here.inputs.axes(node)
     if not here.inputs.extents[node.label]:
@@ -99,7 +99,7 @@ def took(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     unsure = unsure & (away > 0)
     parts = {symbol: np.where(unsure, 0.0, each) for symbol, each in found.parts.items()}
     rest = np.where(unsure, np.where(np.isnan(away), np.inf, away), none if found.rest is None else found.rest)
-    centre = np.where(unsure, low + away, found.centre)  # as what every kernel has, so that both ends are sharp
+    centre = np.where(unsure, low + away, found.centre)  # like a value of every kernel: both ends are sharp
     return replace(found, centre=centre, parts=parts, rest=rest, may=marked(found.may, wild), least=None)
 
 
@@ -110,7 +110,7 @@ def ranks_of(here: SettledProblem, node: Node, args: Sequence[Form]) -> Ranks:
     values = _values(here, node, table)
     number = np.isfinite(values)
     far = np.where(number, np.broadcast_to(here.far(table), values.shape), 0.0)
-    if not table.is_exact:  # of what underflows in float64 kernels have zeros, as equal as others
+    if not table.is_exact:  # where float64 underflows kernels have zeros, which are as equal as others
         far = np.where(np.abs(values) <= _LOST, far + 2 * _LOST, far)
     own = np.where(number, _own(here, table), 0.0)
     inner, outer = (window_of(values - each, values + each, axis) for each in (far - own, far + own))
@@ -123,7 +123,8 @@ def ranks_of(here: SettledProblem, node: Node, args: Sequence[Form]) -> Ranks:
 
 
 def _doubted(here: SettledProblem, node: Node, table: Form, rank: Form, order: Order) -> Mask | None:
-    """Where float64 may have another element at a rank than there is: nowhere, if it has all exactly."""
+    """Return where float64 may have another element at a rank than the exact order has; None, nowhere, if it has all
+    elements exactly."""
     own, values, (axis,) = _own(here, table), _values(here, node, table), here.inputs.axes(node)
     own = np.broadcast_to(np.where(np.isfinite(values), own, 0.0), values.shape)
     if not own.any():
@@ -134,8 +135,8 @@ def _doubted(here: SettledProblem, node: Node, table: Form, rank: Form, order: O
 
 
 def among(index: Form, axis: int, low: F64, high: F64, outside: F64 | None) -> tuple[F64, F64]:
-    """Between what the elements with these ends lie that an uncertain index may take: those at the places that kernels
-    may have, or else all, and what stands where there is no place."""
+    """Return the bounds of the elements that an uncertain index may take: those at the places that kernels may have, or
+    else all, and the outside value where there is no place."""
     ranks = index.ranks
     if ranks is not None and ranks.axis == axis and ranks.rank.shape[axis] == 1:
         possible = ranks.outer.holds(ranks.rank)
@@ -152,14 +153,14 @@ def is_unsure(index: Form) -> Mask:
 
 
 def _own(here: SettledProblem, table: Form) -> F64:
-    """How far float64's elements may lie from the exact ones."""
+    """Return how far float64's elements may lie from the exact ones."""
     if table.is_exact and table.bits <= DOUBLE.precision:
         return np.zeros((1,) * table.centre.ndim)
     return here.far(table) * (here.own_share(False) + 2.0**-40) + np.abs(table.centre) * 2.0**-50 + _LOST
 
 
 def _values(here: SettledProblem, node: Node, table: Form) -> F64:
-    """The elements, with all places along the axis; NaN counts as any number, since nothing is said where it is."""
+    """Return the elements, with all places along the axis; NaN counts as any number, since nothing is claimed there."""
     dims, extents = here.inputs.trace.dims, here.inputs.extents
     shape = [extents[dim] if dim == node.label else size for dim, size in zip(dims, table.centre.shape, strict=True)]
     shape = [*np.broadcast_shapes(tuple(shape), table.spread.shape)]
@@ -167,13 +168,13 @@ def _values(here: SettledProblem, node: Node, table: Form) -> F64:
 
 
 def _wild(table: Form, axis: int) -> Mask | None:
-    """Where an element is NaN, or may be: kernels sort it in different ways."""
+    """Return where an element is NaN, or may be: kernels sort it in different ways."""
     nan = np.isnan(table.centre)
     return any_along(marked(either([table]), nan if nan.any() else None), (axis,))
 
 
 def _unordered(table: Form, axis: int) -> Mask | None:
-    """Where some elements are NaN, or may be: in whatever order they are, an element of nothing but NaN is NaN."""
+    """Return where some elements are NaN, or may be: in whatever order, an output with nothing but NaN is NaN."""
     wild, sure = _wild(table, axis), np.isnan(table.centre)
     if wild is None or not sure.any():
         return wild

@@ -1,4 +1,4 @@
-"""What is read of a formula: the forms of its values, and what is known of each beside its form."""
+"""A formula as it was evaluated over forms: the forms of its values, and what is known of each in addition."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from oracles.formula.trace import Node
 
 @lru_cache(maxsize=4096)
 def number(value: float, low: float, rank: int, minus: bool) -> Form:
-    """Return a number, with what it lacks of the value as its low part, as a form of `rank` dimensions. `minus` tells
-    -0 from 0, which a cache takes for the same."""
+    """Return a number, with its part beyond float64 as the low part, as a form of `rank` dimensions. `minus` tells -0
+    from 0, which a cache takes for the same."""
     rest = np.full((1,) * rank, abs(low)) if low else None
     return Form(np.full((1,) * rank, value), DOUBLE, bits=bits_of(value), rest=rest)
 
@@ -51,7 +51,8 @@ class ReadFormula:
     """How far float64's values may be from the formula's, before kernels round them; NaN: unknown."""
 
     def keep(self, node: Node, place: int | None, narrow: Narrowed) -> Form:
-        """The form that the node has, or takes at that place."""
+        """Return the form that the node has, or that its argument at that index has, and keep what replaces its
+        value."""
         if narrow.held is not None:
             self.held[node, place] = narrow.held
         if narrow.doubt is not None:

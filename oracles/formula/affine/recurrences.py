@@ -3,11 +3,11 @@
 A kernel may go one place after the other, in blocks that are carried on, or as a tree, which multiplies the a of a
 block before it knows h. Whatever it does, a term b(r) reaches h(t) times the product of the a between, by t - r
 products and, in each place between, an addition; a tree has one addition more at each of its levels. So with the
-magnitudes M(t) = |a(t)| M(t - 1) + |b(t)|, in which nothing cancels,
+magnitudes M(t) = |a(t)| M(t - 1) + |b(t)|, in which nothing cancels, the error E is
 
     E(t) = |a(t)| E(t - 1) + (error of a) |h(t - 1)| + (error of b) + 2 u M(t),  and at last log2(t) u M(t) more.
 
-In the worst case, for rounding errors that repeat are not random. All are errors of each element by itself.
+It is the worst case, since rounding errors that repeat are not random. All errors are each element's own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from oracles.lazy import lazy
 from oracles.summation import Sequential
 
 _SLACK = 1 + 2.0**-20
-"""What the product of (1 + u) is more than the sum of u, of as many places as a dimension has."""
+"""By how much a product of (1 + u) exceeds the sum of u, over as many places as a dimension has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,22 +39,22 @@ class _State:
 
     centre: F64
     size: F64
-    """M."""
+    """The magnitude M."""
     error: F64
     grown: F64
-    """The largest product of the magnitudes of a up to here, of neighbours or of any."""
+    """The largest product of the magnitudes of a up to here, over neighbours or any places."""
     most: F64
     """The largest magnitude so far, and the largest of the products."""
 
 
 def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
-    """The form of a recurrence."""
+    """Return the form of a recurrence."""
     (axis,), dtype = here.inputs.axes(node), here.dtype(node)
     count, one_by_one = here.inputs.extents[node.label], isinstance(here.order(node), Sequential)
     u = (dtype.u + dust(dtype)) * _SLACK
     lost = dtype.eta if here.contract.denormals == "preserve" else dtype.tiny
     a, b, start = args
-    adds = any_along(~(b.size == 0), (axis,))  # to add nothing rounds nothing
+    adds = any_along(~(b.size == 0), (axis,))  # adding nothing rounds nothing
     assert adds is not None
     shape = [*np.broadcast_shapes(*(each.centre.shape for each in args))]
     shape[axis] = count
@@ -64,7 +64,7 @@ def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     least = np.maximum(size, 1.0)
     now = _State(start.centre, size, start.spread, np.where(adds, 1.0, least), least)
     step = _Step(dtype, u, adds, np.where(adds, 2.0, 1.0) * u, one_by_one)
-    # What is exact at first may be so for fewer axes than what comes after it: a place of these arrays has all of them.
+    # A value that is exact at first may be so along fewer axes than later ones: these arrays have all axes.
     centre, size, error, most = kept = [np.empty(shape) for _ in range(4)]
     with np.errstate(all="ignore"):
         wide, bulk = np.abs(a.centre) + a.spread, np.abs(b.centre) + b.spread
@@ -78,7 +78,7 @@ def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     places = np.arange(1.0, count + 1.0).reshape([count if at == axis else 1 for at in range(centre.ndim)])
     if not one_by_one:
         error = error + np.where(adds, np.ceil(np.log2(places) + 1) * u * size, 0.0)
-    # What underflows, of at most two products of each place, is multiplied by no more than there is on any way.
+    # The underflow of at most two products at each place is multiplied by at most the largest product on any path.
     error = error + np.where(size > 0, 2 * places * lost * np.where(adds, most * most, most), 0.0)
     may = _from_here(marked(either(args), *(~np.isfinite(each.centre) for each in args)), centre.shape, axis)
     over = ~(most * (1 + 2 * u * (places + 1)) < dtype.limit)
@@ -100,7 +100,7 @@ class _Step:
     u: float
     adds: Mask
     rounds: F64
-    """The roundings of a place, as a share of its magnitude."""
+    """The roundings at a place, as a share of its magnitude."""
     one_by_one: bool
 
     @lazy
@@ -109,7 +109,7 @@ class _Step:
         return bool(self.adds.all())
 
     def next(self, before: _State, factor: F64, off: F64, wide: F64, value: F64, more: F64, bulk: F64) -> _State:
-        """The place after one, of the centres, spreads and magnitudes of a and b."""
+        """Return the state at the next place, given centres, spreads and magnitudes of a and b."""
         u, adds = self.u, self.adds
         size = upwards(wide * before.size, self.dtype, wide, before.size) + bulk
         error = wide * before.error + off * np.abs(before.centre) + more
@@ -135,8 +135,8 @@ def _places(values: F64, axis: int, count: int) -> Iterable[F64]:
 
 
 def _settled(args: Sequence[Form], shape: Sequence[int], axis: int, dtype: Format) -> Mask:
-    """Where every kernel has the formula's NaN or infinity: from a NaN on that was given, and from an infinity on, if
-    no product of factors becomes zero or infinite on the way, and no sum of numbers overflows."""
+    """Return where every kernel has the formula's NaN or infinity: from a given NaN on, and from an infinity on if no
+    product of factors becomes zero or infinite on the way, and no sum of numbers overflows."""
     wild = marked(either(args), np.zeros((1,) * len(shape), bool))
     unsure = _from_here(wild, shape, axis)
     nan = _from_here(marked(*(np.isnan(each.centre) for each in args)), shape, axis)
@@ -159,7 +159,7 @@ def _settled(args: Sequence[Form], shape: Sequence[int], axis: int, dtype: Forma
 
 
 def _from_here(mask: Mask | None, shape: Sequence[int], axis: int) -> Mask | None:
-    """Where a mask is set at a place or before it."""
+    """Return where a mask is set at a place or before it."""
     if mask is None:
         return None
     found: Any = np.logical_or.accumulate(np.broadcast_to(mask, np.broadcast_shapes(mask.shape, tuple(shape))), axis)

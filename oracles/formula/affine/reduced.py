@@ -1,4 +1,4 @@
-"""What makes the form of each kind of reduction."""
+"""The function that makes the form of each kind of reduction."""
 
 from __future__ import annotations
 

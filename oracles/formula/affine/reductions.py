@@ -1,4 +1,4 @@
-"""Forms of sums, maxima and what is taken by an index: what moves errors between the elements of a dimension."""
+"""Forms of sums, maxima and indexed elements: they move errors between elements of a dimension."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from oracles.formula.trace import Node
 from oracles.rounding import round_to
 
 _ALIKE = 0.9
-"""A sum of random rounding errors needs terms that differ: where fewer than this share of those that are not zero have
-a magnitude of their own, only the worst case is sound. Constant rows and rows of ties violated the statistical budget.
-"""
+"""A sum's rounding errors are random only if its terms differ: if fewer than this share of the nonzero terms have a
+magnitude of their own, only the worst case is sound. Measured: constant rows and ties violated the statistical
+budget."""
 
 
 def dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
-    """The sum of a * b."""
+    """Return the form of the sum of a * b."""
     return dotted(here, node, args, sums_of_products(here, node, args))
 
 
@@ -55,7 +55,7 @@ def dotted(here: SettledProblem, node: Node, args: Sequence[Form], sums: Sums) -
 
 
 def total(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
-    """The sum of a."""
+    """Return the form of the sum of a."""
     (terms,), axes = args, here.inputs.axes(node)
     counts = [here.inputs.count((axis,)) for axis in axes]
     return _total(
@@ -91,9 +91,9 @@ def _total(
         errors = upwards(sums.size * allowed, dtype, sums.size)
         if less is not None:  # magnitudes may add up to more than float64 has where their sum does not
             errors = np.where(np.isinf(sums.size), less * allowed / LESS, errors)
-        if here.contract.denormals != "preserve":  # every partial sum may be lost where it is subnormal
+        if here.contract.denormals != "preserve":  # every partial sum may be flushed if it is subnormal
             errors = errors + np.where(sums.keeps, 0.0, np.minimum(sums.size, n * dtype.tiny))
-        if node.kind == "sum" and here.is_whole(node):  # of what fits, and every kernel has alike, no addition rounds
+        if node.kind == "sum" and here.is_whole(node):  # equal terms of few bits: no addition rounds
             errors = np.where((found.spread == 0) & (sums.size <= 2.0**dtype.precision), 0.0, errors)
         found = more(found, errors)
     mixed = sums.is_mixed
@@ -104,7 +104,7 @@ def _total(
         found = _begun(before, found)
     if np.isnan(found.centre).any():
         found = replace(found, may=marked(found.may, np.isnan(found.centre) & ~sums.is_nan))
-    if sums.overflows is not None:  # where it is infinite with such terms rounded or not, it is so for certain
+    if sums.overflows is not None:  # where it is infinite with such terms rounded or not, it certainly is
         found = replace(found, may=marked(found.may, sums.overflows & ~(np.isinf(found.centre) & ~mixed)))
     return found
 
@@ -140,18 +140,18 @@ def started(here: SettledProblem, node: Node, args: Sequence[Form], found: Form)
 
 
 def _least(here: SettledProblem, node: Node, known: Mask, lowest: F64) -> F64:
-    """What the sum of terms that are never negative is not below: no addition takes more off it than one rounding, as
-    often as the longest chain says. NaN for others."""
+    """Return a lower bound for the sum of terms that are never negative: no addition takes more off it than one
+    rounding, as often as the longest chain says. NaN for others."""
     if not is_floored(here, node):
         return np.where(known, 0.0, np.nan)
     _, worst, _ = here.sum_errors(node, True)
-    kept = (1 - 2 * here.dtype(node).u * np.log1p(worst)) / (1 + worst)  # (1 - u)^h, of worst = (1 + u)^h - 1
+    kept = (1 - 2 * here.dtype(node).u * np.log1p(worst)) / (1 + worst)  # (1 - u)^h, with worst = (1 + u)^h - 1
     kept = np.where(np.isfinite(lowest) & (worst > FAR), lowest * kept * (1 - 2.0**-40), 0.0)
     return np.where(known, kept, np.nan)
 
 
 def greatest(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
-    """The maximum has the errors that all elements share, and at most the largest of the others."""
+    """Return the form of a maximum: it has the errors that all elements share, and at most the largest other."""
     (arg,) = args
     axes = here.inputs.axes(node)
     parts, rest = dict[Symbol, F64](), None if arg.rest is None else _largest(arg.rest, axes)
@@ -182,8 +182,8 @@ def _largest(values: F64, axes: Axes) -> F64:
 
 
 def are_alike(terms: F64, axes: Axes, dtype: Format, inputs: Inputs | None = None) -> Mask:
-    """Where too few of a sum's terms have a magnitude of their own, as kernels see it: what is small beside a mean that
-    is taken from it leaves all the same."""
+    """Return where too few of a sum's terms have a magnitude of their own, as kernels see them: small values minus a
+    large mean are all alike."""
     sizes = round_to(np.abs(terms), dtype)
     sizes = sizes if dtype is DOUBLE else sizes.astype(np.float32)  # sorted in half the time
     others = sizes > 0

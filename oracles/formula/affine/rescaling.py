@@ -1,4 +1,5 @@
-"""Forms of sums of exponentials that are kept up to date with a maximum, and scaled again whenever that grows."""
+"""Forms of sums of exponentials that are kept up to date with a maximum, and scaled again whenever it grows ("online"
+softmax and attention), and of means and variances that are updated term by term."""
 
 from __future__ import annotations
 
@@ -20,12 +21,14 @@ from oracles.summation import Sequential, rescalings
 
 
 def online(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
-    """The sum of e^(a - maximum), multiplied by e^(old - new) where the maximum grows, as often as a term is added to.
+    """Return the form of the sum of e^(a - maximum), multiplied by e^(old - new) whenever the maximum grows, at most as
+    often as a term is added.
 
-    The differences of a term and its maxima add up to that of the last one, and so do their errors, and what
-    exponentials err by that grows with them. A contract does not
-    say whether a kernel has those and the exponentials in the dtype of the sum or in that of everything else: here they
-    are in the coarser one. Where the maximum is infinite, a kernel may have anything."""
+    The differences of a term and its successive maxima add up to that of the last one, and so do their errors; the part
+    of an exponential's error that grows with its argument does, too. A contract does not say whether a kernel has those
+    differences and the exponentials in the dtype of the sum or in that of everything else: here they are in the coarser
+    one. Where the maximum is infinite, a kernel may have anything.
+    """
     (value,) = args
     dtype, n, other = here.dtype(node), here.inputs.number(node), here.format(here.contract.compute)
     coarser = max(dtype, other, key=lambda each: each.u)
@@ -45,13 +48,13 @@ def online(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     found = total(here, node, [terms])
     chain = here.order(node).chain(n)
     errors = found.size * math.expm1(min(chain * each, 700.0))
-    # What underflows, a factor or its product, takes so much off each of at most n terms of a sum.
+    # Underflow of a factor or of its product takes at most this off each of at most n terms of a sum.
     eta, tiny = max(dtype.eta, other.eta), max(dtype.tiny, other.tiny)
     unit = eta * (1 + ulp) if keeping.denormals == "preserve" else (3 + ulp) * tiny
     least = found.least
     if least is not None:  # each factor and each product may take off as much as it may add
         kept = chain * (math.log1p(-min(2 * coarser.u * ulp, 0.5)) + math.log1p(-dtype.u))
-        kept -= 2 * coarser.u * bound.growth * -math.log(eta)  # of what is farther below the maximum nothing is left
+        kept -= 2 * coarser.u * bound.growth * -math.log(eta)  # terms further below the maximum vanish
         kept = math.exp(kept) * (1 - DUST) if 2 * coarser.u * ulp < 0.5 else 0.0
         least = np.maximum(least * kept - n * unit, 0.0)
     errors = np.where(np.isfinite(found.centre), errors * (1 + DUST) + n * unit, 0.0)
@@ -190,7 +193,7 @@ def updated(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
         centre, reach, least = squares, np.maximum(largest, apart) ** 2 * n, np.zeros((1,) * mean.ndim)
     finite = np.isfinite(centre)
     errors = np.where(finite, errors * (1 + 2.0**-40) + np.abs(centre) * DUST, 0.0)
-    # After an infinity differences are NaN. A kernel that starts with a single term has no squares, whatever that is.
+    # After an infinity differences are NaN. A kernel that starts with a single term has no squares.
     single = n == 1 and node.kind == "welford_squares"
     may = any_along(marked(either(args), ~np.isfinite(terms.centre) if single else np.isinf(terms.centre)), axes)
     found = Form(centre, dtype, dtype.precision, rest=errors, may=may, least=least)

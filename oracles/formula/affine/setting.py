@@ -1,4 +1,4 @@
-"""One problem under one contract: what every operation of a budget asks."""
+"""The setting of a budget: one problem under one contract, with the questions that every operation asks of it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from oracles.summation import Summation, is_biased
 
 _U64 = 2.0**-53
 _LEAST_SHARE = 2.0**-30
-"""Half the share of f32. That of fewer bits is so small that float64 errs by more in the logarithm of a sum that is
-known badly, and all that follows from such a row was left to the precise tier."""
+"""The least share: half that of f32. With fewer bits the share is so small that float64 errs by more in the logarithm
+of a badly known sum, and every row with one was left to the precise tier."""
 _SUNK = 2.0**-1060
-"""Errors that are not larger come from underflow in float64: they were rounded up to twice what they are."""
+"""Smaller errors come from underflow in float64: they were rounded up to twice their size."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class JoinedProblem:
     structured: bool
     extents: Mapping[str, int]
     places: int
-    """The number of rows along the first axis; of problems that lie beside each other each has one place there."""
+    """The number of rows along the first axis; of problems that lie beside each other, each has one row there."""
 
 
 @dataclass(frozen=True)
 class Joined:
-    """What tells joined problems apart."""
+    """What distinguishes joined problems."""
 
     parts: Sequence[JoinedProblem] = ()
     """One for each problem."""
@@ -54,9 +54,9 @@ class Joined:
     parameters: Mapping[str, F64] = field(default_factory=dict)
     """The parameters that differ between problems, as columns."""
     outputs: Mapping[str, str] = field(default_factory=dict)
-    """The outputs of a problem, and their dtypes."""
+    """A problem's outputs with their dtypes."""
     beside: bool = False
-    """Whether problems lie beside each other: their formula has the dimension `BESIDE` too."""
+    """Whether problems lie beside each other: their formula then has the dimension `BESIDE` too."""
 
 
 ALONE = Joined()
@@ -64,7 +64,7 @@ ALONE = Joined()
 
 @dataclass(frozen=True)
 class SettledProblem:
-    """A problem of a formula, and a contract that is settled."""
+    """A problem of a formula, with a settled contract."""
 
     inputs: Inputs
     contract: Contract
@@ -76,17 +76,17 @@ class SettledProblem:
     """Whether exponents are unbounded, except where a value is rounded at a declared point."""
 
     def name(self, node: Node) -> str:
-        """What a contract calls a node; "" of one without a name."""
+        """Return the name of a node in contracts; "" if it has none."""
         return self.inputs.trace.names.get(node, "")
 
     def dtype(self, node: Node) -> Format:
-        """The dtype in which a value is calculated."""
+        """Return the dtype in which a value is calculated."""
         if node not in self._dtypes:
             self._dtypes[node] = self.format(self.contract.dtypes.get(self.name(node), self.contract.compute))
         return self._dtypes[node]
 
     def format(self, name: str) -> Format:
-        """The format of this name, as operations have it."""
+        """Return the format of this name, as operations have it."""
         return form(name).endless if self.endless else form(name)
 
     @lazy
@@ -102,7 +102,7 @@ class SettledProblem:
         return whole(self.inputs.trace, self.inputs.integers)
 
     def order(self, node: Node) -> Summation:
-        """The order of a sum."""
+        """Return the order of a sum."""
         return self.contract.order(self.name(node), node.label)
 
     def sum_errors(self, node: Node, worst_case: bool) -> tuple[F64 | float, F64 | float, bool]:
@@ -124,14 +124,14 @@ class SettledProblem:
         return self._by_row([up for _, up, _ in likely]), self._by_row(worst), differ
 
     def _by_row(self, values: Sequence[float | bool]) -> NDArray[Any]:
-        """Join the values of all parts into one for each row."""
+        """Return the values of all parts as one for each row."""
         return np.repeat(values, [part.places for part in self.each]).reshape(
             -1, *(1 for _ in self.inputs.trace.dims[1:])
         )
 
     @lazy
     def structures(self) -> Mask | bool:
-        """Where rounding errors are not random."""
+        """Return where rounding errors are not random."""
         if not self.each:
             return self.structured
         first, *others = {part.structured for part in self.each}
@@ -143,22 +143,22 @@ class SettledProblem:
 
     @lazy
     def sizes(self) -> dict[Node, F64]:
-        """The sums of magnitudes of the terms of such sums."""
+        """Return the sums of the terms' magnitudes, by sum."""
         return {}
 
     @lazy
     def factors(self) -> dict[Node, Symbol]:
-        """What the factors err by that shares are scaled with, by their exponentials."""
+        """Return the errors of the factors that shares are scaled with, by their exponentials."""
         return {}
 
     @lazy
     def tops(self) -> dict[Node, F64]:
-        """What differences of values and their maximum are not above."""
+        """Return the upper bounds of differences of values and their maximum."""
         return {}
 
     def slack(self, values: Node, form: Form) -> F64:
-        """How far above zero the difference of a value and the maximum of all may lie, or below it that of the largest:
-        a product may go into it as it is, where the maximum was rounded."""
+        """Return how far above zero the difference of a value and the maximum of all may lie, or below it that of the
+        largest: a product may be unrounded in the difference but rounded in the maximum."""
         found = np.zeros((1,) * form.centre.ndim)
         if self.contract.wider or (self.contract.fused and may_be_product(values)):
             u = max(self.dtype(values).u, self.format(self.contract.compute).u)
@@ -174,9 +174,9 @@ class SettledProblem:
         return {}
 
     def own_share(self, wide: bool) -> F64 | float:
-        """The error of a centre in float64 (`wide`: in double-double) as a share of the half-width, the last operation
-        apart: half-widths grow at least in proportion to the error of each operation, and the centre's is smaller by
-        this factor at most. One for each row where rows have contracts of their own."""
+        """Return an upper bound for the error of a float64 centre (`wide`: of a double-double one) as a share of the
+        half-width, apart from the last operation: each operation adds at most this share of its own part of the
+        half-width. It has one number for each row if rows have contracts of their own."""
         if wide not in self._shares:
             share: F64 | float = 0.0 if wide else _LEAST_SHARE
             for node in self.inputs.trace.nodes:
@@ -210,14 +210,14 @@ class SettledProblem:
         return self.wide and any(dtype.removeprefix(MAYBE) != DOUBLE.name for dtype in used)
 
     def far(self, form: Form) -> F64:
-        """How far a kernel's value and the exact one may lie from the form's centre, for what a tangent there leaves
-        out: of both, so that the square of this is no less than what the squares of the two add up to."""
+        """Return how far a kernel's value and the exact one may lie from the form's centre, for the part that a tangent
+        leaves out: of both together, so that the square of this is at least the sum of both squares."""
         if not self.wide or form.is_exact:
             return form.spread
         return np.where(form.spread > _SUNK, form.spread * (1 + 2 * self.own_share(False)), form.spread)
 
     def lowest(self, form: Form) -> F64:
-        """The smallest value that a kernel may have, and the exact one too."""
+        """Return the smallest value that a kernel, and the exact formula, may have."""
         if not self.wide:
             return form.lowest
         found: F64 = form.centre - self.far(form) * (1 + DUST)
@@ -225,5 +225,6 @@ class SettledProblem:
 
     @lazy
     def ends(self) -> float:
-        """How many times as far as from a function of the centre at hand its values at two places may lie apart."""
+        """Return how many times as much a function's values at two places may differ as from its value at the
+        centre."""
         return 2.0 if self.wide else 1.0

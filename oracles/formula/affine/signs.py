@@ -1,8 +1,8 @@
-"""The signs of values, zeros included, where every correct kernel has the same.
+"""Signs: which sign a value has, zeros included, where every correct kernel has the same.
 
 IEEE arithmetic gives each zero a sign, but a sum's depends on how it is formed: x + 0.0 is +0 for x = -0.0, and a
-kernel that knows the 0.0 and does not add it has -0. Products, quotients and odd functions leave no choice; but a
-kernel may add a zero in the place of an addend that is absent, and then only what rounds to zero has a sign for sure.
+kernel that leaves the 0.0 out has -0. Products, quotients and odd functions leave no choice; but a kernel may add a
+zero in place of an absent addend, and then only a result that rounds to zero has a certain sign.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from oracles.lazy import lazy
 
 _POSITIVE: tuple[Kind, ...] = ("extent", "position", *TOLD)
 _SIGNING: tuple[Kind, ...] = ("multiply", "divide", "negate")
-"""The operations that make a zero of either sign out of a zero."""
+"""The operations that make a zero of either sign from a zero."""
 _CERTAIN = 1.0 + 2.0**-20
-"""A value has the sign of its centre where the centre is larger by this than all that it may err by, which is known to
-many more bits."""
+"""A value certainly has the sign of its centre if the centre is larger than its possible error by this factor; the
+error is known to many more bits."""
 
 _MINUS, _FREE, _PLUS = np.int8(-1), np.int8(0), np.int8(1)
-"""Elements handled at once: a row may have millions, and each takes one byte here."""
+"""The signs as single bytes, since a row may have millions of elements."""
 
 
 class Signs:
-    """The sign of each node: 1 or -1 where all kernels have it, zeros included, and 0 where they need not."""
+    """The sign of each node: 1 or -1 if all kernels have it, zeros included, else 0."""
 
     def __init__(
         self, inputs: Inputs, forms: Mapping[Node, Form], complete: bool, chains: Mapping[Node, Chain]
     ) -> None:
-        """`complete` says that no operand is absent that would be added; `chains` are the sums of any order."""
+        """`complete`: no operand is absent that would be added; `chains`: the sums of any order."""
         self.inputs, self.forms, self.complete, self.chains = inputs, forms, complete, chains
         self._found: dict[Node, Flags] = {}
 
@@ -51,8 +51,8 @@ class Signs:
         return self._found[node]
 
     def mirrored(self, node: Node, value: Form, zeros_have_signs: bool) -> Mask | None:
-        """Where a value is infinite on the side that the sign of a zero says, which kernels have in different ways:
-        1 / (a + b), where a sum that starts from 0.0 is never -0. None: nowhere."""
+        """Return where a value is infinite on the side of a zero's sign, which differs between kernels: 1 / (a + b),
+        where a sum that starts from 0.0 is never -0. None: nowhere."""
         poles = np.isinf(value.centre) & (True if value.may is None else ~value.may)
         if node.kind not in ("divide", "function") or not poles.any():
             return None
@@ -76,7 +76,7 @@ class Signs:
             known = np.where(np.signbit(form.centre), _MINUS, _PLUS) if self.complete else sign
         else:
             known = np.where(np.abs(form.centre) > form.spread * _CERTAIN, sign, _FREE)
-            if self.complete and not known.all():  # what it is made of says more only of these
+            if self.complete and not known.all():  # its operands say more only about these elements
                 known = np.where(known != 0, known, self._of_sum_or_other(node))
             if self.inputs.integers and (zero := form.centre == 0).any() and node in self._integral:
                 known = np.where(zero, _FREE, known)
@@ -84,8 +84,8 @@ class Signs:
 
     @lazy
     def _integral(self) -> frozenset[Node]:
-        """The whole numbers that are made of integers alone by what gives a zero a sign: a kernel that has them as
-        integers has no -0."""
+        """Return the whole numbers that are made from integers alone, by operations that give a zero a sign: a kernel
+        that calculates them as integers has no -0."""
         trace, plain, signed = self.inputs.trace, set[Node](), set[Node]()
         for node in trace.nodes:
             given = node.kind == "parameter" or (node.kind == "tensor" and node.label not in self.inputs.integers)
@@ -137,5 +137,5 @@ class Signs:
             return arg
         if of.sign == "positive":
             return np.full((1,) * arg.ndim, _PLUS)
-        # The sine of what is not zero has another sign than that now and then.
+        # The sine of a nonzero number has another sign than the number now and then.
         return np.where(of.keeps_zeros & (self.forms[node.args[0]].centre == 0), arg, _FREE)

@@ -1,8 +1,8 @@
-"""What the form of a sum is made of: sums along axes of what the forms of its terms hold.
+"""Sums along axes of the fields of terms' forms, from which the form of a sum is made.
 
-The terms need not all be there at once. Sums over parts of an axis add up to those over all of it, so that products of
-two values are formed for some places of the axes at a time; and of ordinary numbers none is formed, since sums of
-centres, of magnitudes, and of errors times magnitudes are products of matrices.
+The terms need not all exist at once: sums over parts of an axis add up to those over all of it, so products of two
+values are formed for some places of the axes at a time. For ordinary numbers no products are formed at all, since sums
+of centres, of magnitudes, and of errors times magnitudes are products of matrices.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Sums:
     """Sums of the fields of terms' forms along axes, which are kept. Arrays broadcast against each other."""
 
     bits: int
-    """Enough significant bits for each term."""
+    """A number of significant bits that is enough for each term."""
     centre: F64
     size: F64
     """The sums of the largest magnitudes."""
@@ -41,16 +41,16 @@ class Sums:
     parts: Mapping[Symbol, F64]
     """The sums of coefficients of symbols that all terms share."""
     radii: Mapping[Symbol, F64]
-    """The sums of the errors of symbols that terms have each for itself."""
+    """The sums of the errors of symbols that each term has for itself."""
     rest: F64 | None
     may: Mask | None
     overflows: Mask | None
     low: F64
-    """A number of the sign of the smallest term, or of zero; infinite or NaN where a term is."""
+    """A number with the sign of the smallest term, or zero; infinite or NaN where a term is."""
     high: F64
     """The largest term."""
     least: tuple[Mask, F64] | None
-    """Whether no term is ever negative, and a lower bound of their sum where `is_floored`; None: some may be."""
+    """Whether no term is ever negative, and a lower bound of their sum if `is_floored`; None: some may be negative."""
     keeps: Mask
     """Whether each term is zero, or positive and normal in the dtype of the sum: no partial sum is flushed then."""
 
@@ -82,7 +82,7 @@ class Sums:
 
 
 def is_floored(here: SettledProblem, node: Node) -> bool:
-    """Whether a sum may lose so much of terms that are never negative that it matters what they are at least."""
+    """Return whether a sum of never negative terms may lose so much of them that a lower bound of it matters."""
     return not here.contract.flushes_results and bool(np.any(here.sum_errors(node, True)[1] > FAR))
 
 
@@ -128,7 +128,7 @@ def sums_of(here: SettledProblem, node: Node, terms: Form, counts: Sequence[floa
 
 
 def sums_of_products(here: SettledProblem, node: Node, args: Sequence[Form]) -> Sums:
-    """The sums of the products of two values."""
+    """Return the sums of the products of two values."""
     inputs, axes = here.inputs, here.inputs.axes(node)
     a, b = args
     if not is_contraction(a.centre.shape, b.centre.shape, axes) or inputs.is_filled(axes):
@@ -162,7 +162,7 @@ def _of_places(here: SettledProblem, node: Node, args: Sequence[Form], places: P
 
 
 def _halves(places: Places, at: int) -> tuple[Places, Places]:
-    """Two parts of them, along one of their axes."""
+    """Return two halves of the places, along one of their axes."""
     start, stop = places[at].start, places[at].stop
     middle = (start + stop) // 2
     first, second = ((*places[:at], half, *places[at + 1 :]) for half in (slice(start, middle), slice(middle, stop)))
@@ -175,7 +175,8 @@ def _formed(here: SettledProblem, node: Node, args: Sequence[Form], counts: Sequ
 
 
 def _at(form: Form, axes: Axes, places: Places, own: dict[Symbol, Symbol]) -> Form:
-    """The form at some places of axes. A symbol whose errors differ along them becomes another, kept in `own`."""
+    """Return the form at some places of axes. A symbol whose errors differ along them becomes another, kept in
+    `own`."""
     for symbol in form.parts:
         alike = all(symbol.radius.shape[axis] == 1 for axis in axes)
         own.setdefault(symbol, symbol if alike else Symbol(part(symbol.radius, axes, places)))
@@ -202,7 +203,7 @@ def _are_ordinary(here: SettledProblem, node: Node, a: Form, b: Form) -> bool:
 
 
 def _by_matrices(here: SettledProblem, node: Node, a: Form, b: Form, lengths: Sequence[int]) -> Sums:
-    """The sums of ordinary products, whose forms `oracles.formula.affine.operations.product` would make."""
+    """Return the sums of ordinary products, whose forms `oracles.formula.affine.operations.product` would make."""
     axes, dtype, bits = here.inputs.axes(node), here.dtype(node), bits_of_product(a, b)
     n = math.prod(lengths)
 
@@ -213,7 +214,7 @@ def _by_matrices(here: SettledProblem, node: Node, a: Form, b: Form, lengths: Se
         return contracted(np.broadcast_to(first, wide), second, axes)
 
     def errors(first: F64, second: F64) -> F64:
-        """The sums of products of magnitudes, which are not smaller where some underflow."""
+        """Return sums of products of magnitudes, rounded up where products underflow."""
         found = by(first, second)
         if extremes(first)[0] * extremes(second)[0] >= SMALL:
             return found
@@ -252,7 +253,7 @@ def _by_matrices(here: SettledProblem, node: Node, a: Form, b: Form, lengths: Se
 
 
 def any_along(mask: Mask | None, axes: Axes) -> Mask | None:
-    """Whether a mask is set somewhere along axes."""
+    """Return where a mask is set somewhere along axes."""
     return None if mask is None else np.asarray(np.logical_or.reduce(mask, axes, keepdims=True))
 
 

@@ -1,14 +1,12 @@
-"""What is known of shares and of the means that they weight, however far off the values are that shares are made of.
+"""Shares, and means that shares weight: bounds that hold however wrong the values are from which the shares are made.
 
-Of values x that are off by any amount, each kernel's own largest one is what it takes off all of them. So exp(x - max)
-is 1 there and nowhere more, but for a product x that the difference takes as it is, unrounded, and the maximum rounded:
-that moves it by `slack`. The sum is at least so much. With weights w that are not negative, the same in both sums, a
-kernel's mean is
+Each kernel subtracts its own largest value, however far off its values x are. So exp(x - max) is 1 there and at most 1
+elsewhere, except if x is a product that is unrounded in the difference and rounded in the maximum: that moves it by
+`slack`. The sum is at least that 1. With weights w that are not negative, the same in both sums, a kernel's mean is sum
+w v (1 + d) / sum w (1 + e) = sum w' v (1 + d) / (1 + e), w' = w (1 + e) / sum w (1 + e), a mean of the v, each off by
+its share of the errors d and e: so it lies between the least and the largest v, moved by these.
 
-    sum w v (1 + d) / sum w (1 + e) = sum w' v (1 + d) / (1 + e),  w' = w (1 + e) / sum w (1 + e),
-
-a mean of the v, each off by its share of the errors d and e: so it lies between the least and the largest v, moved by
-these. To first order the form still says how float64's centre errs, which is no part of the bound.
+The form still says to first order how float64's centre errs, which is no part of the bound.
 """
 
 from __future__ import annotations
@@ -30,17 +28,16 @@ from oracles.formula.trace import Node
 from oracles.summation import rescalings
 
 _OWN = 1 / 16
-"""Where float64's own error of a difference is larger, its exponential says nothing of the exact one."""
+"""If float64's own error of a difference is larger, its exponential says nothing about the exact one."""
 _STEEPEST = 2.5
-"""If weights are off by e^t with |t| up to 1/16, their mean moves by less than this times t of the range of its
-values."""
+"""If weights are off by e^t with |t| up to 1/16, their mean moves by less than this times t of its values' range."""
 _ROUNDINGS = 8
-"""A mean of shares has no more roundings than this, each by itself, beside those of its sums and exponentials: of the
-arguments of sums and of the quotient, of products, and of the quotient."""
+"""The most roundings of a mean of shares in addition to those of its sums and exponentials: of the arguments of sums
+and of the quotient, of products, and of the quotient."""
 
 
 _HALF = 0.5 + 2.0**-10
-"""What the roundings of products of a value and the least numbers come to at most, by their sum."""
+"""The most that roundings of products of a value and the smallest numbers add up to, in units of their sum."""
 
 
 def at_least(here: SettledProblem, node: Node, most: Node, forms: Mapping[Node, Form], found: Form) -> Form:
@@ -65,13 +62,13 @@ def _vanishing(here: SettledProblem, node: Node) -> float:
 
 
 def _is_loose(mass: Form) -> Mask:
-    """Where the form of a sum of exponentials says little of it."""
+    """Return where the form of a sum of exponentials says little about it."""
     return ~(mass.spread <= FAR * mass.centre)
 
 
 def _least_of_largest(values: Form, off: F64, axes: Axes) -> F64:
-    """How far below zero the largest difference of a row may lie, of kernels all of which take off their own maximum;
-    infinite where the maximum is no number."""
+    """Return how far below zero the largest difference of a row may lie, over kernels that all subtract their own
+    maximum; infinite where the maximum is no number."""
     floor = np.where(np.isfinite(values.size), values.centre - values.spread, -np.inf).max(
         axes, keepdims=True, initial=-np.inf
     )
@@ -85,7 +82,7 @@ def _least_of_largest(values: Form, off: F64, axes: Axes) -> F64:
 
 
 def _of_exponentials(here: SettledProblem, node: Node, exponential: Node, off: F64) -> F64:
-    """The logarithm of what the exponential of a largest value may be off by, and the factors it is scaled by."""
+    """Return the logarithm of the error of a largest value's exponential, including its scale factors."""
     exponential = exponential.args[0] if exponential.kind == "point" else exponential
     label = exponential.label if exponential.kind == "function" else "exp"
     bound, u = here.contract.bound(label), _unit(here, (node, exponential))
@@ -100,7 +97,7 @@ def _unit(here: SettledProblem, nodes: Sequence[Node]) -> float:
 
 
 def within(here: SettledProblem, node: Node, mean: Mean, forms: Mapping[Node, Form], found: Form) -> Form:
-    """A mean that shares weight, or a share: between the least and the largest of the values."""
+    """Return the form of a share, or of a mean that shares weight: between the least and the largest of the values."""
     mass = forms[mean.mass]
     loose = _is_loose(mass) & (found.spread > 0) & np.isfinite(found.centre)
     if mass.least is None or not loose.any():
@@ -122,18 +119,19 @@ def within(here: SettledProblem, node: Node, mean: Mean, forms: Mapping[Node, Fo
     before = either([forms[each] for each in node.args])
     if node.kind not in ("divide", "multiply"):
         before = any_along(before, axes)
-    else:  # the number that stands for what an infinity leaves beside a pole is no mean
+    else:  # the number that stands for an infinity's effect beside a pole is no mean
         sure = sure & np.isfinite(forms[node.args[0]].centre) & np.isfinite(forms[node.args[1]].centre)
     return _between(found, sure, low, high, first, marked(before, ~(largest + moved < here.dtype(node).limit)))
 
 
 def hull(here: SettledProblem, node: Node, mean: Mean, forms: Mapping[Node, Form]) -> tuple[F64, F64] | None:
-    """The ends of all numbers that a mean may be, whatever its weights are, even where some overflow or vanish; None
-    where its two sums have weights of their own.
+    """Return the ends of all numbers that a mean may be, whatever its weights are, even where some overflow or vanish;
+    None if its two sums have weights of their own.
 
-    A weight that is not zero is no less than the least number, twice of what the rounding of its product may be off by:
-    where weights are added up once, that moves the mean by half at most, and where sums are scaled again, by no more
-    than there are roundings. Weights that are added up to infinity leave a zero."""
+    A weight that is not zero is at least the smallest number, twice the possible rounding error of its product: if
+    weights are added up once, that moves the mean by half at most, and if sums are scaled again, by no more than there
+    are roundings. Weights that add up to infinity leave a zero.
+    """
     summed = [each for each in (mean.mass, mean.summed) if each is not None]
     if len({here.dtype(each) for each in (node, mean.exponential, *summed)}) > 1 or not _is_one(here, summed):
         return None
@@ -150,7 +148,7 @@ def hull(here: SettledProblem, node: Node, mean: Mean, forms: Mapping[Node, Form
     errors = _errors(here, node, mean, off)
     moved = (largest * errors + lost) * (1 + DUST)
     vanishes = ~(mass.size < here.dtype(mean.mass).limit)
-    if mean.summed is not node:  # values of more than 1 times these weights add up to infinity too
+    if mean.summed is not node:  # values above 1 times these weights add up to infinity too
         vanishes = vanishes & (np.maximum(low, -high) <= (1 + errors) * (1 + DUST))
     low, high = low - moved, high + moved
     return np.where(vanishes, np.minimum(low, 0.0), low), np.where(vanishes, np.maximum(high, 0.0), high)
@@ -163,7 +161,7 @@ def _is_one(here: SettledProblem, summed: Sequence[Node]) -> bool:
 
 
 def _between(found: Form, sure: Mask, low: F64, high: F64, first: F64, wild: Mask | None) -> Form:
-    """Return the form of a value that certainly lies between two ends. Its half-width is at least the first-order
+    """Return the form of a value that certainly lies between two ends. Its half-width includes the first-order
     error."""
     away = np.maximum(np.maximum(high - found.centre, found.centre - low), 0.0) + first
     less = sure & ~(away >= found.spread)
@@ -182,7 +180,7 @@ def _between(found: Form, sure: Mask, low: F64, high: F64, first: F64, wild: Mas
 
 
 def _errors(here: SettledProblem, node: Node, mean: Mean, off: F64) -> F64:
-    """What all errors of sums and products come to, as a share of the largest value."""
+    """Return the total of all errors of sums and products, as a share of the largest value."""
     summed = [each for each in (mean.mass, mean.summed) if each is not None]
     scaled = [each for each in summed if each.kind in ("online", "online_dot")]
     u, label = _unit(here, (node, mean.exponential, *summed)), mean.exponential.label
@@ -202,7 +200,7 @@ def _errors(here: SettledProblem, node: Node, mean: Mean, off: F64) -> F64:
 
 
 def _lost(here: SettledProblem, node: Node, mean: Mean) -> float:
-    """What underflow may take off both sums, or add to them, for values up to 1."""
+    """Return what underflow may take off both sums, or add to them, for values up to 1."""
     formats = [here.dtype(each) for each in (node, mean.mass, mean.exponential)]
     formats += [point.dtype for name in here.contract.points if (point := here.contract.point(name)) is not None]
     flushes = here.contract.denormals != "preserve" or bool(here.contract.flushing)
@@ -211,7 +209,7 @@ def _lost(here: SettledProblem, node: Node, mean: Mean) -> float:
 
 
 def _hull(here: SettledProblem, exponential: Form, value: Form | None, axes: Axes) -> tuple[F64, F64, Mask]:
-    """The least and the largest value that has a weight, and where one may be none. A share lies between 0 and 1."""
+    """Return the least and the largest value that has a weight, and where there may be none. Shares are from 0 to 1."""
     one = np.ones((1,) * exponential.centre.ndim)
     if value is None:
         return 0.0 * one, one, np.zeros(one.shape, bool)

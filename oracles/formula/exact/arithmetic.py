@@ -22,52 +22,52 @@ Mask = NDArray[np.bool_]
 
 
 class Arithmetic(Protocol):
-    """What a formula needs. Reductions keep their axis, with one element."""
+    """What evaluating a formula needs of an arithmetic. Reductions keep their axis, with one element."""
 
     def lift(self, values: F64) -> Values:
-        """Exact values, as they are given."""
+        """Return exact values in this arithmetic."""
         ...
 
     def apply(self, function: Elementary, values: Values) -> Values:
-        """An elementary function; outside its domain what IEEE 754 says."""
+        """Return an elementary function; outside its domain the result of IEEE 754."""
         ...
 
     def operate(self, kind: Kind, a: Values, b: Values) -> Values:
-        """a + b, a - b, a * b or a / b; of infinities and zeros what IEEE 754 says."""
+        """Return a + b, a - b, a * b or a / b; for infinities and zeros the result of IEEE 754."""
         ...
 
     def total(self, values: Values, axis: int) -> Values:
-        """Sum along an axis."""
+        """Return the sum along an axis."""
         ...
 
     def dot(self, a: Values, b: Values, axes: Axes) -> Values:
-        """Sum of a * b along axes."""
+        """Return the sum of a * b along axes."""
         ...
 
     def greatest(self, values: Values, axis: int) -> Values:
-        """Maximum along an axis; NaN where there is one, -inf of nothing."""
+        """Return the maximum along an axis; NaN if one is NaN, -inf without elements."""
         ...
 
     def where(self, mask: Mask, a: Values, b: Values) -> Values:
-        """a where the mask is set, else b."""
+        """Return a where the mask is set, else b."""
         ...
 
     def compare(self, kind: Kind, a: Values, b: Values) -> Mask:
-        """a <= b or a < b."""
+        """Return a <= b or a < b."""
         ...
 
     def take(self, table: Values, index: Values, axis: int, outside: Values | None = None) -> Values:
-        """Elements of the table along an axis, whose place the index has one element for, and what stands where that is
-        no place."""
+        """Return the elements of the table along an axis at the places in the index, which has one element there, and
+        `outside` where that is no place."""
         ...
 
     def joined(self, parts: Sequence[Values], axis: int) -> Values:
-        """Values one after the other along an axis."""
+        """Return values one after the other along an axis."""
         ...
 
 
 def along(operation: Callable[[Values, int], Values], values: Values, axes: Axes) -> Values:
-    """A total or a maximum along one axis after the other."""
+    """Return a total or a maximum along several axes, one after the other."""
     for axis in axes:
         values = operation(values, axis)
     return values
@@ -86,7 +86,7 @@ def summed_products(self: Arithmetic, a: Values, b: Values, axes: Axes) -> Value
 
 
 class Float64:
-    """float64: the fast centre, of the same bits on every processor but for the order of sums."""
+    """float64: the fast centre, with the same bits on every processor except for the order of sums."""
 
     def lift(self, values: F64) -> F64:
         return values
@@ -131,8 +131,7 @@ class Precise:
 
     def __init__(self) -> None:
         self.vanished = False
-        """Whether a sum, a difference or a function became zero though its arguments are not: with more bits it may be
-        nonzero."""
+        """Whether a sum, a difference or a function became zero though its arguments are not: more bits may show it."""
 
     def lift(self, values: F64) -> NDArray[Any]:
         return _each(mpmath.mpf)(values)

@@ -1,8 +1,6 @@
-"""The exact value of a formula: one interpreter, over any of the arithmetics.
-
-Arrays have one axis for each dimension of the trace, in its order; where a value lacks a dimension its axis has one
-element, so that values broadcast as NumPy's arrays do.
-"""
+"""The exact value of a formula: one interpreter, over any of the arithmetics. Arrays have one axis for each dimension
+of the trace, in its order; if a value lacks a dimension its axis has one element, so that values broadcast like NumPy's
+arrays."""
 
 from __future__ import annotations
 
@@ -31,35 +29,34 @@ from oracles.lazy import lazy
 Fixed = frozenset[tuple[str, int]]
 """Dimensions that are evaluated at a single place."""
 Replaced = Mapping[tuple[Node, int | None], F64]
-"""What takes the place of the argument that a node has at some place, or (None) of the node's own value; NaN: nothing
-does."""
+"""What replaces a node's argument at an index, or, for None, the node's own value; NaN where nothing is replaced."""
 NOTHING: Replaced = MappingProxyType({})
 
 _REMEMBERED = 1 << 16
-"""The number of values of the precise tier that are kept for other elements of the same problem."""
+"""The number of values that the precise tier keeps for other elements of the same problem."""
 _WHOLE: Fixed = frozenset()
 _WINDOW = 16
 """If an index takes at most this many places of a table, only these are calculated."""
 _AT_ONCE = 16
-"""In one array all elements take this many times less time than one by one, where calls of NumPy dominate."""
+"""Calculated in one array, all elements take this many times less time than one by one, if calls of NumPy dominate."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a formula is evaluated for."""
+    """What a formula is evaluated for: tensors, parameters and extents."""
 
     trace: Trace
     tensors: Mapping[str, NDArray[Any]]
-    """An axis for each of the tensor's dimensions, in its own order."""
+    """The tensors, with an axis for each of their dimensions, in their own order."""
     parameters: Mapping[str, float | F64]
-    """The parameters: of one problem numbers; of joined ones perhaps columns, with one element for each row or
+    """The parameters: numbers for one problem; for joined ones perhaps columns, with one element for each row or
     problem."""
     lengths: Lengths | Extents | None = None
-    """The lengths of rows or problems that were filled up to one length; None: they have it."""
+    """The lengths of rows or problems that were filled up to one length; None if nothing was."""
 
     @lazy
     def extents(self) -> Mapping[str, int]:
-        """The number of elements along each dimension. Raises FormulaError where tensors differ in it."""
+        """Return the number of elements along each dimension. Raises FormulaError if tensors differ in it."""
         found: dict[str, int] = {}
         for name, dims in self.trace.tensors.items():
             shape = self.tensors[name].shape
@@ -83,22 +80,22 @@ class Inputs:
         return frozenset(name for name, tensor in self.tensors.items() if tensor.dtype.kind in "biu")
 
     def axes(self, node: Node) -> Axes:
-        """The axes that a node is reduced along, or that it takes from."""
+        """Return the axes that a node is reduced along, or that it takes from."""
         if strange := [dim for dim in node.over if dim not in self.trace.dims]:
             raise FormulaError(f"{strange[0]!r} is no dimension of what is returned")
         return tuple(map(self.trace.dims.index, node.over))
 
     def number(self, node: Node) -> int:
-        """Return the number of places along dimensions; for joined problems, that of the longest."""
+        """Return the number of places along a node's dimensions; for joined problems, that of the longest."""
         return math.prod(self.extents[dim] for dim in node.over)
 
     def count(self, axes: Axes) -> int | F64:
-        """The number of places along axes; of rows that were filled up, one for each."""
+        """Return the number of places along axes; one number for each row if rows were filled up."""
         dims, lengths = [self.trace.dims[axis] for axis in axes], self.lengths
         return math.prod(self.extents[dim] if lengths is None else lengths.count(dim) for dim in dims)
 
     def total(self, values: NDArray[Any], axes: Axes) -> NDArray[Any]:
-        """The sum along axes, in the same order whatever was filled up."""
+        """Return the sum along axes, in the same order whatever was filled up."""
         for axis in axes:
             values = self.lengths.total(values, axis) if self.lengths else values.sum(axis=axis, keepdims=True)
         return values
@@ -112,7 +109,7 @@ class Inputs:
         return [(slice(None),) * len(axes)] if self.is_filled(axes) else spans(shape, axes)
 
     def leaf(self, node: Node, fixed: Fixed = frozenset()) -> F64:
-        """The values of a node that has no arguments, exactly, of the places that are looked at."""
+        """Return the exact values of a node without arguments, at the evaluated places."""
         if node.kind == "tensor":
             dims, order = self.trace.tensors[node.label], self.trace.orders[node.label]
             values = self.tensors[node.label].transpose(order)
@@ -145,7 +142,7 @@ def _looked_at(dim: str, fixed: Fixed) -> slice:
 
 
 def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs) -> Values:
-    """The value of a node that has arguments, from theirs."""
+    """Return the value of a node from those of its arguments."""
     kind = node.kind
     if kind in ("add", "subtract", "multiply", "divide"):
         return arithmetic.operate(kind, args[0], args[1])
@@ -193,7 +190,7 @@ def _lifted(node: Node, values: NDArray[Any], arithmetic: Arithmetic) -> Values:
 
 
 def evaluate(inputs: Inputs, arithmetic: Arithmetic, replaced: Replaced = NOTHING) -> Mapping[Node, Values]:
-    """The values of all nodes."""
+    """Return the values of all nodes."""
     found: dict[Node, Values] = {}
     changed = {node for node, _ in replaced}
 
@@ -223,10 +220,8 @@ def elements(
     replaced: Replaced,
     known: dict[tuple[Node, Fixed], Values],
 ) -> Values:
-    """All elements that have this place in some dimensions, or in none, in mpmath.
-
-    Only what they depend on is evaluated. `known` keeps that, for other elements at the same precision.
-    """
+    """Return all elements that have this place in some dimensions, in mpmath. Only what they depend on is evaluated;
+    `known` keeps that for other elements at the same precision."""
 
     def value(node: Node, fixed: Fixed) -> Values:
         fixed = frozenset((dim, at) for dim, at in fixed if dim in node.dims)
@@ -292,11 +287,11 @@ class Exact:
     _known: dict[int, dict[tuple[Node, Fixed], Any]] = field(default_factory=dict)
     _arithmetics: dict[int, Precise] = field(default_factory=dict)
     _asked: dict[tuple[Node, int], int] = field(default_factory=dict)
-    """The number of elements of a node that were asked for."""
+    """The number of elements of each node that were asked for."""
     _most: dict[Node, int] = field(default_factory=dict)
 
     def element(self, node: Node, place: Mapping[str, int]) -> mpmath.mpf:
-        """One element of a node, at the current working precision."""
+        """Return one element of a node, at the current working precision."""
         key = node, mpmath.mp.prec
         known = self._known.setdefault(mpmath.mp.prec, {})
         arithmetic = self._arithmetics.setdefault(mpmath.mp.prec, Precise())
@@ -319,7 +314,8 @@ class Exact:
         return arithmetic is not None and arithmetic.vanished
 
     def _terms(self, node: Node) -> int:
-        """The most numbers that a step on the way to all elements of a node makes, the terms of sums among them."""
+        """Return the most numbers that any step makes on the way to all elements of a node, including the terms of
+        sums."""
         if node not in self._most:
             steps = (each.dims.union(*(arg.dims for arg in each.args)) for each in ordered([node]))
             self._most[node] = max(math.prod(self.inputs.extents[dim] for dim in dims) for dims in steps)
@@ -334,7 +330,7 @@ def recurred(arithmetic: Arithmetic, args: Sequence[Values], axis: int, count: i
         each, more = (at_place(values, axis, place) for values in (a, b))
         h = arithmetic.operate("add", arithmetic.operate("multiply", each, h), more)
         found.append(h)
-    if not found:  # no element, along axes as long as what they are made of
+    if not found:  # no element, along axes as long as those of its arguments
         return at_place(arithmetic.operate("add", arithmetic.operate("multiply", a, h), b), axis, slice(0, 0))
     return arithmetic.joined(found, axis)
 

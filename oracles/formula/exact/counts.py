@@ -1,5 +1,5 @@
-"""What a formula has whole numbers for: what it counts, which kernels calculate in integers, and what outputs of
-integers may be, as no kernel rounds by chance to an integer."""
+"""The whole numbers in a formula: those that it counts with, which kernels calculate in integers, and the possible
+values of integer outputs, since no kernel rounds to an integer by chance."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from oracles.formula.node import COMPARED, TOLD
 from oracles.formula.trace import Kind, Node, Trace, ordered
 
 _WHOLE: tuple[Kind, ...] = ("add", "subtract", "multiply", "negate", "where", "at_most", "less")
-"""These make whole numbers of whole numbers. A quotient counts where it is an index or the argument of `floor`: it
-differs from its neighbours by more than float64 rounds off."""
+"""Operations that make whole numbers from whole numbers. A quotient counts if it is an index or the argument of
+`floor`: it differs from its neighbours by more than float64 rounds off."""
 _PARTS = 1024.0
-"""Numbers such as 0.5, which stands between two places, are exact beside them."""
+"""Numbers with fractions such as 0.5, which stands between two places, are exact beside them."""
 
 
 def counted(trace: Trace, integers: Collection[str]) -> frozenset[Node]:
-    """Return the nodes that every kernel calculates alike in integers, or nearly: those made of places and of indices.
-    `integers` are the tensors of integers. Kernels may form their quotients as floats, so that `floor` gives one of two
-    numbers there, and so does what is made of it."""
+    """Return the nodes that every kernel calculates alike in integers, or nearly: those made from places and indices.
+    `integers` are the tensors of integers. Kernels may form their quotients as floats, so that `floor`, and everything
+    made from it, has one of two values there."""
     whole, parts, placed, either = set[Node](), set[Node](), set[Node](), set[Node]()
     for node in trace.nodes:
         if not node.args:

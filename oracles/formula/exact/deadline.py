@@ -22,7 +22,7 @@ class _Limit:
         self._told = time.process_time() if until < math.inf else 0.0
 
     def look(self) -> None:
-        """Raise LateError where the deadline has passed."""
+        """Raise LateError if the deadline has passed."""
         if self._until == math.inf:
             return
         now = time.process_time()
@@ -49,5 +49,5 @@ def deadline(until: float, tell: Callable[[], None]) -> Iterator[None]:
 
 
 def look_at_the_clock() -> None:
-    """Raise LateError where a deadline has passed. From one look to the next there is one call of mpmath or NumPy."""
+    """Raise LateError if a deadline has passed. Between two calls there is one call of mpmath or NumPy."""
     _clock.look()

@@ -16,7 +16,7 @@ from oracles.formula.exact.centre import Inputs, Replaced, evaluate
 from oracles.formula.trace import Kind, Node
 
 _VANISHING: tuple[Kind, ...] = ("dot", "online", "online_dot", "welford_squares")
-"""Where these are zero, it may be something that underflowed."""
+"""Operations whose zero may be something that underflowed."""
 
 
 class Extended:
@@ -45,7 +45,7 @@ class Extended:
             return self.lift(np.full([1 if at == axis else size for at, size in enumerate(values.shape)], -np.inf))
         before = (slice(None),) * axis
         while (n := values.shape[axis]) > 1:
-            half = (n + 1) // 2  # of three, the one in the middle is in both
+            half = (n + 1) // 2  # with three, the one in the middle is in both
             a, b = values[(*before, slice(half))], values[(*before, slice(n - half, n))]
             values = self.where(self.compare("less", a, b) | np.isnan(b.fraction.high), b, a)
         return values
@@ -77,7 +77,7 @@ def _parts(values: ExtendedDouble) -> Sequence[NDArray[Any]]:
 
 
 def wide_values(inputs: Inputs, replaced: Replaced) -> Mapping[Node, Any]:
-    """The values of all nodes in double-double; in extended double-double where one of them leaves its range."""
+    """Return the values of all nodes in double-double, or in extended double-double if one of them leaves its range."""
     found = evaluate(inputs, Double(), replaced)
     if any(_leaves_range(node, found) for node in found):
         return evaluate(inputs, Extended(), replaced)
@@ -85,7 +85,7 @@ def wide_values(inputs: Inputs, replaced: Replaced) -> Mapping[Node, Any]:
 
 
 def _leaves_range(node: Node, values: Mapping[Node, Any]) -> bool:
-    """Return where a value may be beyond the range of double-double. Infinities and zeros are always included."""
+    """Return whether a value may be beyond the range of double-double. Infinities and zeros are always included."""
     value = values[node]
     if not isinstance(value, DoubleDouble):
         return False
@@ -93,7 +93,7 @@ def _leaves_range(node: Node, values: Mapping[Node, Any]) -> bool:
     zero = size == 0
     if (~(zero | (size >= 2.0**-ORDINARY) & (size <= 2.0**ORDINARY))).any():
         return True
-    if node.kind in ("multiply", "divide"):  # a zero that was made of numbers other than zero
+    if node.kind in ("multiply", "divide"):  # a zero that was made from nonzero numbers
         zero = zero & (values[node.args[0]].high != 0)
         zero = zero & (values[node.args[1]].high != 0) if node.kind == "multiply" else zero
         return bool(zero.any())

@@ -1,9 +1,9 @@
 """Lengths: rows of different lengths in one array, or whole problems, so that they are enclosed together.
 
-Each row is filled up with its own last element, of which every operation makes what it makes of that element: maxima,
-minima and whether all elements are something are those of the row. What is summed or counted are its own elements, in
-the order in which they are summed in an array of rows of that length: a row says the same by itself. Problems whose
-rows depend on each other lie beside each other along a dimension of their own, and are filled up along all others.
+Each row is filled up with its own last element, so that maxima, minima and whether all elements have a property stay
+those of the row. Sums and counts use the row's own elements alone, in the order in which an array of rows of that
+length is summed: so a row gives the same result as by itself. Problems whose rows depend on each other lie beside each
+other along a dimension of their own, and are filled up along all others.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Lengths:
     """Rows of different lengths, one after the other."""
 
     runs: Sequence[tuple[int, int]]
-    """The number of rows, and their length."""
+    """The number of rows, with their length."""
     longest: int
     """The length of all rows when they are filled up."""
 
     def count(self, dim: str) -> F64:
-        """The length of each row: (rows, 1)."""
+        """Return the length of each row, shape (rows, 1)."""
         return self._column
 
     def is_filled(self, dim: str) -> bool:
@@ -50,7 +50,7 @@ class Lengths:
 
     @lazy
     def _spans(self) -> Sequence[tuple[slice, int]]:
-        """Rows of one length that lie beside each other."""
+        """Return neighbouring rows of one length."""
         found, start = list[tuple[slice, int]](), 0
         for length, runs in groupby(self.runs, key=lambda run: run[1]):
             end = start + sum(count for count, _ in runs)
@@ -59,12 +59,12 @@ class Lengths:
         return found
 
     def total(self, values: NDArray[Any], axis: int) -> NDArray[Any]:
-        """The sum of each row, along the second axis: (rows, 1)."""
+        """Return the sum of each row along the second axis, shape (rows, 1)."""
         parts = [values[span, :length].sum(axis=1, keepdims=True) for span, length in self._spans]
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
     def filled(self, arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Return the rows of these arrays, one array for each run, as one array."""
+        """Return the rows of these arrays as one array, shorter rows filled up with their last element."""
         found, start = np.empty((sum(count for count, _ in self.runs), self.longest), arrays[0].dtype), 0
         for array, (count, length) in zip(arrays, self.runs, strict=True):
             found[start : start + count, :length] = array
@@ -75,7 +75,7 @@ class Lengths:
 
 @dataclass(frozen=True, eq=False)
 class Extents:
-    """Problems that lie beside each other, and their extents. Arrays of them have an axis for `BESIDE`, the first, and
+    """Problems that lie beside each other, with their extents. Arrays of them have an axis for `BESIDE`, the first, and
     one for each dimension."""
 
     sizes: Sequence[Mapping[str, int]]
@@ -84,7 +84,7 @@ class Extents:
     """The sizes of all problems when they are filled up."""
 
     def count(self, dim: str) -> F64:
-        """The extent of each problem, in an axis for each dimension."""
+        """Return the extent of each problem, with an axis for each dimension."""
         sizes = np.array([each[dim] for each in self.sizes], dtype=np.float64)
         return sizes.reshape(-1, *(1 for _ in self.widest))
 
@@ -93,7 +93,7 @@ class Extents:
         return any(size[dim] != self.widest[dim] for size in self.sizes)
 
     def total(self, values: NDArray[Any], axis: int) -> NDArray[Any]:
-        """The sum of each problem along an axis, which is kept."""
+        """Return the sum of each problem along an axis, which is kept."""
         dim = [*self.widest][axis - 1]
         runs = [(size, len([*run])) for size, run in groupby(each[dim] for each in self.sizes)]
         if len(runs) == 1:
@@ -115,7 +115,7 @@ class Extents:
         for each, array in zip(found, arrays, strict=True):
             own = tuple(slice(0, size) for size in array.shape)
             each[own] = array
-            for axis, size in enumerate(array.shape):  # what is filled up along one axis is so along the next with it
+            for axis, size in enumerate(array.shape):  # what one axis added, the next repeats
                 rest = *((slice(None),) * axis), slice(size, None), *own[axis + 1 :]
                 last = *((slice(None),) * axis), slice(size - 1, size), *own[axis + 1 :]
                 each[rest] = each[last]
@@ -123,7 +123,7 @@ class Extents:
 
 
 def rows_of(arrays: Sequence[NDArray[Any]], lengths: Lengths | None) -> NDArray[Any]:
-    """Arrays one after the other, whose rows are filled up where these are of several lengths."""
+    """Return arrays one after the other, with their rows filled up if they have several lengths."""
     return np.concatenate(arrays) if lengths is None or arrays[0].ndim == 1 else lengths.filled(arrays)
 
 
@@ -132,10 +132,9 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Ragged:
-    """Segments of different lengths joined into one flat array, so that one pass serves many problems.
-
-    Only what no order of evaluation changes is formed of segments, maxima and minima and whether all of them hold: so a
-    segment gives the same wherever it lies, and whatever it is joined with. None is empty."""
+    """Segments of different lengths joined into one flat array, so that one pass serves many problems. Only results
+    that do not depend on the order of evaluation are calculated over segments (maxima, minima, and whether all elements
+    have a property): so a segment gives the same wherever it lies, in any company. No segment is empty."""
 
     lengths: Places
 
@@ -146,48 +145,49 @@ class Ragged:
 
     @lazy
     def starts(self) -> Places:
-        """The first place of each segment."""
+        """Return the first place of each segment."""
         return self.lengths.cumsum() - self.lengths
 
     @lazy
     def slices(self) -> Sequence[slice]:
-        """The places of each segment."""
+        """Return the places of each segment."""
         starts = self.starts.tolist()
         return [slice(start, start + length) for start, length in zip(starts, self.lengths.tolist(), strict=True)]
 
     def slice_of(self, segment: int) -> slice:
-        """The places of one segment."""
+        """Return the places of one segment."""
         start = int(self.starts[segment])
         return slice(start, start + int(self.lengths[segment]))
 
     def largest(self, values: F64) -> F64:
-        """The maximum of each segment; NaN where one of its values is NaN."""
+        """Return the maximum of each segment; NaN if one of its values is NaN."""
         largest: F64 = np.maximum.reduceat(values, self.starts)
         return largest
 
     def smallest(self, values: F64) -> F64:
-        """The minimum of each segment; NaN where one of its values is NaN."""
+        """Return the minimum of each segment; NaN if one of its values is NaN."""
         smallest: F64 = np.minimum.reduceat(values, self.starts)
         return smallest
 
     def every(self, mask: Mask) -> Mask:
         """Whether a mask is set in a whole segment."""
-        if mask.all():  # as nearly always; it takes a tenth of the time
+        if mask.all():  # nearly always true, and takes a tenth of the time
             return np.ones(len(self.lengths), bool)
         every: Mask = np.logical_and.reduceat(mask, self.starts)
         return every
 
     def places_from(self, firsts: Places) -> Places:
-        """The places of segments of the same lengths that begin there, in another array."""
+        """Return the places of segments with the same lengths that begin at `firsts` in another array."""
         return self.spread(firsts - self.starts) + np.arange(int(self.lengths.sum()))
 
     def first(self, mask: Mask) -> Places:
-        """In each segment the first place where a mask is set, counted from the segment's own; any where it is not."""
+        """Return the first place in each segment where a mask is set, counted from the segment's start; any place if it
+        is set nowhere."""
         found = np.append(mask.nonzero()[0], len(mask))
         return np.minimum(found[np.searchsorted(found, self.starts)] - self.starts, self.lengths - 1)
 
     def rounded(self, values: F64, formats: Sequence[Format | None]) -> F64:
-        """The values of each segment, rounded to its own format; None: not rounded."""
+        """Return the values of each segment, rounded to its own format; None: not rounded."""
         first, *others = dict.fromkeys(formats)
         if not others:
             return values if first is None else round_to(values, first)
@@ -199,10 +199,10 @@ class Ragged:
         return found
 
     def spread(self, values: NDArray[Any]) -> NDArray[Any]:
-        """One value of each segment, at each of its places."""
+        """Return one value of each segment, repeated at each of its places."""
         return values.repeat(self.lengths)
 
 
 def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Arrays of one dtype one after the other, flat."""
+    """Return arrays of one dtype one after the other, flat."""
     return np.concatenate(arrays, axis=None)

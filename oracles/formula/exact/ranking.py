@@ -39,8 +39,8 @@ def _keys(values: Values) -> list[NDArray[Any]]:
 
 
 def dense(values: Sequence[mpmath.mpf]) -> F64:
-    """Return whole numbers that are in the order of these, and equal where these are. Comparing mpmath's numbers takes
-    long: it is left to those that are the same in float64."""
+    """Return whole numbers in the same order as these values, equal where they are. Comparing mpmath's numbers takes
+    long, so it is done only for those that are the same in float64."""
     rounded = np.array([float(each) for each in values])
     order = np.argsort(rounded, kind="stable")
     found, before, key = np.empty(len(values)), None, -1.0

@@ -18,11 +18,11 @@ from oracles.formula.trace import Kind
 _U = 2.0**-53 * (1 + 2.0**-20)
 """The relative error of one operation, also of those that calculate its bound."""
 _MANTISSA = (1 << 52) - 1
-"""The bits of a number that is no power of two."""
+"""The mantissa bits, which are zero in a power of two."""
 _SMALL = 2.0**-960
 """Errors of smaller numbers may be subnormal, and inexact themselves."""
 _LOST = 2.0**-1072
-"""What a product or quotient that underflows, and its error, are off by at most."""
+"""The most that a product or quotient that underflows, and its error, are off by."""
 
 
 class UncertainError(Exception):
@@ -31,16 +31,16 @@ class UncertainError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Near:
-    """Values, and how far from them exact ones may be."""
+    """Values, and how far exact ones may be from them."""
 
     value: F64
     error: F64 | float = 0.0
     largest: float | None = None
-    """The largest magnitude, where it is known already; it is finite."""
+    """The largest magnitude, which is finite, if it is known already."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the array."""
+        """The shape of the array."""
         return self.value.shape
 
     def __getitem__(self, key: Any) -> Near:
@@ -82,7 +82,7 @@ class Rigorous:
         return _special(found, size, error, values)
 
     def _moved(self, function: Elementary, values: Near, found: F64, size: F64) -> F64 | float:
-        """How far the value of an exact function may lie away, if its argument does."""
+        """Return how far the value of an exact function moves if its argument does."""
         if isinstance(values.error, float):
             return values.error
         away = values.error * (1 + 2.0**-20)
@@ -96,11 +96,11 @@ class Rigorous:
         if kind in ("add", "subtract"):
             moved = _is_rounded(kind, a.value, b.value, found)
             if isinstance(a.error, float) and isinstance(b.error, float) and not moved.any():
-                return Near(found)  # as sums of extents are, with which places are compared
-            error = np.where(moved, error, 0.0)  # of each, whatever else is there
+                return Near(found)  # like sums of extents, with which places are compared
+            error = np.where(moved, error, 0.0)  # for each element, whatever else is there
             return _special(found, size, error + a.error + b.error, a, b)
         if kind == "divide" and isinstance(a.error, float) and isinstance(b.error, float):
-            # By a power of two nothing is rounded, such as the mean of one element.
+            # Dividing by a power of two rounds nothing, such as in the mean of one element.
             error = np.where(np.ascontiguousarray(b.value).view(np.int64) & _MANTISSA, error, 0.0)
         if kind == "multiply":
             if not isinstance(a.error, float):
@@ -110,7 +110,7 @@ class Rigorous:
         elif not (isinstance(a.error, float) and isinstance(b.error, float)):
             least = np.maximum(np.abs(b.value) - b.error, 0.0)
             error += (a.error + size * b.error) / least * (1 + 2.0**-20)
-        if not size.min(initial=1.0) >= _SMALL:  # zeros of which a factor is one are exact
+        if not size.min(initial=1.0) >= _SMALL:  # zeros with a factor of zero are exact
             inexact = (size < _SMALL) & (a.value != 0) & ((b.value != 0) | (kind == "divide"))
             error = np.where(inexact, error + _LOST, error)
         return _special(found, size, error, a, b)
@@ -177,7 +177,7 @@ def _are_ordinary(a: F64, b: F64) -> bool:
 
 
 def _is_rounded(kind: Kind, a: F64, b: F64, found: F64) -> Mask:
-    """Return where a sum or difference of numbers was rounded, by what Knuth's TwoSum leaves of it, or is no number."""
+    """Return where a sum or difference of numbers was rounded, by the remainder of Knuth's TwoSum, or is no number."""
     b = -b if kind == "subtract" else b
     with np.errstate(invalid="ignore"):
         taken = found - a

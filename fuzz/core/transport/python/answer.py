@@ -1,4 +1,4 @@
-"""What a call did, and the bytes by which it is told."""
+"""What a call did, and the bytes that report it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class Answer:
 
     @property
     def doubtful(self) -> bool:
-        """Poison that survived may be a result that looks like it. Another run with another poison decides."""
+        """Whether poison survived that may also be a result that looks like it. Another run with another poison
+        decides."""
         return self.clean and any(held.any() for held in self.unwritten.values())
 
 
@@ -46,8 +47,8 @@ _NOTHING = Touched(-1, records.UNKNOWN_BYTE, -1, 0)
 
 
 def failed(error: Exception, *, own: bool) -> Answer:
-    """The answer to a case at which our own part of the worker raised: an error of ours, unless the kernel's `own`
-    code was at work again, such as a class that it made of an array, or a signal handler."""
+    """Return the answer to a case in which our own part of the worker raised: an error of ours, unless the kernel's
+    `own` code was at work again, such as a class that it made of an array, or a signal handler."""
     if own:
         return Answer(records.RAISED, {}, (), {}, f"after the call: {said(error)}")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).parent == _FOLDER]
@@ -56,7 +57,7 @@ def failed(error: Exception, *, own: bool) -> Answer:
 
 
 def said(error: Exception) -> str:
-    """An error in one line."""
+    """Return an error in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:_WORDS_LIMIT]}"
 
 
@@ -66,7 +67,7 @@ def is_of_device(error: Exception) -> bool:
 
 
 def respond(position: int, case: Case, first: Answer, second: Answer | None, changes: Sequence[Change] = ()) -> bytes:
-    """The response to a case: that of its first run, unless the second one shows more."""
+    """Return the response to a case: that of its first run, unless the second one shows more."""
     answer = second if second is not None and not second.clean else first
     names = list(case.tensors)
     missed = []

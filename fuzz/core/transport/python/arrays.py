@@ -14,11 +14,11 @@ from oracles.dtypes import DTYPES
 
 
 class UnreadableArrayError(Exception):
-    """An array without elements in memory. The message says of what kind it is."""
+    """An array without elements in memory. The message names its kind."""
 
 
 class Arrays(Protocol):
-    """What is done with the arrays of one framework."""
+    """Operations on the arrays of one framework."""
 
     noun: str
     """What its users call an array."""
@@ -27,26 +27,26 @@ class Arrays(Protocol):
     dtypes: Mapping[str, Any]
     """Its dtypes, by their names in cases."""
     no_memory: tuple[type[BaseException], ...]
-    """What it raises where memory does not suffice."""
+    """What it raises if memory does not suffice."""
 
     def view(self, slab: Slab) -> Any:
-        """The array in placed memory that the kernel is given."""
+        """Return the array in placed memory that the kernel is given."""
         ...
 
     def owns(self, found: Any) -> bool:
-        """True for an array of this framework."""
+        """Return whether it is an array of this framework."""
         ...
 
     def bits(self, found: Any) -> bytes:
-        """The elements in C order. Raises UnreadableError for what has none."""
+        """Return the elements in C order. Raises UnreadableArrayError for an array without any in memory."""
         ...
 
     def is_plain(self, found: Any) -> bool:
-        """Whether it is an array of the framework's own class: those of others may refuse anything."""
+        """Return whether it is an array of the framework's own class: subclasses may refuse anything."""
         ...
 
     def same_place(self, one: Any, other: Any) -> bool:
-        """Whether they are one array, perhaps seen in two ways."""
+        """Return whether they are one array, perhaps seen in two ways."""
         ...
 
     def threads(self, wanted: float | int | None) -> AbstractContextManager[None]:
@@ -55,7 +55,7 @@ class Arrays(Protocol):
 
 
 class NumpyArrays:
-    """NumPy's arrays; those of formats that NumPy does not have are of the dtypes that ml_dtypes adds."""
+    """NumPy's arrays; formats that NumPy does not have are dtypes of ml_dtypes."""
 
     noun = "array"
     library: Any = np
@@ -83,7 +83,7 @@ class NumpyArrays:
 
 
 class TorchArrays:
-    """Tensors, of torch and so of Triton."""
+    """Tensors of torch, which Triton uses too."""
 
     noun = "tensor"
 
@@ -139,12 +139,12 @@ class TorchArrays:
 
 
 def arrays_of(framework: str) -> Arrays:
-    """Those of a framework, which is imported."""
+    """Return the operations for a framework, which is imported."""
     if framework == "numpy":
         return NumpyArrays()
     return TorchArrays()
 
 
 def torch_dtypes(torch: Any) -> Mapping[str, Any]:
-    """Those that this torch has, by their names in cases."""
+    """Return the dtypes that this torch has, by their names in cases."""
     return {name: getattr(torch, each.spelling) for name, each in DTYPES.items() if hasattr(torch, each.spelling)}

@@ -1,4 +1,4 @@
-"""Calls of the kernel, each on fresh memory: launched, collected, and made again where the first leaves a doubt."""
+"""Calls of the kernel, each on fresh memory: launched, collected, and made again if the first leaves a doubt."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ from oracles.dtypes import DTYPES, ITEMSIZE
 _T = TypeVar("_T")
 
 _BLOTS, _MOST_BLOTTED = 8, 1 << 24
-"""The number of pieces of memory of the size of an output that are overwritten after a call, where they are smaller."""
+"""How many pieces of memory of an output's size are overwritten after a call, and the largest size for which that is
+done."""
 _SEEN_FROM, _SEEN = 1 << 18, 64
-"""The size in bytes from which memory is looked at before it is overwritten, which takes longer beyond a cache, and the
-number of bytes that are looked at.
-The steps between them are odd, for the lowest byte of many floats is 0."""
+"""The size in bytes from which memory is sampled before it is overwritten, since writing takes longer beyond a
+cache, and the number of bytes that are sampled. The steps between them are odd, because the lowest byte of many
+floats is 0."""
 
 
 class Callee(Protocol):
@@ -41,7 +42,7 @@ class Callee(Protocol):
 
     @property
     def returns(self) -> Collection[str]:
-        """The outputs, some of which a case may not have, that it has no parameters for."""
+        """The outputs without a parameter, which it returns; a case may lack some of them."""
         ...
 
     def takes(self, name: str) -> bool: ...
@@ -54,7 +55,7 @@ class Callee(Protocol):
 
 
 class Attempt:
-    """A case that is staged. It is launched once what is staged was sent; on a GPU the call is only queued when
+    """A case whose tensors are staged. It is launched after they were sent; on a GPU the call is only queued when
     `launch` returns."""
 
     def __init__(self, case: Case, kernel: Callee, arrays: Arrays, memory: CallMemory, again: bool) -> None:
@@ -88,7 +89,7 @@ class Attempt:
         )  # fmt: skip
         with self._arrays.threads(self._case.params.get(THREADS)):
             self._memory.watch()
-            if self._is_on_gpu and self._memory.margin:  # a tool, which has none, looks at each of 15 million stores
+            if self._is_on_gpu and self._memory.margin:  # a tool, without a margin, checks each of 15 million stores
                 fill_shared_memory(self._asks)
             with filled_memory(self._asks):
                 self._returned = called(placed)
@@ -96,7 +97,7 @@ class Attempt:
                 self._returned = kept_apart(placed, self._returned)
 
     def _views(self, placed: Mapping[str, Slab]) -> Mapping[str, Any]:
-        """What the kernel is given."""
+        """Return what the kernel is given."""
         names = [name for name in self._case.tensors if name in self._case.inputs or self._kernel.takes(name)]
         return {name: self._arrays.view(placed[name]) for name in names}
 
@@ -111,10 +112,10 @@ class Attempt:
         return self._views(found)
 
     def collect(self) -> Answer:
-        """What the kernel left behind. On a GPU only after everything queued is done."""
+        """Return what the kernel left behind; on a GPU only after everything queued is done."""
         answer = self._left()
         self._returned = None
-        # Asked last: to read what it returned may touch it too, where that is a view beyond a tensor's end.
+        # Asked last: reading what it returned may touch it too, if that is a view beyond a tensor's end.
         touched = self._memory.touched(list(self._own()))
         return answer if touched is None else Answer(records.FAULT, {}, answer.damages, {}, touched=touched)
 
@@ -159,18 +160,18 @@ class Attempt:
         return Answer(records.RAN, outputs, damages, unwritten)
 
     def returned_sizes(self) -> Iterator[int]:
-        """The bytes of each output that it returns."""
+        """Yield the bytes of each output that it returns."""
         for name, output in self._case.outputs.items():
             if not self._kernel.takes(name):
                 yield output.layout.size * ITEMSIZE[output.dtype]
 
     def _own(self) -> Iterator[Slab]:
-        """Every slab once."""
+        """Yield every slab once."""
         return iter({slab.index: slab for slab in self._slabs.values()}.values())
 
     def _returned_twice(self) -> str:
-        """What is wrong where it returned a tensor for an output that it has a parameter for. To return the output
-        itself is usual; of another tensor nobody can tell which of the two is the result."""
+        """Return what is wrong if it returned a tensor for an output that has a parameter. Returning the output itself
+        is usual; with another tensor, nobody can tell which of the two is the result."""
         written = [name for name in self._case.outputs if self._kernel.takes(name)]
         if isinstance(self._returned, dict):
             beside = [(name, [self._returned[name]]) for name in written if name in self._returned]
@@ -187,7 +188,7 @@ class Attempt:
         return ""
 
     def _returned_others(self, expected: Sequence[str]) -> str:
-        """What to return, where that is several tensors and it returned not one for each."""
+        """Return what the kernel should return, if several tensors are expected and it did not return one for each."""
         found = self._returned
         if len(expected) < 2 or (isinstance(found, dict) and {*expected} <= {*found}):
             return ""
@@ -222,10 +223,9 @@ class Attempt:
 
 
 class CaseRunner:
-    """Runs groups of cases. What a lost device raises is for the caller to deal with.
-
-    Where calls are only queued, as on a GPU, `finish` waits for those of a group, after which `end` ends what they
-    left running. A tool that watches has `reported` an error of the latest of them, or nothing."""
+    """Runs groups of cases. The caller handles the exceptions of a lost device. If calls are only queued, as on a GPU,
+    `finish` waits for those of a group, after which `end` ends what they left running. `reported` returns what a
+    watching tool said of the latest of them."""
 
     def __init__(
         self,
@@ -305,8 +305,8 @@ class CaseRunner:
         return attempt if isinstance(attempt, Answer) else self._guarded(attempt.collect)
 
     def _blot(self, attempts: Sequence[Attempt | Answer], answers: Sequence[Answer]) -> None:
-        """Let memory that held what was returned hold it no longer: the next call could be given it, as it is, by an
-        allocator, and return it."""
+        """Overwrite memory that held returned outputs: an allocator could give it, unchanged, to the next call, which
+        could return it."""
         library, place = self._arrays.library, {} if self._finish is None else {"device": "cuda"}
         found = [each for each in attempts if isinstance(each, Attempt)]
         for size in sorted({size for each in found for size in each.returned_sizes()}):
@@ -320,8 +320,8 @@ class CaseRunner:
                     del pieces
 
     def _guarded(self, step: Callable[[], _T]) -> _T | Answer:
-        """What the step makes, or the answer where it cannot: what the kernel raises during its call is caught there.
-        A device that is lost raises what it does, for the caller."""
+        """Return what the step makes, or the answer that says why it could not: exceptions of the kernel are caught in
+        its call. The exception of a lost device is left to the caller."""
         try:
             return step()
         except self._arrays.no_memory:
@@ -333,15 +333,15 @@ class CaseRunner:
 
 
 def _clean(size: int, answers: Sequence[Answer]) -> Collection[Collection[int]]:
-    """Return the bytes that are seen in memory of that size which holds no result: overwritten, or new from the system,
-    which is all zeros, as some results are where they are looked at."""
+    """Return the bytes that may be sampled in memory of that size without a result: overwritten, or new from the system
+    and so all zeros, unless some result looks like zeros too."""
     returned = [found for each in answers for found in each.outputs.values() if len(found) == size]
     zeros = any(not any(found[:: size // _SEEN | 1]) for found in returned)
     return {frozenset({255})} if zeros else {frozenset({255}), frozenset({0})}
 
 
 def _damages(slab: Slab, after: Any, rejected: bool) -> Iterator[bytes]:
-    """One record per kind and place of damage."""
+    """Yield one record per kind and place of damage."""
     changed = slab.changes(after, rejected)
     if not changed.any():
         return

@@ -15,8 +15,8 @@ from fuzz.core.transport.python.kernel import LoadedKernel, Spec
 
 
 def attested(spec: Spec, kernel: LoadedKernel, library: Any) -> str:
-    """Lines of name=value; of the one line 'missing=reason' where the worker cannot run here. `library` is the module
-    whose arrays the kernel is given."""
+    """Return lines of name=value, or the one line 'missing=reason' if the worker cannot run here. `library` is the
+    module whose arrays the kernel is given."""
     if spec.device == "cuda" and not library.cuda.is_available():
         version = f"torch {library.__version__}"
         built = f"{version} is built without it" if library.version.cuda is None else "torch finds none"
@@ -27,7 +27,7 @@ def attested(spec: Spec, kernel: LoadedKernel, library: Any) -> str:
 
 
 def _loop_fault() -> str:
-    """Why Triton's interpreter is of no use here."""
+    """Return why Triton's interpreter cannot be used here; '' if it can."""
     import numpy as np
     import triton
 
@@ -62,13 +62,13 @@ def _facts(spec: Spec, kernel: LoadedKernel, library: Any) -> Iterator[tuple[str
 
 
 def _version(package: str) -> str:
-    """What the package says of itself where it was imported; else what is installed."""
+    """Return the version that an imported package states, else that of the installed one."""
     found = getattr(sys.modules.get(package), "__version__", None)
     return found if isinstance(found, str) else installed_version(package) or "of no known version"
 
 
 def installed_version(package: str) -> str | None:
-    """The version of the distribution that a package, by the name of its import, comes with."""
+    """Return the version of the distribution that a package, by the name of its import, comes with."""
     names = metadata.packages_distributions().get(package, [package])
     try:
         return metadata.version(names[0])
@@ -90,7 +90,7 @@ def _triton_facts(spec: Spec, kernel: LoadedKernel) -> Iterator[tuple[str, str]]
 
 
 def interpreted_faults(functions: Iterable[Any]) -> Mapping[str, str]:
-    """Return what Triton's interpreter gets wrong, by dtypes, where it runs one of the functions."""
+    """Return what Triton's interpreter gets wrong, by dtype, if it runs one of the functions."""
     return _faults() if is_interpreted(functions) else {}
 
 
@@ -107,12 +107,12 @@ def _faults() -> Mapping[str, str]:
 
 
 def _is_machine_code(program: Any) -> bool:
-    """A launch returned a program that the device's own compiler has finished."""
+    """Return whether a launch returned a program that the device's own compiler has finished."""
     return bool(getattr(program, "asm", {}).get("cubin"))
 
 
 def _modes(values: Iterable[Any]) -> Iterator[str]:
-    """How each Triton function among them would run, below whatever tunes it."""
+    """Yield how each Triton function among the values would run, below whatever tunes it."""
     from triton.runtime.interpreter import InterpretedFunction
     from triton.runtime.jit import JITFunction
 
@@ -127,7 +127,7 @@ def _modes(values: Iterable[Any]) -> Iterator[str]:
 
 
 def _processor() -> str:
-    """Its maker, model and vector instructions, by which libraries choose how they add."""
+    """Return the processor's maker, model and vector instructions, by which libraries choose how they add."""
     named = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part")
     vectors = ("avx2", "fma", "avx512f", "asimd", "sve")
     try:
@@ -141,7 +141,7 @@ def _processor() -> str:
 
 
 def _driver() -> str:
-    """Version of the CUDA interface that the driver has, such as 13.0."""
+    """Return the version of the CUDA interface that the driver has, such as 13.0."""
     import ctypes
 
     version = ctypes.c_int(0)

@@ -10,14 +10,15 @@ from fuzz.core.transport.python.memory import Margins
 from fuzz.core.transport.python.slab import Slab
 
 _ALIGNED = 512
-"""The alignment of tensors in bytes, as torch's own allocator has it."""
+"""The alignment of tensors in bytes, as in torch's own allocator."""
 _STAGED_BYTES, _KEPT_BYTES = 32 << 20, 16 << 20
-"""What travels to a GPU and back at a time, with its margins, and what kernels returned meanwhile: some 300 cases."""
+"""The most bytes that travel to a GPU and back at a time, with margins, and that kernels returned meanwhile: some 300
+cases."""
 
 
 class _Mirrored:
-    """Bytes of a GPU, and pinned bytes of the host that they are copied from and to as a whole: each copy waits for
-    the GPU, which other processes use too, so that one for each tensor took longer than all else."""
+    """Bytes of a GPU, and pinned bytes of the host, copied as a whole: each copy waits for the GPU, which other
+    processes use too, so that one copy per tensor took longer than everything else."""
 
     def __init__(self, torch: Any, size: int, device: str) -> None:
         self.device = torch.empty(size, dtype=torch.uint8, device=device)
@@ -37,8 +38,8 @@ class _Mirrored:
 
 
 class DeviceMemory(Margins):
-    """Memory of a GPU. What is staged travels there and back together; under a tool, which watches the ends of
-    allocations and needs no margin, each tensor is one of its own. On another `device` it is for tests."""
+    """Memory of a GPU. What is staged travels there and back together. Under a tool, which watches the ends of
+    allocations and needs no margin, each tensor is an allocation of its own. Tests use another `device`."""
 
     def __init__(self, margin: int, torch: Any, device: str = "cuda") -> None:
         super().__init__(margin)

@@ -1,4 +1,4 @@
-"""Arrays of other libraries: made of those in the memory of a case, and read again, by DLPack where there is no other
+"""Arrays of other libraries: made of those in the memory of a case, and read again, by DLPack if there is no other
 way."""
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 Maker = Callable[[Any], Any]
-"""What makes an array of a library's of one of NumPy's or a tensor of torch's, such as `jax.numpy.array`."""
+"""Makes an array of a library from one of NumPy or a tensor of torch, as `jax.numpy.array` does."""
 
 
 def maker(name: str) -> Maker:
-    """The function of that name, with its module. Raises ImportError, and AttributeError where it has none."""
+    """Return the function of that name, given with its module. Raises ImportError, and AttributeError if the module has
+    no such function."""
     module, _, function = name.rpartition(".")
     found: Maker = getattr(import_module(module), function)
     return found
@@ -28,8 +29,8 @@ def jax_array(tensor: Any) -> Any:
 
 
 def opened(value: Any, library: Any = np) -> Any:
-    """What a kernel returned, with arrays of NumPy's, or tensors where the library is torch, in the place of those of
-    others."""
+    """Return what a kernel returned, with arrays of other libraries replaced by those of NumPy, or by tensors if the
+    library is torch."""
     if isinstance(value, Mapping):
         return {name: opened(each, library) for name, each in value.items()}
     if isinstance(value, (tuple, list)):

@@ -1,8 +1,6 @@
-"""The process above a worker, as `native/keeper.c` is for C kernels.
-
-No kernel runs in it: it waits for the worker, ends whatever the kernel started that outlived it, and ends the way the
-worker did. A kernel that signals its parent signals this one, and not the server of all workers.
-"""
+"""The process above a worker, as `native/keeper.c` is for C kernels. No kernel runs in it: it waits for the worker,
+ends what the kernel started and left running, and ends the way the worker did. A kernel that signals its parent signals
+this one, and not the server of all workers."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def keep_worker() -> None:
-    """Returns in the worker; the keeper stays in here until the worker has ended."""
+    """Fork the worker and return in it; the keeper stays in here until the worker has ended."""
     prctl = ctypes.CDLL(None).prctl
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)  # a hung kernel must not outlive a server that was killed
@@ -57,14 +55,14 @@ def _keep(worker: int) -> NoReturn:
 
 
 class Children:
-    """The processes below a worker's, orphans of these among them: what a call leaves behind is ended, and told."""
+    """The processes below a worker, orphans among them: those that a call leaves behind are ended and reported."""
 
     def __init__(self, *, keeps: bool) -> None:
-        """Where the kernel declares that it `keeps` some, all are left alone."""
+        """`keeps`: the kernel declares that it keeps some, so all are left alone."""
         self._keeps, self._known, self._left = keeps, frozenset[int](), False
 
     def know(self) -> None:
-        """Those that are there now are left by no call."""
+        """Note the processes that exist now: no call left them behind."""
         self._known = _children()
 
     def end(self) -> None:
@@ -80,7 +78,8 @@ class Children:
 
 
 def _end_children(known: Collection[int] = ()) -> None:
-    """Orphans come to us, the reaper of all that descends from here: whatever child there still is was left behind."""
+    """End orphans, which become children of this process, the reaper of all its descendants: any child that still
+    exists was left behind."""
     while left := _children() - {*known}:
         for pid in left:
             with contextlib.suppress(OSError):
@@ -99,7 +98,7 @@ def _children() -> frozenset[int]:
 
 def _parent_of(process: Path) -> int:
     try:
-        # The name, in parentheses, may hold anything.
+        # The name, in parentheses, may contain anything.
         return int((process / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
     except (OSError, IndexError, ValueError):
         return 0

@@ -23,14 +23,14 @@ from fuzz.core.transport.python.module import loaded
 from oracles.operand import AXIS
 
 Way = Callable[[Callable[[], Any]], Any]
-"""It calls what it is given, and returns what that returned; or raises."""
+"""Calls the function that it is given, and returns what that returned; or raises."""
 MARGIN_BYTES = 16 * 1024
-"""The bytes that are poisoned and checked on every side of a tensor that no inaccessible page is on: enough that a
-kernel that strays by a row still lands in them."""
+"""The bytes that are poisoned and checked on every side of a tensor without an inaccessible page: enough that a kernel
+that strays by a row still lands in them."""
 _WORDS_LIMIT = 1500
-"""The number of characters of an error message that are kept: compilers repeat the whole source."""
+"""The most characters of an error message that are kept: compilers repeat the whole source."""
 _REASON_LIMIT = 200
-"""The same, of why nothing can be built: it is printed in one line of a table."""
+"""The most characters of the reason why nothing can be built: it is printed in one line of a table."""
 
 
 @dataclass(frozen=True)
@@ -38,42 +38,43 @@ class Spec:
     """The kernel to run, and where."""
 
     source: str
-    """The file with the text to run: a copy of the kernel's own, with its edits applied, among copies of the files in
-    its folder. They are what was there when the run began."""
+    """The file to run: a copy of the kernel's source with its edits, next to copies of the files in its folder, as they
+    were when the run began."""
     folder: str
-    """The folder where the kernel's source is: its `__file__`, and what is imported from there and not copied."""
+    """The folder of the kernel's own source: its `__file__` is there, and what it imports from there is not all
+    copied."""
     op: str
     entry: str
     framework: str
     device: str
     options: Mapping[str, str | int | float | bool]
     environment: Mapping[str, str]
-    """The variables that frameworks read, where to keep what they compile, and those that the kernel asks for."""
+    """Environment variables: those of frameworks, folders for what they compile, and those that the kernel asks for."""
     arguments: Mapping[str, str] = field(default_factory=dict)
-    """What its parameters are that have other names than the op's tensors and parameters."""
+    """The op's tensors and parameters for those of the function's parameters that are called otherwise."""
     margin: int = MARGIN_BYTES
     variables: Sequence[str] = ()
     """The names of the variables that the kernel asks for."""
     packages: Sequence[str] = ()
     """The packages that the kernel names."""
     siblings: Sequence[str] = ()
-    """The modules beside it that are imported as where its folder is the first place to look."""
+    """Modules beside it that are imported as if its folder came first on the path."""
     outputs: Sequence[str] = ()
-    """The outputs that its op has and it declares to have."""
+    """The op's outputs that it declares to have."""
     neutral: Mapping[str, float] = field(default_factory=dict)
-    """The parameters of its op that a case may do without, at the values that they have then."""
+    """The op's parameters that a case may omit, with their values then."""
     tensors: int = 0
-    """The number of tensors that a case of its op may have."""
+    """The most tensors of a case of its op."""
     programs: str = ""
-    """The file to which the programs that are compiled are added, if any."""
+    """The file to which the names of compiled programs are added, if any."""
     arrays: str = ""
-    """What makes its arrays, a function with its module, where they are those of another library."""
+    """A function with its module that makes its arrays, if they are another library's."""
     watcher: str = ""
-    """The library that notes what is touched in inaccessible pages; without one that ends the worker."""
+    """The library that notes accesses to inaccessible pages; without it they end the worker."""
     sanitizer: str = ""
     """The tool that the worker runs under, if any."""
     keeps: Sequence[str] = ()
-    """What of its process the kernel declares to keep."""
+    """The changes to its process that the kernel declares."""
 
     @property
     def torch_device(self) -> str:
@@ -89,12 +90,13 @@ class Spec:
 
 
 def decoded(text: str) -> Spec:
-    """The spec that `encoded` wrote."""
+    """Return the spec that `encoded` wrote."""
     return Spec(**json.loads(text))
 
 
 def source_digest(texts: Mapping[str, str]) -> str:
-    """A digest of the kernel's text and of every Python file in its folder, which it may import, by their names."""
+    """Return a digest of the kernel's text and of every Python file in its folder, which it may import, by their
+    names."""
     digest = hashlib.sha256()
     for name in sorted(texts):
         digest.update(name.encode() + b"\0" + texts[name].encode() + b"\0")
@@ -109,26 +111,26 @@ _NO_CUDA = (
     "CUDA_HOME environment variable is not set", "Torch not compiled with CUDA enabled", "Found no NVIDIA driver",
     "No CUDA GPUs are available",
 )  # fmt: skip
-"""What torch says on a machine without CUDA of a source that compiles for it, or uses it, when it is loaded."""
+"""What torch says on a machine without CUDA when it loads a source that compiles for CUDA or uses it."""
 
 
 _NO_DRIVER = "0 active drivers"
-"""What Triton says where it finds no GPU."""
+"""What Triton says if it finds no GPU."""
 
 
 class NeedsCudaError(Exception):
-    """A kernel that can only be loaded where there is CUDA. The message is complete."""
+    """A kernel that can only be loaded with CUDA. The message is complete."""
 
 
 @dataclass(frozen=True)
 class Raised:
-    """A call that did not return: it raised."""
+    """A call that raised instead of returning."""
 
     rejected: bool
     """Whether the kernel itself raised ValueError or NotImplementedError: it does not take this input."""
     words: str
     built: bool = True
-    """False: torch.compile builds nothing on this machine, so that the kernel was not run."""
+    """Whether torch.compile can build anything on this machine; if not, the kernel was not run."""
     misused: bool = False
     """Whether the kernel was called in a way that can never work; the words say what to write."""
 
@@ -157,7 +159,7 @@ class LoadedKernel:
                 said = f"it is declared with {name}={wanted!r}, and its source makes that {found!r}"
                 raise KernelError(f"{Path(spec.source).name}: {said}")
         self._device, self._has_returned = spec.device, False
-        """A call that ends for want of CUDA is no fault where none has returned: a kernel may not choose its cases."""
+        """A call that ends for lack of CUDA is no failure until one has returned: a kernel may not choose its cases."""
         self._name = spec.entry
         self._entry: Callable[..., Any] = getattr(self.module, spec.entry, None)  # type: ignore[assignment]
         if not callable(self._entry):
@@ -176,14 +178,14 @@ class LoadedKernel:
         self.returns = [name for name in spec.outputs if not self.takes(name)]
 
     def takes(self, name: str) -> bool:
-        """True when the function has a parameter of that name: an output that it has none for is returned."""
+        """Return whether the function has a parameter of that name; an output without one is returned."""
         return self._takes_all or name in self._names
 
     def is_own(self, error: BaseException) -> bool:
         return has_own_frame(error, self._folders)
 
     def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int], way: Way | None = None) -> Any:
-        """What the function returns, or what it raised, as `Raised`; where there is a way to call it, called so."""
+        """Return what the function returns, or what it raised, as `Raised`; `way` makes the call if given."""
         # What it has no parameter for has its neutral value, and the axis is the last one, as the kernel declares.
         named, needless = {**self._neutral, **params}, {*self._neutral, AXIS}
         given = {name: value for name, value in named.items() if self.takes(name) or name not in needless}
@@ -211,11 +213,11 @@ class LoadedKernel:
     def _asks_for_cuda(self, error: BaseException, words: str) -> bool:
         """Whether it ends for want of CUDA, as torch says or a statement of its own."""
         stated = _is_stated(error, self._folders) and "cuda" in words.lower()
-        tuned = self._device == "interpret" and _NO_DRIVER in str(error)  # by Triton's autotune, which takes times
+        tuned = self._device == "interpret" and _NO_DRIVER in str(error)  # by Triton's autotune, which measures times
         return stated or tuned or any(each in str(error) for each in _NO_CUDA)
 
     def _words(self, error: BaseException) -> str:
-        """The error in one line, with the last line of the kernel's file that was reached."""
+        """Return the error in one line, with the last line of the kernel's file that was reached."""
         # Triton's interpreter wraps what was raised inside a program, and keeps only its repr.
         shown = error.__cause__ if type(error).__name__ == "InterpreterError" and error.__cause__ else error
         said = " ".join(str(shown).split())
@@ -233,9 +235,8 @@ _NOT_CALLED = re.compile(
 
 
 def misuse_of(error: BaseException, *, wrapper: str, interpreter: str) -> str:
-    """What to write, where a call can never work as it is made: its arguments are not those of the function, which a
-    `wrapper` mends; or a Triton program finds no GPU and was not told to do without, for which it needs an
-    `interpreter`. '' for other errors."""
+    """Return what to write if a call can never work as it is made: its arguments do not fit the function, which a
+    `wrapper` mends; or a Triton program finds no GPU, for which it needs an `interpreter`. '' for other errors."""
     trace, said = error.__traceback__, " ".join(str(error).split())
     entered = trace is None or trace.tb_next is not None
     if isinstance(error, TypeError) and not entered and _NOT_CALLED.search(said):
@@ -259,8 +260,8 @@ def _is_of_compiler(error: BaseException) -> bool:
 
 @lru_cache(maxsize=1)
 def _builds_nothing() -> str:
-    """Why torch.compile cannot build x + 1 either: then its compiler is broken or missing, and no kernel to blame. ''
-    where it can."""
+    """Return why torch.compile cannot build x + 1 either: its compiler is broken or missing, and no kernel to blame. ''
+    if it can."""
     import torch
 
     try:
@@ -278,16 +279,14 @@ def _builds_nothing() -> str:
 _REJECTIONS = (ValueError, NotImplementedError)
 _INSTALLED = {"site-packages", "dist-packages"}
 _OURS = [Path(__file__).resolve().parents[1], Path(oracles.__file__).resolve().parent]
-"""Our own code at a call, which may itself lie below the folder of a kernel."""
+"""Our own code that takes part in a call; it may lie below the folder of a kernel."""
 _RAISES = dis.opmap["RAISE_VARARGS"]
 
 
 def is_rejection(error: BaseException, own: Collection[str]) -> bool:
-    """Whether `error` is a ValueError or NotImplementedError that a `raise` statement of the kernel's own files raised:
-    those in `own`, files and folders, but no package that is installed below them.
-
-    What a library raises, in Python or in its own machine code, is a crash of the kernel that called it.
-    """
+    """Return whether `error` is a ValueError or NotImplementedError that a `raise` statement in the kernel's own files
+    raised: those in `own`, files and folders, but no package that is installed below them. What a library raises, in
+    Python or in machine code, is a crash of the kernel that called it."""
     return isinstance(error, _REJECTIONS) and _is_stated(error, own)
 
 
@@ -303,19 +302,19 @@ def _is_stated(error: BaseException, own: Collection[str]) -> bool:
 
 
 def has_own_frame(error: BaseException, own: Collection[str]) -> bool:
-    """Whether a function of the kernel's own files, those in the folders `own`, was at work when it was raised."""
+    """Return whether a function in the kernel's own files and folders `own` was at work when it was raised."""
     paths = [Path(frame.filename).resolve() for frame in traceback.extract_tb(error.__traceback__)]
     return any(_is_below(path, own) and not any(map(path.is_relative_to, _OURS)) for path in paths)
 
 
 def _is_below(path: Path, own: Collection[str]) -> bool:
-    """Whether it is one of those files, or in one of those folders, and of no package that is installed below them."""
+    """Return whether it is one of those files, or in one of those folders, but in no package installed below them."""
     places = [Path(place).resolve() for place in own]
     below = [path.relative_to(place).parts for place in places if path.is_relative_to(place)]
     return any(_INSTALLED.isdisjoint(parts) for parts in below)
 
 
 def _frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """From the entry inwards, through the causes that an error was raised from."""
+    """Return the frames from the entry inwards, through the causes that an error was raised from."""
     found = list(traceback.extract_tb(error.__traceback__))
     return found + (_frames(error.__cause__) if error.__cause__ is not None else [])

@@ -1,4 +1,4 @@
-"""Launches of functions of a cubin, in a worker: what is written from a prototype calls these."""
+"""Launches of functions in a cubin, in a worker: the code that is generated from a prototype calls these."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 _STATIC_SHARED_BYTES = 48 << 10
-"""A function must be told that it has more shared memory than so."""
+"""A function must be told if it has more shared memory than this."""
 _TYPES: dict[str, Any] = {
     "p": ctypes.c_void_p, "f": ctypes.c_float, "d": ctypes.c_double,
     **{f"i{size}": kind for size, kind in
@@ -18,11 +18,11 @@ _TYPES: dict[str, Any] = {
 
 
 class LaunchError(RuntimeError):
-    """A function that cannot be launched so."""
+    """A function that cannot be launched like this."""
 
 
 class CubinFunction:
-    """A function of a cubin, which is loaded when it is first launched: before, the process may have no device."""
+    """A function of a cubin. It is loaded when it is first launched: earlier, the process may have no device."""
 
     def __init__(self, cubin: str, symbol: str, name: str, types: Sequence[str]) -> None:
         self._cubin, self._symbol, self._name = cubin, symbol, name
@@ -31,10 +31,10 @@ class CubinFunction:
         self._room = _STATIC_SHARED_BYTES
 
     def __call__(self, grid: Sequence[int], block: Sequence[int], shared: int, *given: Any) -> None:
-        """Launch it behind what torch has queued. Raises LaunchError."""
+        """Launch it after what torch has queued. Raises LaunchError."""
         import torch
 
-        if 0 in grid:  # what CUDA refuses, and every caller leaves out
+        if 0 in grid:  # CUDA refuses such a grid, and every caller leaves it out
             return
         driver = _driver()
         self._enter(driver)
@@ -55,14 +55,15 @@ class CubinFunction:
         )  # fmt: skip
 
     def _enter(self, driver: Any) -> None:
-        """Have the device's context, which is torch's too, in this thread: the kernel may be called from a new one."""
+        """Make the device's context, which is torch's too, current in this thread: the kernel may be called from a new
+        one."""
         if int(self._made(driver.cuCtxGetCurrent(), "asked for")) == 0:
             self._made(
                 driver.cuCtxSetCurrent(self._made(driver.cuDevicePrimaryCtxRetain(0), "given a device")), "entered"
             )
 
     def _made(self, answer: tuple[Any, ...], what: str) -> Any:
-        """What the driver made. Raises LaunchError, which says what could not be done."""
+        """Return what the driver made. Raises LaunchError, which says what failed."""
         error, *found = answer
         if int(error) != 0:
             said = _driver().cuGetErrorString(error)[1]
@@ -96,7 +97,7 @@ def extent(tensor: Any, from_end: int) -> int:
 
 
 def rows(tensor: Any, own: int) -> int:
-    """Return how many rows a tensor has, of which the last `own` dimensions are the row's own."""
+    """Return how many rows a tensor has; its last `own` dimensions are the row's own."""
     count = 1
     for size in tensor.shape[: tensor.dim() - own]:
         count *= int(size)

@@ -14,11 +14,11 @@ from fuzz.core.transport.python.slab import Slab
 from fuzz.core.transport.records import UNKNOWN_BYTE
 
 _GUARD_BYTES = 64 << 20
-"""At least so much before and after each tensor's pages cannot be accessed: a stray by many rows still hits it."""
+"""The least inaccessible bytes before and after each tensor's pages: a stray by many rows still hits them."""
 _SMALLEST_BYTES = 64 << 10
-"""The pages of a tensor are kept from case to case, and doubled when they do not suffice."""
+"""The pages of a tensor at first; they are kept from case to case, and doubled when they do not suffice."""
 _LARGEST_BYTES = STORAGE_LIMIT + (1 << 20)
-"""A storage, with its margin and its distance from the inaccessible page."""
+"""The largest storage, with its margin and its distance from the inaccessible page."""
 _KEEP_BYTES = 16 << 20
 """Pages beyond this are given back after the case: many workers run the same large case at once."""
 _SLOT_BYTES = 2 * _GUARD_BYTES + _LARGEST_BYTES
@@ -31,7 +31,7 @@ class Touched:
     """The first byte that a kernel touched in the inaccessible pages around a tensor."""
 
     index: int
-    """The tensor's place in the case."""
+    """The tensor's index in the case."""
     byte: int
     """It counts from the nearest end of the storage, as in `Fault`."""
     element: int
@@ -44,14 +44,14 @@ class CallMemory(Protocol):
     guarded: bool
     """Whether they lie flush against inaccessible pages. Then it holds one call's tensors at a time."""
     margin: int
-    """The bytes that are poisoned and checked on every side of a tensor that no inaccessible page is on."""
+    """The bytes that are poisoned and checked on every side of a tensor without an inaccessible page."""
 
     def place(self, slab: Slab) -> None:
         """Put the slab's image into memory. Raises MemoryError."""
         ...
 
     def stage(self, slab: Slab) -> None:
-        """Have the slab's image in memory once what is staged was sent."""
+        """Prepare the slab's image, which is in memory after the next `send`."""
         ...
 
     @property
@@ -60,7 +60,7 @@ class CallMemory(Protocol):
         ...
 
     def send(self) -> None:
-        """Put all that is staged into memory. What was there before is forgotten."""
+        """Put everything that is staged into memory. What was there before is forgotten."""
         ...
 
     def fetch(self) -> None:
@@ -76,11 +76,11 @@ class CallMemory(Protocol):
         ...
 
     def watch(self) -> None:
-        """Begin to note what is touched that is inaccessible."""
+        """Begin to note accesses to inaccessible memory."""
         ...
 
     def touched(self, slabs: list[Slab]) -> Touched | None:
-        """What was touched since then, and around which of these."""
+        """Return the first access since `watch`, and around which of these slabs it was."""
         ...
 
     def release(self) -> None:
@@ -89,7 +89,7 @@ class CallMemory(Protocol):
 
 
 class Placing:
-    """Memory in which each slab is put by itself, and read where it is."""
+    """Memory in which each slab is placed by itself, and read where it is."""
 
     @property
     def is_full(self) -> bool:
@@ -113,7 +113,7 @@ class Placing:
 
 
 class Margins(Placing):
-    """Memory in which nothing is inaccessible."""
+    """Memory without inaccessible pages."""
 
     guarded = False
 
@@ -139,18 +139,15 @@ class FreshMemory(Margins):
 
 
 class _Fault(ctypes.Structure):
-    """As `faults.c` has it."""
+    """The structure of `faults.c`."""
 
     _fields_ = (("address", ctypes.c_uint64), ("access", ctypes.c_uint32), ("claimed", ctypes.c_uint32))
 
 
 class Arena(Placing):
     """Guarded memory: addresses are reserved once, and each tensor has a slot of them, in which it lies flush with the
-    end of the accessible pages or with their start, as its layout says.
-
-    `watcher` is the library made of `faults.c`, which notes what a kernel touches beyond them; without it that ends the
-    process.
-    """
+    end of the accessible pages or with their start, as its layout says. `watcher` is the library made from `faults.c`,
+    which notes what a kernel touches beyond them; without it an access ends the process."""
 
     guarded = True
 
@@ -193,7 +190,7 @@ class Arena(Placing):
         self._seen.address = 0
         index = (address - self._start) // _SLOT_BYTES
         slab = next((each for each in slabs if each.index == index), None)
-        if slab is None:  # only so far from every tensor that it says nothing
+        if slab is None:  # so far from every tensor that it says nothing
             return Touched(-1, UNKNOWN_BYTE, -1, access)
         start = address - slab.memory.ctypes.data - slab.start
         inside = 0 <= start < slab.size  # a kernel that kept an earlier, larger call's memory, or closed its own
@@ -207,7 +204,7 @@ class Arena(Placing):
                 self._open[index] = 0
 
     def _fit(self, index: int, size: int) -> None:
-        """Open as many pages of a slot as are wanted."""
+        """Open as many pages of a slot as are needed."""
         if size > _LARGEST_BYTES:
             raise MemoryError
         room = self._open[index] or _SMALLEST_BYTES

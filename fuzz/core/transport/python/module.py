@@ -1,5 +1,5 @@
-"""The module of a kernel in its worker: copies of its source and of those beside it, which take themselves for the ones
-at home."""
+"""The module of a kernel in its worker: copies of its source and of the files beside it, which believe that they are
+the originals."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from types import ModuleType
 
 
 def loaded(text: str, copy: Path, home: Path, siblings: Collection[str], top: str) -> ModuleType:
-    """Return the module of a text, which `copy` has too: kernels of one file have one, as if they were imported. It is
-    of a private package `top`, so that it can import what lies beside it relatively, and by their names alone some
-    `siblings`."""
+    """Return the module of a text that the file `copy` has; kernels of one file share it, as if they imported it. It
+    belongs to a private package `top`, so that it can import its neighbours relatively, and some `siblings` by their
+    names alone."""
     beside = _Beside(f"{top}.{home.name}", siblings, copy.parent, home)
     known = sys.modules.get(f"{beside.package}.{copy.stem}")
     if known is not None and known.__spec__ is not None and known.__spec__.origin == str(copy):
@@ -41,7 +41,8 @@ def loaded(text: str, copy: Path, home: Path, siblings: Collection[str], top: st
 
 @dataclass(frozen=True)
 class _Beside:
-    """Finds the modules beside a kernel, and nothing else there: a file of its folder may be called like a library."""
+    """Finds the modules beside a kernel, and nothing else there: a file in its folder may have the name of a
+    library."""
 
     package: str
     siblings: Collection[str]
@@ -49,7 +50,7 @@ class _Beside:
     home: Path
 
     def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
-        """What Python asks at each import."""
+        """Return the spec of a module; Python calls this at each import."""
         if name not in self.siblings and name.rpartition(".")[0] != self.package:
             return None
         found = PathFinder.find_spec(name, [str(self.copies), str(self.home)])
@@ -59,7 +60,7 @@ class _Beside:
 
 
 class _Copy(SourceFileLoader):
-    """Loads a module that reads what lies at home."""
+    """Loads a module that reads what lies beside the original."""
 
     def __init__(self, name: str, path: str, home: Path) -> None:
         super().__init__(name, path)

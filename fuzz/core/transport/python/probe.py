@@ -1,4 +1,4 @@
-"""Small Triton programs that show what they are run by, and what it gets wrong."""
+"""Small Triton programs that show how they are run, and what is wrong there."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _sum(x, y, out, SIZE: tl.constexpr):
 
 
 def launched(device: str) -> Any:
-    """What the launch of a program returns: the compiled program, or nothing from an interpreter."""
+    """Return what the launch of a program returns: the compiled program, or nothing from an interpreter."""
     x, out = torch.ones(_SIZE, device=device), torch.zeros(_SIZE, device=device)
     compiled = _copy[(1,)](x, x, out, SIZE=_SIZE)
     if not torch.equal(x, out):
@@ -72,7 +72,8 @@ def launched(device: str) -> Any:
 
 
 def loop_fault() -> str:
-    """What is wrong with loops whose ends are arguments, as old interpreters have it with a new NumPy; or nothing."""
+    """Return what is wrong with loops whose ends are arguments, as in old interpreters with a new NumPy; '' if nothing
+    is."""
     x, out = torch.ones(2 * _SIZE), torch.zeros(2 * _SIZE)
     try:
         _copy_in_steps[(1,)](x, out, 2 * _SIZE, SIZE=_SIZE)
@@ -83,7 +84,7 @@ def loop_fault() -> str:
 
 
 def bf16_faults() -> list[str]:
-    """Operations on bf16 whose results are not correctly rounded here."""
+    """Return operations on bf16 whose results are not correctly rounded here."""
     # Products of odd 8-bit significands need rounding, some of them upwards; sums of these need none.
     x = (129 + 2 * torch.arange(_SIZE)).to(torch.bfloat16)
     y = (255 - 4 * torch.arange(_SIZE)).to(torch.bfloat16)

@@ -15,10 +15,10 @@ from fuzz.core.transport.python.kernel import Raised, Way
 from fuzz.core.transport.python.slab import Slab
 
 _LONG_S = 1.0
-"""Calls before the one that is judged are not repeated for longer."""
+"""Seconds for which the calls before the judged one are repeated at most."""
 _LOOP = 4
 _SLOW_CYCLES = 20_000_000
-"""A GPU takes some 10 ms for them: far longer than to launch a kernel."""
+"""A GPU takes some 10 ms for these cycles: far longer than launching a kernel."""
 _CALLING = """
 def benchmark(kernel, count, found, failed):
     try:
@@ -27,7 +27,7 @@ def benchmark(kernel, count, found, failed):
     except BaseException as error:
         failed.append(error)
 """
-"""It has the name of what measures kernels in the wild, and so has its file."""
+"""Named, like its file, after code that measures kernels, since some exploits look for such callers."""
 _SCOPE: dict[str, Any] = {}
 exec(compile(_CALLING, "benchmark.py", "exec"), _SCOPE)
 
@@ -43,11 +43,11 @@ class Placed:
     arrays: Arrays
     call: Callable[[Mapping[str, Any], Way | None], Any]
     image: Callable[[Case], Mapping[str, Slab]]
-    """It gives slabs of the same places to another case of the same layouts."""
+    """Gives slabs of the same places to another case with the same layouts."""
     elsewhere: Callable[[Case], Mapping[str, Any]]
-    """It gives arrays in other memory to such a case."""
+    """Gives arrays in other memory to such a case."""
     keep: Callable[[Any], Any]
-    """It copies a tensor to where no later call can reach it."""
+    """Copies a tensor to where no later call can reach it."""
     returned: Sequence[str]
     """The outputs that the kernel returns."""
     is_on_gpu: bool
@@ -58,8 +58,8 @@ class Placed:
         return self.call(self.given, way)
 
     def fill(self, slabs: Mapping[str, Slab]) -> None:
-        """Write what the slabs hold at a call into the memory of the case, beside the arrays: they remain the objects
-        that they are, at the version that they have."""
+        """Write what the slabs hold at a call into the memory of the case, without touching the arrays: they remain the
+        same objects, with the same version."""
         for name, slab in self.slabs.items():
             image = slabs[name].image
             slab.memory[:] = self.arrays.library.from_numpy(image) if self.is_on_gpu else image
@@ -100,7 +100,7 @@ def _by_another(placed: Placed) -> Any:
 
 
 def _in_a_loop(call: Callable[[], Any]) -> Any:
-    """In a thread, so that nothing of this file is among the callers."""
+    """Return the result of a call in a thread, so that nothing of this file is among its callers."""
     found, failed = list[Any](), list[BaseException]()
     thread = threading.Thread(target=_SCOPE["benchmark"], args=(call, _LOOP, found, failed))
     thread.start()
@@ -111,8 +111,9 @@ def _in_a_loop(call: Callable[[], Any]) -> Any:
 
 
 def _captured(placed: Placed, usual: Any) -> Any:
-    """What a graph of the call leaves behind when it is replayed. What cannot be captured, as it waits for the GPU, is
-    judged by the loop, which has compiled it and filled its caches, as whoever captures does before."""
+    """Return what a graph of the call leaves behind when it is replayed. A call that cannot be captured, because it
+    waits for the GPU, is judged by the loop; the loop has compiled it and filled its caches, as everybody does before
+    capturing."""
     torch = placed.arrays.library
     if isinstance(usual, Raised):
         return usual
@@ -137,7 +138,8 @@ def _captured(placed: Placed, usual: Any) -> Any:
 
 
 def _behind(placed: Placed) -> Any:
-    """On a side stream, on which alone the inputs come, late, and the outputs are read."""
+    """Return the result of a call on a side stream; the inputs come late, on that stream alone, and the outputs are
+    read on it."""
     if not placed.is_on_gpu:
         return placed.made()
     torch, earlier = placed.arrays.library, placed.image(probes.before(placed.case))
@@ -157,7 +159,7 @@ def _behind(placed: Placed) -> Any:
 
 
 def _nothing(placed: Placed) -> Any:
-    """Arrays as they come, in the place of those that the kernel would return."""
+    """Return arrays as they come, in place of those that the kernel would return."""
     place = {"device": "cuda"} if placed.is_on_gpu else {}
     outputs = {name: placed.case.outputs[name] for name in placed.returned}
     return {
@@ -177,7 +179,7 @@ _WAYS: Mapping[str, Callable[[Placed], Any]] = {
 
 
 def kept_apart(placed: Placed, found: Any) -> Any:
-    """Return what a call on a GPU returned, each plain tensor that is no output which it was given as a copy."""
+    """Return what a call on a GPU returned, with copies of plain tensors other than those that it was given."""
     given = {each.data_ptr() for each in placed.given.values()}
     is_plain = type(found) is placed.arrays.library.Tensor and found.layout is placed.arrays.library.strided
     if is_plain and found.is_cuda and found.data_ptr() not in given:
@@ -188,7 +190,7 @@ def kept_apart(placed: Placed, found: Any) -> Any:
 
 
 def _copies(placed: Placed, found: Any) -> Any:
-    """Copies of the tensors that were returned, made on the stream that is current."""
+    """Return copies of the returned tensors, made on the current stream."""
     if isinstance(found, placed.arrays.library.Tensor):
         return found.detach().clone()
     if isinstance(found, dict):

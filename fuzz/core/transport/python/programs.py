@@ -1,4 +1,4 @@
-"""Which programs Triton makes for kernels, by its own keys, noted in a file that all workers of a run add to."""
+"""The programs that Triton compiles for kernels, by its own keys, noted in a file that all workers of a run add to."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Programs:
-    """The different programs that ran."""
+    """The distinct programs that ran."""
 
     compiled: int
-    """Those that were compiled."""
+    """How many were compiled."""
     cached: int
-    """Those that were there already."""
+    """How many were there already."""
 
     @property
     def count(self) -> int:
@@ -45,7 +45,8 @@ def note_programs(file: str) -> None:
 
 
 def _key(metadata: Any) -> str:
-    """The digest of source, constants, types, alignment, options and target under which Triton keeps a program."""
+    """Return the digest of source, constants, types, alignment, options and target under which Triton keeps a
+    program."""
     found = metadata["hash"] if isinstance(metadata, dict) else metadata.hash
     return str(found)
 

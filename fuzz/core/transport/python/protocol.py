@@ -19,8 +19,8 @@ _DTYPES = {code: name for name, code in records.DTYPES.items()}
 
 @dataclass(frozen=True)
 class Request:
-    """A frame: its cases, each with whether it is to be run twice, the longest that one may take, and whether they are
-    to be run one by one."""
+    """A frame: its cases, each with whether it is to be run twice, the longest time of one, and whether they are to be
+    run one by one."""
 
     cases: tuple[tuple[Case, bool], ...]
     limit_s: int
@@ -54,7 +54,7 @@ class Channel:
             self._journal.begin(count)
 
     def answer(self, data: bytes, done: int) -> None:
-        """Answer that `done` cases of the frame are done; the answer may be sent later."""
+        """Add the answer after which `done` cases of the frame are done; it may be sent later."""
         if self._journal is None:
             self.write(data)
         elif not self._journal.add(data, done):
@@ -74,7 +74,8 @@ class Channel:
             os._exit(0)  # the parent is gone
 
     def requests(self) -> Iterator[Request | str]:
-        """Frames, until the parent closes the stream; the text of a spec where another kernel is to run from now on."""
+        """Yield frames, until the parent closes the stream, and the text of a spec if another kernel is to run from now
+        on."""
         while head := self._read(records.FRAME.size, may_end=True):
             magic, count, size, limit_s, audits = records.FRAME.unpack(head)
             if magic not in (records.REQUEST_MAGIC, records.LOAD_MAGIC):

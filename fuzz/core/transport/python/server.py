@@ -1,10 +1,7 @@
-"""The fork server: it imports once what takes seconds, and forks a worker for each request.
-
-It never touches a device: a process that is forked after CUDA was initialised cannot use it.
-
-`multiprocessing.forkserver` does not serve: it runs the user's script again in each worker, there is one for the whole
-process where compiled and interpreted kernels need one each, and it pickles what it sends.
-"""
+"""The fork server: it imports once what takes seconds, and forks a worker for each request. It never touches a device:
+a process that is forked after CUDA was initialised cannot use it. `multiprocessing.forkserver` does not serve: it runs
+the user's script again in each worker, there is one for the whole process while compiled and interpreted kernels need
+one each, and it pickles what it sends."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ _REQUEST_BYTES = 1 << 16
 _DESCRIPTORS = 5
 """The worker's stdin, stdout and stderr, its journal, and the socket for notices of it."""
 _NOTICE_BYTES = 64
-"""A notice takes less: it is 'code' or 'pid', and a number."""
+"""The most bytes of a notice: 'code' or 'pid', and a number."""
 
 
 def serve(control: socket.socket, imports: Sequence[str]) -> None:
@@ -54,7 +51,7 @@ def serve(control: socket.socket, imports: Sequence[str]) -> None:
                 asked = b""
                 with contextlib.suppress(OSError):
                     asked = notify.recv(_NOTICE_BYTES)
-                # A keeper that is terminated ends its worker; where nobody receives notices any more, so that too.
+                # A keeper that is terminated ends its worker; so that is done too if nobody receives notices any more.
                 os.kill(pid, signal.SIGKILL if asked == b"kill" else signal.SIGTERM)
         if control.fileno() in ready:
             message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, _DESCRIPTORS)
@@ -66,7 +63,7 @@ def serve(control: socket.socket, imports: Sequence[str]) -> None:
 
 
 def _ready(descriptors: Sequence[int]) -> set[int]:
-    """Those from which something can be read, once there is one."""
+    """Wait, and return the descriptors from which something can be read."""
     # Not by select, which knows none beyond 1023: they are numbered as in an engine with hundreds of workers.
     watch = select.poll()
     for descriptor in descriptors:
@@ -82,7 +79,7 @@ def _import(names: Sequence[str]) -> None:
                 importlib.import_module(name)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
-    with contextlib.suppress(OSError):  # a kernel finds its modules there, as any program of Python does
+    with contextlib.suppress(OSError):  # a kernel finds its modules there, like any program in Python
         sys.path.insert(0, str(Path.cwd()))
     gc.collect()
     gc.freeze()  # a collection in a worker would write to, and so copy, every page
@@ -92,7 +89,7 @@ def _fork(message: str, descriptors: list[int], control: socket.socket, children
     stdin, stdout, stderr, journal, notify = descriptors
     notices = socket.socket(fileno=notify)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # newer versions of Python warn of threads, of which torch has idle ones
+        warnings.simplefilter("ignore")  # newer versions of Python warn of threads; torch has idle ones
         pid = os.fork()
     if pid == 0:
         for other in (control, notices, *children.values()):
@@ -103,7 +100,7 @@ def _fork(message: str, descriptors: list[int], control: socket.socket, children
     for descriptor in (stdin, stdout, stderr, journal):
         os.close(descriptor)
     children[pid] = notices
-    with contextlib.suppress(OSError):  # where nobody hears it any more, reading from it ends the worker
+    with contextlib.suppress(OSError):  # if nobody hears it any more, reading from it ends the worker
         notices.send(f"pid {pid}".encode())
 
 

@@ -1,4 +1,4 @@
-"""Shared memory of a GPU that nobody has set: before a call of a kernel all of it is filled."""
+"""Shared memory of a GPU that nobody has set: all of it is filled before a call of a kernel."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from fuzz.core.base.fill import fill_of, word_of
 from fuzz.core.transport.python.launch import CubinFunction, LaunchError
 
 _THREADS = 1024
-"""As many as `shared.ptx` takes strides for."""
+"""The threads for which `shared.ptx` takes strides."""
 
 
 def fill_shared_memory(case: Case) -> None:
-    """Queue, before a call, what fills it on each multiprocessor with what the case asks for. Where NVIDIA's bindings
-    are not installed nothing is filled; nor where the device is lost, which is told later."""
+    """Queue, before a call, what fills the shared memory of each multiprocessor with what the case asks for. Nothing is
+    filled without NVIDIA's bindings, or if the device is lost, which is reported later."""
     filler = _filler()
     if filler is not None:
         filler(word_of(fill_of(case), "shared") * 0x10001)
@@ -27,7 +27,7 @@ class _Filler:
         self._program = CubinFunction(
             str(Path(__file__).with_name("shared.ptx")), "kf_fill_shared", "shared.ptx", ["i4", "i4"]
         )
-        # A block has all that a multiprocessor gives to one, so that each has one at a time, and some have two.
+        # A block takes all that a multiprocessor gives to one, so that each runs one at a time, and some run two.
         self._blocks, self._room = 2 * multiprocessors, room
         self._ended = False
 
@@ -42,7 +42,7 @@ class _Filler:
 
 @lru_cache(maxsize=1)
 def _filler() -> _Filler | None:
-    """What fills the device of this process; None where nothing can."""
+    """Return what fills the device of this process; None if nothing can."""
     try:
         from cuda.bindings import driver
     except ImportError:

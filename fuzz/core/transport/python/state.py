@@ -1,4 +1,4 @@
-"""What a Python kernel must leave as it found it, as `native/state.c` has it for C: what outlives a call."""
+"""What a Python kernel must leave as it found it, as `native/state.c` checks it for C: what outlives a call."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _SIGNALS = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _LIMITS = tuple(value for name, value in vars(resource).items() if name.startswith("RLIMIT_"))
 _SET_UP_BY_IMPORTS = frozenset({"environment", "library state", "signals", "threads"})
-"""Libraries that a kernel imports when it is first called set up what they need."""
+"""Changes that libraries make when a kernel imports them in its first call."""
 _WARM_UP_CALLS, _FIRST_CALLS, _MORE_CALLS, _LOST_BYTES = 3, 9, 3000, 256 << 20
 """A leak is memory that each of the first calls keeps, and of which each of `_MORE_CALLS` keeps at least half. Fewer
-calls decide it if these would lose more than `_LOST_BYTES`. `native/main.c` has the same numbers."""
+calls decide if these would lose more than `_LOST_BYTES`. `native/main.c` has the same numbers."""
 _LOOKS = frozenset((256, 512, 1024, 2048))
-"""After these numbers of calls it is looked whether they keep less: a list of Python's free objects is full after some
+"""After these numbers of calls it is checked whether they keep less: Python's lists of free objects are full after some
 hundred calls, and thousands of calls of torch take seconds."""
 
 Fact = tuple[str, str]
-"""A kind of CHANGES, and what is said where the fact is another one."""
+"""A kind of CHANGES, with the message if the fact has changed."""
 
 
 class ProcessState:
-    """The process as it was before the first call, or when a change was last told."""
+    """The process as it was before the first call, or when a change was last reported."""
 
     def __init__(self) -> None:
         self._torch = sys.modules.get("torch")
@@ -46,7 +46,7 @@ class ProcessState:
         self._known = self._facts()
 
     def changes(self) -> tuple[Change, ...]:
-        """What differs now; the next time it is no news."""
+        """Return what differs now; the next call does not report it again."""
         before, self._known = self._known, self._facts()
         imported, self._modules = len(sys.modules) != self._modules, len(sys.modules)
         return tuple(
@@ -97,7 +97,7 @@ def _torch_facts(torch: Any) -> Mapping[Fact, object]:
 
 
 class MemoryWatch:
-    """Tells calls that keep memory for ever from those that keep it for later."""
+    """Distinguishes calls that leak memory from those that keep it for later."""
 
     def __init__(self, device: str) -> None:
         self._torch = sys.modules["torch"] if device == "cuda" else None
@@ -107,12 +107,12 @@ class MemoryWatch:
         self._next = 1
 
     def leak(self, call: Callable[[], object], call_s: float, allowed_s: float) -> tuple[Change, ...]:
-        """Asked after a frame, with its last call to make again, which took `call_s` seconds: what each of many such
-        calls keeps more than the one before, unless they would take more than the allowed seconds. Where a frame grew
-        the process for another reason, the next is looked at later."""
+        """Return the leak of a frame, by repeating its last `call`, which took `call_s` seconds: what each of many such
+        calls keeps more than the one before, unless they would take more than the allowed seconds. If a frame grew the
+        process for another reason, the next frames are checked later."""
         self._frames += 1
         found: str | None = None
-        is_quick = call_s * 2 * (_WARM_UP_CALLS + _FIRST_CALLS) < allowed_s  # or the case would seem to hang
+        is_quick = call_s * 2 * (_WARM_UP_CALLS + _FIRST_CALLS) < allowed_s  # else the case would seem to hang
         if is_quick and self._frames >= self._next and _grew(self._known, self._in_use()):
             self._next = 2 * self._frames
             found = self._kept(call, allowed_s)
@@ -123,11 +123,12 @@ class MemoryWatch:
         )
 
     def look(self) -> None:
-        """What the process has in use now is nobody's leak."""
+        """Record what the process uses now as the baseline for leaks."""
         self._known = self._in_use()
 
     def _kept(self, call: Callable[[], object], allowed_s: float) -> str | None:
-        """What each call keeps, in words; None where they do not all keep something, or where that takes too long."""
+        """Return what each call keeps, in words; None if not every call keeps something, or if measuring takes too
+        long."""
         until = time.monotonic() + allowed_s
         for _ in range(_WARM_UP_CALLS):
             call()
@@ -153,10 +154,10 @@ class MemoryWatch:
         return [each if each and more > calls // 2 * each else 0 for each, more in zip(usual, grown, strict=True)]
 
     def _usual_growth(self, call: Callable[[], object]) -> tuple[int, ...]:
-        """By measure, the mean of what the first calls leave in use more; 0 where one of them left no more."""
+        """Return, for each measure, the mean growth in the first calls; 0 if one of them did not grow it."""
         gc.collect()
-        # What is there already is nothing that these calls make. Collecting goes through all that is not frozen, which
-        # takes a tenth of a second each time where torch and a compiler are loaded.
+        # What exists already is nothing that these calls make. A collection goes through everything that is not frozen,
+        # which takes a tenth of a second each time if torch and a compiler are loaded.
         gc.freeze()
         first = before = self._in_use()
         always = [True] * len(before)
@@ -168,11 +169,11 @@ class MemoryWatch:
             if not any(always):
                 break
             before = after
-        # Not the least: where an allocator has a gap to fill, one call is seen to take far less.
+        # Not the least growth: if an allocator has a gap to fill, one call seems to take far less.
         return tuple(kept * (new - old) // _FIRST_CALLS for kept, old, new in zip(always, first, before, strict=True))
 
     def _in_use(self) -> tuple[int, int, int]:
-        """The number of Python's objects, the bytes that malloc gave out, and those on a GPU."""
+        """Return the number of Python's objects, the bytes that malloc gave out, and those on a GPU."""
         on_device = int(self._torch.cuda.memory_allocated()) if self._torch is not None else 0
         return sys.getallocatedblocks(), self._mallinfo(), on_device
 
@@ -193,7 +194,7 @@ class _Mallinfo(ctypes.Structure):
 
 
 def _mallinfo() -> Callable[[], int]:
-    """A function that says how many bytes malloc has given out; on other C libraries than glibc always 0."""
+    """Return a function that says how many bytes malloc has given out; on C libraries other than glibc, 0."""
     ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
     if ask is None:
         return lambda: 0

@@ -1,4 +1,4 @@
-"""New memory that nobody has set: what `empty` and the like return in a call of a kernel is filled."""
+"""New memory that nobody has set: what `empty` and its like return during a call of a kernel is filled."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from fuzz.core.base.case import Case
 from fuzz.core.base.fill import fill_of, word_of
 
 _MOST_BYTES = 1 << 20
-"""No more bytes of one array are filled."""
+"""The most bytes of an array that are filled."""
 _NUMPY, _TORCH = ("empty", "empty_like"), ("empty", "empty_like", "empty_strided")
 _METHODS = ("new_empty", "new_empty_strided")
 _watched: list[Any] = []
 _words: list[int] = []
-"""What is filled in, while a kernel is called."""
+"""The word that is filled in while a kernel is called."""
 
 
 def watch_allocators(library: Any) -> None:
-    """Have what allocates in NumPy or torch fill it, from now on, while something is to be filled in. A kernel that is
-    imported later may bind their names as it likes."""
+    """Make NumPy's or torch's allocating functions fill their results, from now on, while a word is to be filled in.
+    Kernels that are imported later get these functions."""
     if library in _watched:
         return
     _watched.append(library)
@@ -61,7 +61,7 @@ def is_filled(case: Case) -> bool:
 
 
 def unset_in(case: Case, bits: bytes, itemsize: int) -> NDArray[np.bool_]:
-    """Which elements of what was returned hold what new memory is filled with."""
+    """Return which elements of a returned output hold what new memory is filled with."""
     word = word_of(fill_of(case), "heap").to_bytes(2, "little")
     held: NDArray[np.bool_] = np.frombuffer(bits, f"<u{itemsize}") == int.from_bytes(word * (itemsize // 2), "little")
     return held
@@ -71,9 +71,9 @@ def _filling(allocate: Callable[..., Any], is_traced: Callable[[], bool]) -> Cal
     @wraps(allocate)
     def filling(*arguments: Any, **options: Any) -> Any:
         made = allocate(*arguments, **options)
-        # In this order: what is traced is guarded by all that it reads. What is given as `out` is not new.
+        # In this order, since a traced function is guarded by all that it reads. An array given as `out` is not new.
         if not is_traced() and _words and options.get("out") is None:
-            with suppress(RuntimeError):  # inside a transformation of torch's a tensor has no address
+            with suppress(RuntimeError):  # inside a transformation of torch a tensor has no address
                 _fill(made, _words[-1])
         return made
 
@@ -81,7 +81,7 @@ def _filling(allocate: Callable[..., Any], is_traced: Callable[[], bool]) -> Cal
 
 
 def _fill(made: Any, word: int) -> None:
-    """Fill an array in memory of the processor or of a GPU. Those of other kinds have none."""
+    """Fill an array in memory of the processor or of a GPU; other arrays are left alone."""
     if type(made) is np.ndarray:
         place, size = made.ctypes.data, 0 if made.dtype.hasobject else made.nbytes
     elif type(made).__name__ != "Tensor" or str(made.layout) != "torch.strided":

@@ -1,4 +1,4 @@
-"""A worker that a tool watches: what the tool reported of the calls since it was last asked."""
+"""A worker that a tool watches: what the tool reported about calls since it was last asked."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 REPORT = "KERNELFUZZ_REPORT"
-"""The variable that names the file to which the tool adds what it reports."""
+"""The variable that names the file to which the tool adds its reports."""
 _MARK = "========="
 _END = f"{_MARK} END"
 _NO_ERRORS = ("COMPUTE-SANITIZER", "ERROR SUMMARY", "RACECHECK SUMMARY", "Warning:", "Info:")
-"""How a record begins that is not of an error."""
+"""Beginnings of records that are no errors."""
 _RACE = "Warning: Race reported"
-"""How one begins of threads of a warp that do not wait for one another. It is called a warning, since some rely on a
-warp's threads keeping step: from Volta on they need not (CUDA C++ Programming Guide, independent thread scheduling)."""
+"""The beginning of a record about threads of a warp that do not wait for each other. It is called a warning, since some
+programs rely on a warp's threads keeping step: from Volta on they need not (CUDA C++ Programming Guide, independent
+thread scheduling)."""
 _CHANGES = "Address "
-"""How a line begins that is another one each time."""
+"""The beginning of a line that differs each time."""
 _MOST_BYTES = 1 << 16
-"""The first error takes less; of others nothing is kept."""
+"""The most bytes that are kept: the first error takes less, and nothing of others is kept."""
 
 
 class Report:
-    """The file of a tool's reports. Nobody else has it: its name is taken away at once."""
+    """The file of a tool's reports. Nobody else can open it: its name is removed at once."""
 
     def __init__(self) -> None:
         path = os.environ.pop(REPORT)
@@ -37,7 +38,7 @@ class Report:
 
 
 def _errors(lines: Iterable[str]) -> Iterator[str]:
-    """Each error, from records of lines of which all but the first are indented."""
+    """Yield each error, from records whose lines are indented except the first."""
     record: list[str] = []
     for line in (*lines, _END):
         said = line.removeprefix(_MARK).removeprefix(" ")

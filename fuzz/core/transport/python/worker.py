@@ -33,14 +33,14 @@ are answered: their work is not lost if the run ends meanwhile, and no silence i
 
 
 class _Resident:
-    """A kernel in this process, ready to be called; or why it is not."""
+    """A kernel in this process, ready to be called; or the reason why it is not."""
 
     def __init__(self, spec: Spec, report: Report | None) -> None:
         self.spec, self._report = spec, report
         if spec.programs:
             note_programs(spec.programs)
         self._arrays: Arrays = arrays_of(spec.library)
-        if spec.sanitizer != "initcheck":  # what is filled is not unset any more
+        if spec.sanitizer != "initcheck":  # to this tool, filled memory would count as set
             watch_allocators(self._arrays.library)
         if spec.library != "numpy":
             self._arrays.library.set_num_threads(1)
@@ -67,21 +67,21 @@ class _Resident:
         )  # fmt: skip
 
     def enter(self) -> None:
-        """What other kernels did to the process meanwhile is not this one's doing."""
+        """Take the process as it is now: what other kernels did to it meanwhile is not this one's doing."""
         if self._state is not None and self._watch is not None:
             self._state.changes()
             self._watch.look()
             self._children.know()
 
     def _reported(self) -> str:
-        """What a tool that watches this worker reported since it was last asked."""
+        """Return what a tool that watches this worker reported since it was last asked."""
         return "" if self._report is None else self._report.words()
 
     def answer(self, request: Request, channel: Channel) -> None:
         """Run the cases of a frame, and send what came of each."""
         assert self.runs is not None, "a kernel that could be loaded"
         audits_each = request.one_by_one or self._state is None
-        if self._state is None or self._watch is None:  # not before: limits are set once the worker has said who it is
+        if self._state is None or self._watch is None:  # not earlier: limits are set after the hello
             self._state, self._watch = ProcessState(), MemoryWatch(self.spec.device)
             self._children.know()
         for case, _ in request.cases:
@@ -89,8 +89,8 @@ class _Resident:
                 broken_frame(f"broken frame: this worker runs {self.spec.op}, not {case.op}")
             if not case.apart:
                 broken_frame("broken frame: tensors that share memory in part")
-        # Together on a GPU, where they wait for one synchronisation; elsewhere each is answered at once, and where a
-        # tool's report is of one.
+        # Together on a GPU, where they wait for one synchronisation; elsewhere each is answered at once, and so it is
+        # if a tool's report must belong to one case.
         together = self.spec.device == "cuda" and not request.one_by_one and self._report is None
         size = len(request.cases) if together else 1
         start = 0
@@ -102,12 +102,12 @@ class _Resident:
         channel.flush(len(request.cases))
 
     def _group(self, request: Request, start: int, size: int, audits_each: bool, channel: Channel) -> Sequence[bytes]:
-        """The responses to the cases of a frame that are run together, those from `start` on."""
+        """Return the responses to the cases of a frame that are run together, those from `start` on."""
         assert self.runs is not None
         assert self._state is not None
         assert self._watch is not None
         group, own_process = request.cases[start : start + size], os.getpid()
-        # Most that is imported late is imported by the first calls: they are told apart.
+        # Most late imports happen in the first calls: these are checked one by one.
         allowed_s = (request.limit_s - records.GRACE_S) / 4
         try:
             channel.begin(start + 1)
@@ -140,10 +140,8 @@ class _Resident:
 
 
 def work(spec: str, journal: int | None = None) -> None:
-    """Speak the protocol on stdin and stdout until the parent closes it.
-
-    It may be told to run other kernels in turn. Those that it ran stay as they are, as does what was compiled for them.
-    """
+    """Speak the protocol on stdin and stdout until the parent closes it. It may be told to run other kernels in turn;
+    kernels that it ran stay loaded, with what was compiled for them."""
     first = decoded(spec)
     os.environ.update(first.environment)
     warnings.simplefilter("ignore")
@@ -166,7 +164,8 @@ def work(spec: str, journal: int | None = None) -> None:
 
 
 def _memory(spec: Spec, arrays: Arrays) -> CallMemory:
-    """Under a tool, which has no margin, every tensor is memory of its own: the tool watches its ends."""
+    """Return the memory for tensors. Under a tool every tensor is an allocation of its own, without margins: the tool
+    watches its ends."""
     if spec.device == "cuda":
         return device_memory(spec.margin)
     return Arena(spec.margin, spec.tensors, spec.watcher) if spec.margin else FreshMemory(spec.margin)

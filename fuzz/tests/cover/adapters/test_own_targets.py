@@ -12,8 +12,8 @@ from fuzz.core.adapters.build import Builder
 from fuzz.core.adapters.c import CAttestation
 from fuzz.core.adapters.c_kernel import CKernel
 from fuzz.core.adapters.pack import load
-from fuzz.core.adapters.places import FILE, OwnTarget, OwnTargetError, own_targets
 from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.sites import FILE, OwnTarget, OwnTargetError, own_targets
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.adapters.toolchain import this_host
 from fuzz.core.base.outcome import Outcome, Status

@@ -16,8 +16,8 @@ import pytest
 from fuzz.core.adapters import remote
 from fuzz.core.adapters.c import CAttestation
 from fuzz.core.adapters.c_kernel import CKernel
-from fuzz.core.adapters.places import OwnTarget
 from fuzz.core.adapters.registry import expand
+from fuzz.core.adapters.sites import OwnTarget
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.adapters.toolchain import this_host
 from fuzz.core.base.case import contiguous

@@ -239,14 +239,17 @@ def looped(x: Array) -> Array:
     ("reference", "said"),
     [
         (branch, r"a value decides what it does, or becomes a number of Python \(test_reference_jax.py line \d+\)"),
-        (recurrent, r"a loop \(test_reference_jax.py line \d+\) makes more of what the turn before made than a factor"),
+        (
+            recurrent,
+            r"a loop \(test_reference_jax.py line \d+\) makes more of what the iteration before made than a factor",
+        ),
         (looped, "with other extents it does something else: .* read if it is jax.lax.scan or fori_loop"),
         (lambda x: jnp.exp(np.exp(x)), "it gives an array of JAX to NumPy .*: write jnp for np"),
         (lambda x: x * jax.random.normal(jax.random.key(0), x.shape), r"lax.random_\w+ \(.* line \d+\) has no formula"),
         (lambda x: jnp.linalg.cholesky(x @ x.T), r"lax.cholesky \(.* line \d+\) has no formula"),
         (
             lambda x: lax.while_loop(lambda c: c.sum() > 1, lambda c: c / 2, x),
-            r"lax.while .* turns as often as a value",
+            r"lax.while .* loops as often as a value",
         ),
         (lambda x: lax.cond(x.sum() > 1, lambda c: c / 2, lambda c: c, x), r"lax.cond .* does what a value says"),
         (lambda x: str(jnp.exp(x)), "it returns str: a reference calculates with jax.numpy, and returns arrays"),

@@ -300,11 +300,11 @@ def both_ways(a: Any, b: Any) -> Any:
 @pytest.mark.parametrize(
     ("reference", "why"),
     [
-        (rnn, "makes more of what the turn before made than a factor times it"),
-        (squared, "multiplies what the turn before made by itself"),
+        (rnn, "makes more of what the iteration before made than a factor times it"),
+        (squared, "multiplies what the iteration before made by itself"),
         (coupled, "a loop carries what is made of each other: that goes round"),
         (mixed, "with other extents it does something else: .* carry are made of each other"),
-        (both_ways, "with other extents it does something else: .* A loop is read if its turns take one place"),
+        (both_ways, "with other extents it does something else: .* A loop is read if its iterations take one place"),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )

@@ -20,8 +20,8 @@ from fuzz.core.base.dtypes import NUMPY_DTYPE, decimal, from_bits
 from fuzz.core.base.exits import Exit
 from fuzz.core.base.outcome import Outcome, Status
 from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.corners import corners_of
 from fuzz.core.execute.lane import UNFINISHED
-from fuzz.core.execute.reach import reach_of
 from fuzz.core.generate.aliasing import aliased_as
 from fuzz.core.judge.judge import Judge, Judgement
 from fuzz.explain.explanation import Alternative, Counterfactual, Memory, Number, Places, StatedRule, UnsetRead
@@ -306,7 +306,7 @@ def test_a_judgement_says_why_a_slow_target_did_not_judge_all_cases() -> None:
 def test_an_op_without_a_turn_is_no_op_of_which_no_case_fitted() -> None:
     target = target_of(PACK.kernel("generic"))
     tally = Tally(
-        {target.id: TargetTally(target.id, "generic")}, reach={"rms_norm": reach_of("rms_norm", [target], {})}
+        {target.id: TargetTally(target.id, "generic")}, corners={"rms_norm": corners_of("rms_norm", [target], {})}
     )
     tally.note_waiting()
     assert run_notes(tally) == [f"NOT_RUN {target.id}: the search ended before its op had a turn"]

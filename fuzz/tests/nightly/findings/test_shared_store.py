@@ -21,7 +21,7 @@ from fuzz.findings.tables import Base
 from fuzz.tests.common.postgres import PASSWORD, Postgres, postgres
 from fuzz.tests.common.running import KERNELFUZZ, Running, read_until, start, until
 from fuzz.tests.conftest import run_cli
-from fuzz.tests.cover.uses.test_nightly import PACK
+from fuzz.tests.cover.campaign.test_nightly import PACK
 
 
 @pytest.fixture(scope="module")

@@ -17,11 +17,11 @@ from fuzz.tests.conftest import CHECKOUT, HANG_S
 
 _TESTS = (
     "fuzz/tests/cover/generate",
-    "fuzz/tests/cover/triage/test_shrink.py",
-    "fuzz/tests/cover/triage/test_smallest.py",
+    "fuzz/tests/cover/explain/test_shrink.py",
+    "fuzz/tests/cover/explain/test_smallest.py",
     "fuzz/tests/cover/findings/test_casefile.py",
-    "fuzz/tests/cover/uses/test_check.py",
-    "fuzz/tests/cover/uses/test_plugin.py",
+    "fuzz/tests/cover/tasks/test_check.py",
+    "fuzz/tests/cover/tasks/test_plugin.py",
     "oracles/tests/cover/test_rounding.py",
     "oracles/tests/cover/test_witness.py",
 )

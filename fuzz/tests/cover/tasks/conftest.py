@@ -1,4 +1,4 @@
-"""What tests of uses share."""
+"""What tests of tasks share."""
 
 from __future__ import annotations
 

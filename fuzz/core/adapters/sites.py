@@ -1,4 +1,4 @@
-"""Where compiled code is tried: on this processor, under emulators, and as the rows of a pack's `targets.toml` say."""
+"""Sites, where compiled code is tried: this processor, emulators, and what the rows of a pack's `targets.toml` name."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from fuzz.core.base.errors import UsageError
 
 FILE = "targets.toml"
 TAKEN = ("native", "qemu", "wasm", "interpret", "cpu", "cuda")
-"""The places that targets have without such a file."""
+"""Names of sites that exist without such a file."""
 _PLACE = re.compile(r"[a-z][a-z0-9+-]*")
 _KEYS = ("prefix", "flags", "package", "seconds", "arch", "settings")
 _SECONDS = 5.0
 
 
 class OwnTargetError(UsageError):
-    """A file of targets that says nothing sensible. The message names the file, the row and what is wrong."""
+    """A file of targets that cannot be read. The message names the file, the row and what is wrong."""
 
 
 @dataclass(frozen=True)
 class OwnTarget:
-    """How kernels in C and of libraries are run once more: under a program, with compiler flags, or both."""
+    """A further way to run kernels in C and of libraries: under a program, with compiler flags, or both."""
 
     place: str
-    """The place as targets' ids say it: 'valgrind' of c-mine@valgrind:gcc-O2."""
+    """The site as targets' ids say it: 'valgrind' in c-mine@valgrind:gcc-O2."""
     prefix: tuple[str, ...] = ()
-    """The program that starts the worker, and its arguments. The worker's command follows them."""
+    """The program that starts the worker, and its arguments; the worker's command follows them."""
     flags: tuple[str, ...] = ()
-    """The flags by which the kernel is compiled and linked, behind its own."""
+    """Flags for compiling and linking the kernel; they follow its own."""
     package: str = ""
     """The Debian package that has the program."""
     seconds: float = _SECONDS
     """The limit of a case."""
     arch: str = ""
-    """The architecture of another machine, where the program runs the one command that it is given; '' where it starts
-    what is here."""
+    """The architecture of another machine, on which the program runs the command that it is given; '' if it runs the
+    worker here."""
     settings: Mapping[str, int | str] = field(default_factory=dict, hash=False)
-    """What that machine has of what instruction sets leave open, by the settings' words."""
+    """By word, that machine's value of each setting that an instruction set leaves to the processor."""
 
     @property
     def remote(self) -> bool:
@@ -53,7 +53,7 @@ class OwnTarget:
 
     @property
     def reserves(self) -> bool:
-        """Whether a sanitizer reserves terabytes for its shadow, so that memory cannot be limited."""
+        """Whether a sanitizer reserves terabytes for its shadow memory, so that memory cannot be limited."""
         return any(re.match(r"-fsanitize=.*(address|thread|memory)", flag) for flag in self.flags)
 
     @property
@@ -63,13 +63,13 @@ class OwnTarget:
 
 
 def own_targets(folder: Path) -> tuple[OwnTarget, ...]:
-    """The rows of a pack's file; none where it has none. Raises OwnTargetError."""
+    """Return the rows of a pack's file, or () if it has no such file. Raises OwnTargetError."""
     path = folder / FILE
     if not path.is_file():
         return ()
     try:
         rows = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, RecursionError, ValueError) as error:  # TOMLDecodeError and UnicodeDecodeError among them
+    except (OSError, RecursionError, ValueError) as error:  # includes TOMLDecodeError and UnicodeDecodeError
         raise OwnTargetError(f"{path}: {error}") from error
     return tuple(_row(folder, place, row, f"{path}: {place}") for place, row in rows.items())
 
@@ -99,7 +99,7 @@ def _row(folder: Path, place: str, row: object, where: str) -> OwnTarget:
         raise OwnTargetError(f"{where}: package: write the name of a Debian package, not {package!r}")
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
         raise OwnTargetError(f"{where}: seconds: write a number above 0, not {seconds!r}")
-    if prefix and "/" in prefix[0]:  # a file of the pack's, wherever it is started from
+    if prefix and "/" in prefix[0]:  # a file of the pack, from wherever it is started
         prefix = (str((folder / prefix[0]).absolute()), *prefix[1:])
     return OwnTarget(place, prefix, flags, package, float(seconds), arch, dict(settings))
 
@@ -117,13 +117,13 @@ def _words(row: Mapping[str, object], key: str, where: str) -> tuple[str, ...]:
 
 _CASE_LIMIT_S = 5.0
 _FEW = 1 << 9
-"""The elements of a case where every step of a kernel writes its vectors slowly: long rows show nothing there that they
-do not show when optimised."""
+"""The most elements of a case whose kernel spills each vector to memory under an emulator: long rows show nothing there
+that they do not show in optimised code."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where code is tried: architecture, emulator, what is set there, the row of the pack."""
+class Site:
+    """Where code is tried: an architecture, its emulator if any, what is set there, and the pack's row if it is one."""
 
     arch: str
     emulator: Emulator | None = None
@@ -134,7 +134,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        """The place as targets' ids say it."""
+        """The site as targets' ids say it."""
         if self.own is not None:
             return self.own.place
         return "native" if self.emulator is None else self.emulator.place
@@ -146,7 +146,7 @@ class Place:
 
     @property
     def traits(self) -> tuple[tuple[str, str | int], ...]:
-        """What may be said of it when a kernel fails there."""
+        """What a cause may be tied to when a kernel fails there."""
         own: tuple[tuple[str, str], ...] = () if self.own is None else (("own target", self.own.place),)
         return (
             ("processor", f"{'native' if self.emulator is None else 'emulated'} {self.arch}"),
@@ -156,7 +156,7 @@ class Place:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The flags behind those of the kernel."""
+        """Compiler flags that follow the kernel's own."""
         return () if self.own is None else self.own.flags
 
     @property
@@ -165,8 +165,8 @@ class Place:
         return _CASE_LIMIT_S if self.own is None else self.own.seconds
 
     def size_limit(self, opt: str) -> SizeLimit | None:
-        """What is not on the bare processor or not optimised is slow, and what is both takes several microseconds for
-        each row: it is spared the cases of very many."""
+        """Return the largest case that is sent here: emulated and unoptimised code is slow, and code that is both takes
+        several microseconds for each row."""
         if self.spills_slowly and opt == "O0":
             return SizeLimit(_FEW, _FEW)
         if self.emulator is not None or self.own is not None:
@@ -174,21 +174,22 @@ class Place:
         return SizeLimit(1 << 22, 1 << 20, far=True) if opt == "O0" else None
 
 
-def places(isa: str, beside: Sequence[OwnTarget], host: Host) -> Iterator[Place]:
-    """Where code of an instruction set is tried, whether or not it can run there, and beside that."""
+def sites(isa: str, beside: Sequence[OwnTarget], host: Host) -> Iterator[Site]:
+    """Yield the sites for code of an instruction set, whether or not it can run there: this machine, emulators, and the
+    pack's own rows."""
     row = ISAS[isa]
     elsewhere = [arch for arch in architectures() if arch != host.arch] if row.emulator is not None else []
     for arch in (row.arch,) if row.arch is not None else (host.arch, *elsewhere):
         native = arch == host.arch
-        if native or row.emulator is None:  # what has no emulator says elsewhere why it cannot run
+        if native or row.emulator is None:  # a site without an emulator reports elsewhere why it cannot run
             here = host.settings if native else {}
-            plain = Place(arch, settings=tuple((each, here[each.word]) for each in row.settings if each.word in here))
+            plain = Site(arch, settings=tuple((each, here[each.word]) for each in row.settings if each.word in here))
             yield plain
             if native:
                 yield from (replace(plain, own=each) for each in beside if not each.remote)
         if row.emulator is not None and (row.emulated_here or not native):
-            yield from (Place(arch, row.emulator, each, spills_slowly=row.spills_slowly) for each in row.combinations)
+            yield from (Site(arch, row.emulator, each, spills_slowly=row.spills_slowly) for each in row.combinations)
     for each in beside:
         if each.remote and row.arch in (None, each.arch):
             known = tuple((it, each.settings[it.word]) for it in row.settings if it.word in each.settings)
-            yield Place(each.arch, settings=known, own=each)
+            yield Site(each.arch, settings=known, own=each)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from fuzz.report.github import MARK
 from fuzz.tests.conftest import run_cli
-from fuzz.tests.cover.uses.test_nightly import PACK
-from fuzz.tests.nightly.uses.test_fleet import THREE
+from fuzz.tests.cover.campaign.test_nightly import PACK
+from fuzz.tests.nightly.extras.test_fleet import THREE
 
 
 def test_a_comment_says_what_a_change_made_worse_and_better_and_what_failed_before(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz.core.base.feature import Feature
-from fuzz.explain.rule.reach import RuleBounds, reach_of
+from fuzz.explain.rule.bounds import RuleBounds, bounds_of
 from fuzz.explain.rule.rule import Atom, Rule, Traits
 from fuzz.tests.common.features import ROWS, N, left
 
@@ -31,7 +31,7 @@ def _drawn(count: int, seed: int) -> tuple[list[Traits], list[bool]]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_both_limits_are_said_and_fresh_cases_do_not_contradict_them(seed: int) -> None:
-    reach = reach_of(*_drawn(3000, seed), 2000)
+    reach = bounds_of(*_drawn(3000, seed), 2000)
     (necessary, dtype) = sorted(reach.necessary.atoms, key=lambda atom: atom.trait.text, reverse=True)
     assert (dtype.trait, dtype.relation, dtype.values) == (_DTYPE, "=", ("f32",))
     assert (necessary.trait, necessary.relation) == (N, ">=")
@@ -50,7 +50,7 @@ def test_where_everything_fails_on_one_side_the_limit_is_close_to_that(seed: int
     """Four that pass below are enough; a limit of 38 where 129 fails and 128 passes is read as a mistake."""
     traits, _ = _drawn(1200, seed)
     failed = [int(each[N]) >= 129 for each in traits]
-    (atom,) = reach_of(traits, failed, 200).necessary.atoms
+    (atom,) = bounds_of(traits, failed, 200).necessary.atoms
     below = sorted({int(each[N]) for each in traits if int(each[N]) < 129})
     assert (atom.trait, atom.relation) == (N, ">=")
     assert below[-5] < int(atom.values[0]) <= 129
@@ -70,7 +70,7 @@ def test_either_that_is_wrong_is_told() -> None:
 def test_nothing_is_said_of_what_fails_anywhere_by_luck() -> None:
     rng = np.random.default_rng(1)
     traits, _ = _drawn(1000, 1)
-    reach = reach_of(traits, (rng.random(1000) < 0.3).tolist(), 500)
+    reach = bounds_of(traits, (rng.random(1000) < 0.3).tolist(), 500)
     assert reach.necessary == Rule()
     assert reach.sufficient is None
 
@@ -80,17 +80,17 @@ def test_what_hides_a_failure_in_one_row_is_no_condition_of_all() -> None:
     nan = Feature("NaN", "x")
     traits, failed = _drawn(1000, 3)
     hidden: list[Traits] = [{**each, nan: "no" if bad else "yes"} for each, bad in zip(traits, failed, strict=True)]
-    assert nan not in {atom.trait for atom in reach_of(hidden, failed, 500).necessary.atoms}
+    assert nan not in {atom.trait for atom in bounds_of(hidden, failed, 500).necessary.atoms}
 
 
 def test_what_a_search_does_not_confirm_is_not_said() -> None:
     """All that was probed first in f32 fails, and of the cases of a search some pass."""
     traits, _ = _drawn(2000, 2)
     failed = [each[_DTYPE] == "f32" and (place < 1000 or place % 3 > 0) for place, each in enumerate(traits)]
-    reach = reach_of(traits, failed, 1000)
+    reach = bounds_of(traits, failed, 1000)
     assert reach.necessary == Rule((Atom(_DTYPE, "=", ("f32",), 1.05),))
     assert reach.sufficient is None
-    both = reach_of(traits[:1000], failed[:1000], 500)
+    both = bounds_of(traits[:1000], failed[:1000], 500)
     assert both.sufficient == Rule()
 
 
@@ -102,5 +102,5 @@ def test_the_probes_themselves_never_contradict_them(probes: list[tuple[int, int
     ]
     failed = [bad for *_, bad in probes]
     failed[0] = True
-    reach = reach_of(traits, failed, len(probes) // 2)
+    reach = bounds_of(traits, failed, len(probes) // 2)
     assert all(reach.agree(each, failed=bad) for each, bad in zip(traits, failed, strict=True))

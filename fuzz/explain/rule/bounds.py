@@ -1,6 +1,6 @@
-"""Reach: how far a failure goes that no simple rule fits, as where rounding decides whether it shows. One condition may
-be necessary, without which nothing fails; one sufficient, with which everything does. Between them it is luck. No probe
-contradicts either, with room at their limits; a rare case may."""
+"""Bounds of a failure that no simple rule fits, for example one that shows only with some roundings: a necessary
+condition, without which nothing fails, and a sufficient one, with which everything fails. Between them it is luck. No
+probe contradicts either, with room at their thresholds; a rarer case may."""
 
 from __future__ import annotations
 
@@ -16,31 +16,32 @@ from fuzz.explain.rule.rule import Atom, Rule, Trait, Traits
 from fuzz.explain.rule.thresholds import HELD, plainest
 
 _EDGE = 8
-"""A limit lies where so many probes pass beyond the nearest failure that, if it went on as it does among the nearest so
-many failures on this side of it, it would have failed by then (all but e^-8 of the time)."""
+"""A limit lies at this many passing probes beyond the nearest failure: if failing went on there as it does among the
+nearest failures on this side, one of them would have failed (with probability 1 - e^-8)."""
 _MOST = 3
 """The most conditions that a person reads at once."""
 _TELLING = 0.05
-"""A necessary condition rules out at least this share of what passes, and as many as any is held against."""
+"""The least share of passing probes that a necessary condition must rule out; in number at least what any condition
+needs."""
 _COVERED = 0.5
-"""A sufficient one is worth reading where it holds of this share of the failures, in a search too."""
+"""The least share of the failures that a sufficient condition must hold of to be worth reading, in a search too."""
 _CONFIRMED = 100
-"""The cases of a search that must have a sufficient condition, and fail."""
+"""The cases of a search that must meet a sufficient condition, and fail."""
 _TRIED = 6
 """The fewest failures from which a sufficient condition is looked for."""
 
 
 @dataclass(frozen=True)
 class RuleBounds:
-    """A necessary and a sufficient condition, with the probes that say so."""
+    """A necessary and a sufficient condition, with the probes that support them."""
 
     necessary: Rule
     outside: int
-    """The number of probes that have it not, and pass."""
+    """The number of probes that lack it, and pass."""
     sufficient: Rule | None
-    """Given the necessary one."""
+    """The sufficient condition among cases that meet the necessary one; None if there is none."""
     inside: int
-    """The number of probes that have both, and fail."""
+    """The number of probes that meet both, and fail."""
 
     def agree(self, traits: Traits, *, failed: bool) -> bool:
         """Whether neither is wrong of what has these traits."""
@@ -49,10 +50,10 @@ class RuleBounds:
         return not (self.sufficient is not None and self.necessary.holds(traits) and self.sufficient.holds(traits))
 
 
-def reach_of(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> RuleBounds:
-    """Return the reach of probes of which some failed. A sufficient condition is found by the first `known` ones. The
-    others are drawn as a search draws them: what is common among them is so in a search, and they must not contradict
-    it either."""
+def bounds_of(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> RuleBounds:
+    """Return the bounds of some failing probes. A sufficient condition is found from the first `known` ones. The others
+    are drawn as a search draws them: what is common among them is common in a search, and they must not contradict the
+    condition either."""
     necessary = _necessary(probes, failed, known)
     places = [place for place, traits in enumerate(probes) if necessary.holds(traits)]
     some, bad = [probes[place] for place in places], [failed[place] for place in places]
@@ -77,7 +78,7 @@ def _necessary(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> 
     left."""
     atoms, left = list[Atom](), list(range(len(probes)))
     fewest = max(_TELLING * (len(failed) - sum(failed)), HELD)
-    first = known if any(failed[known:]) else 0  # where hardly anything fails, probes near a failure are all there is
+    first = known if any(failed[known:]) else 0  # if hardly anything fails, only the probes near a failure remain
     while len(atoms) < _MOST:
         some = [_Seen(probes[place], failed[place], place >= first) for place in left]
         columns = Columns([each.traits for each in some])
@@ -92,7 +93,7 @@ def _necessary(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> 
 
 
 class _Seen(NamedTuple):
-    """A probe, and whether it counts where it is asked how common something is."""
+    """A probe, and whether it counts when it is asked how common something is."""
 
     traits: Traits
     failed: bool
@@ -108,7 +109,7 @@ class _Number(NamedTuple):
 
 
 def _of_all(probes: Sequence[_Seen]) -> Iterator[Atom]:
-    """Conditions on one trait that hold of all failures, and would hardly do so by chance."""
+    """Yield conditions on one trait that hold of all failures, and would hardly do so by chance."""
     bad = [each.traits for each in probes if each.failed]
     for trait in bad[0]:
         if all(trait in traits for traits in bad):
@@ -120,10 +121,10 @@ def _of_all(probes: Sequence[_Seen]) -> Iterator[Atom]:
 
 
 def _among(trait: Feature, probes: Sequence[_Seen]) -> Iterator[Atom]:
-    """Yield the conditions that a trait is the word or the residue that it is of all failures, or none of some that it
-    is of no failure."""
+    """Yield the conditions that a trait is the word or residue that all failures have, or is not one that no failure
+    has."""
     bad = {each.traits[trait] for each in probes if each.failed}
-    if bad == {"no"} and trait.hides:  # a NaN or an infinity hides what fails in its own row alone
+    if bad == {"no"} and trait.hides:  # a NaN or an infinity hides only what fails in its own row
         return
     counted = [each for each in probes if each.counts]
     without = sum(each.traits[trait] not in bad for each in counted)
@@ -139,8 +140,7 @@ def _among(trait: Feature, probes: Sequence[_Seen]) -> Iterator[Atom]:
 
 
 def _within(trait: Feature, probes: Sequence[_Seen]) -> Iterator[Atom]:
-    """Yield the conditions that a trait is at least, or at most, what it is of the outermost failures, with some
-    room."""
+    """Yield the conditions that a trait is at least, or at most, what the outermost failures have, with some room."""
     whole, cost = all(isinstance(each.traits[trait], int) for each in probes), trait.cost
     for relation, sign in ((">=", 1.0), ("<=", -1.0)):
         numbers = sorted(_Number(sign * float(each.traits[trait]), each.failed, each.counts) for each in probes)
@@ -152,9 +152,9 @@ def _within(trait: Feature, probes: Sequence[_Seen]) -> Iterator[Atom]:
 
 
 def _limit(ordered: Sequence[_Number]) -> tuple[float, float] | None:
-    """A pair: below the second number there is no hit, and the first is the next one above. So many lie between it and
-    the first hit as would hardly all pass if it went on as it does just beyond that. None where too few are known
-    below."""
+    """Return two numbers: the second has no hit below it, and the first is the next number above. As many numbers lie
+    between it and the first hit as would hardly all pass if failing went on as it does just beyond that. None if too
+    few are known below."""
     lowest = next(each.value for each in ordered if each.hit)
     inside = [each.hit for each in ordered if each.counts and each.value >= lowest]
     outside = [each.value for each in ordered if each.counts and each.value < lowest]
@@ -167,12 +167,12 @@ def _limit(ordered: Sequence[_Number]) -> tuple[float, float] | None:
 
 
 def _room(share: float) -> int:
-    """Return how many pass in a row where each fails by that chance, all but e^-8 of the time."""
+    """Return how many pass in a row, all but e^-8 of the time, if each fails with that probability."""
     return math.ceil(-_EDGE / math.log1p(-share))
 
 
 def _sufficient(probes: Sequence[Traits], failed: Sequence[bool]) -> list[Rule]:
-    """Conditions that nothing that passes has, and most of what fails, the best first."""
+    """Return conditions that no passing probe and most failing ones meet, the best first."""
     if all(failed):
         return [Rule()] * any(failed)
     table = Table.of(probes, failed)
@@ -183,7 +183,7 @@ def _sufficient(probes: Sequence[Traits], failed: Sequence[bool]) -> list[Rule]:
 
 
 def _settled(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Rule | None:
-    """The rule, each of its limits so far from what passes that this would hardly be by chance; None where too few
+    """Return the rule with each of its limits so far from passing probes that this is hardly chance; None if too few
     fail for that."""
     for atom in rule.atoms:
         if atom.relation in (">=", "<="):

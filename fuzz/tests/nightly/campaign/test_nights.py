@@ -17,8 +17,8 @@ import pytest
 from fuzz.tests.common.running import KERNELFUZZ, Running, ask, judged, read_until, until
 from fuzz.tests.common.small_disk import SmallDisk
 from fuzz.tests.conftest import edited
-from fuzz.tests.cover.uses.test_nightly import JUDGED, PACK, case_files
-from fuzz.tests.cover.uses.test_nightly_stopping import SUM, Planted, begin, page_of, stopped
+from fuzz.tests.cover.campaign.test_nightly import JUDGED, PACK, case_files
+from fuzz.tests.cover.campaign.test_nightly_stopping import SUM, Planted, begin, page_of, stopped
 
 
 def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a run can visit of an op, from what its targets' kernels take and what their workers attest."""
+"""Corners: what a run can visit of an op, by what its targets' kernels accept and what their workers attest."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class CornerCounts:
     """The corners of one op."""
 
     space: Space = field(default_factory=dict)
-    """What some target of the run can visit. Whatever part of it no case visits is a coverage gap."""
+    """What some target of the run can visit; any part that no case visits is a coverage gap."""
     beyond: Space = field(default_factory=dict)
-    """What the chosen kernels take, but no target that runs here accepts."""
+    """What the chosen kernels accept, but no target that runs here."""
     capabilities: tuple[Capability, ...] = ()
-    """Those of the targets that run and take cases of any size."""
+    """The capabilities of targets that run and accept cases of any size."""
 
 
-def reach_of(op: str, targets: Iterable[Target], statuses: Statuses) -> CornerCounts:
-    """What these targets can visit of `op`."""
+def corners_of(op: str, targets: Iterable[Target], statuses: Statuses) -> CornerCounts:
+    """Return what these targets can visit of `op`."""
     chosen = [target for target in targets if target.kernel.op == op]
     running = [target for target in chosen if not isinstance(statuses.get(target.id), NotRun)]
     space = _joined(_visitable(running, statuses))
@@ -49,8 +49,8 @@ def has_corners(targets: Sequence[Target], others: Sequence[Target], statuses: S
 
 
 class Reserved:
-    """Cases that are dispatched to slow targets even while they rest: the first that each of them accepts, for some
-    accept few, and the first of each corner that no other target can visit."""
+    """Chooses cases that are dispatched to slow targets even while they rest: the first that each of them accepts,
+    since some accept few, and the first for each corner that no other target can visit."""
 
     def __init__(self, slow: Sequence[Target], quick: Sequence[Target], statuses: Statuses) -> None:
         ops = {target.kernel.op for target in slow}
@@ -63,17 +63,17 @@ class Reserved:
             dispatches = {Dispatch(t.kernel.capability, t.size_limit): frozenset(_wrong(t, statuses)) for t in of_op}
             self._dispatches[op] = list(dispatches.items())
         self._idle = {op: list(each) for op, each in self._dispatches.items()}
-        """those to which no case was dispatched yet."""
+        """Dispatches to which no case was sent yet."""
 
     def __call__(self, cases: Sequence[Case]) -> Collection[int]:
-        """Indices of those cases. Each counts as visited: what is dispatched is judged."""
+        """Return the indices of the chosen cases, and count each as visited, since what is dispatched is judged."""
         return [index for index, case in enumerate(cases) if self._is_wanted(case)]
 
     def _is_wanted(self, case: Case) -> bool:
         ledger, idle = self._ledgers.get(case.op), self._idle.get(case.op, [])
         is_first = ledger is not None and any(map(ledger.lacks, case.origin.labels))
         if ledger is None or not (idle or is_first):
-            return False  # to ask which accept it costs more, and none waits for it
+            return False  # asking each target whether it accepts the case would cost more, and none needs it
         dispatches = self._dispatches[case.op]
         taking = [each for each in dispatches if each[1].isdisjoint(case.dtypes) and each[0].accepts(case)]
         if not taking or not (is_first or any(each in idle for each in taking)):
@@ -84,13 +84,13 @@ class Reserved:
 
 
 def _wrong(target: Target, statuses: Statuses) -> Collection[str]:
-    """dtypes that the target's surroundings get wrong."""
+    """Return the dtypes that the target's worker gets wrong whatever the kernel does."""
     status = statuses.get(target.id)
     return () if status is None or isinstance(status, NotRun) else tuple(status.wrong_dtypes)
 
 
 def _visitable(targets: Iterable[Target], statuses: Statuses) -> Iterable[Space]:
-    """What each of the targets can visit, alike ones once."""
+    """Yield what each of the targets can visit, equal spaces once."""
     kinds = {(t.kernel.capability, frozenset(_wrong(t, statuses)), t.size_limit): None for t in targets}
     for capability, wrong, limit in kinds:
         space = space_of([_without(capability, wrong) if wrong else capability])
@@ -98,7 +98,7 @@ def _visitable(targets: Iterable[Target], statuses: Statuses) -> Iterable[Space]
 
 
 def _without(capability: Capability, wrong: Collection[str]) -> Capability:
-    """The same without tensors of those dtypes."""
+    """Return the capability without tensors of those dtypes."""
     able = capability.able
     mixed = tuple((name, tuple(d for d in dtypes if d not in wrong)) for name, dtypes in able.mixed)
     impossible = {name for name, dtypes in mixed if not dtypes}

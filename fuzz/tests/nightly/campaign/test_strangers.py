@@ -12,7 +12,7 @@ import pytest
 from fuzz.cli.exits import Exit
 from fuzz.tests.common.strangers import hostile_files, listing, real_files
 from fuzz.tests.conftest import Cli
-from fuzz.tests.cover.uses.test_strangers import read_hostile_files
+from fuzz.tests.cover.campaign.test_strangers import read_hostile_files
 
 FILE = "corpus/case.json"
 C, TORCH = ("--target", "c-generic@native:gcc-O2"), ("--target", "torch-eager@cpu", "--case-limit", "60s")

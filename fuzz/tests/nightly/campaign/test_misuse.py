@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fuzz.tests.conftest import Cli
-from fuzz.tests.cover.uses.test_misuse import FAILS, MISUSED, PACK
+from fuzz.tests.cover.campaign.test_misuse import FAILS, MISUSED, PACK
 
 
 def test_a_night_tells_of_it_as_of_one_that_is_broken(cli: Cli, tmp_path: Path) -> None:

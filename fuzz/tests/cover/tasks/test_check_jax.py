@@ -82,7 +82,7 @@ def in_jax(x: Any) -> Any:
 @pytest.mark.whole
 def test_a_reference_in_jax_is_replayed_too() -> None:
     asked: dict[str, Any] = {"reference": in_jax, "shapes": "x=b n", "arrays": "numpy", "max_cases": 1, "seed": 1}
-    with pytest.raises(fuzz.CheckError, match=r'turns as often as .* oracle="replay" compares a kernel with'):
+    with pytest.raises(fuzz.CheckError, match=r'loops as often as .* oracle="replay" compares a kernel with'):
         fuzz.check(lambda x: x / 3.0, **asked)
     fuzz.check(lambda x: x / 3.0, **asked, oracle="replay")
     with pytest.raises(fuzz.CheckFailed, match="wrong values"):

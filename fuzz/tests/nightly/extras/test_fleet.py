@@ -22,7 +22,7 @@ from fuzz.tests.common.cluster import Cluster, children, cluster, end
 from fuzz.tests.common.postgres import Postgres, postgres
 from fuzz.tests.common.running import KERNELFUZZ, Running, ask, read_until, start, until
 from fuzz.tests.conftest import run_cli
-from fuzz.tests.cover.uses.test_nightly import PACK
+from fuzz.tests.cover.campaign.test_nightly import PACK
 
 THREE = (
     PACK

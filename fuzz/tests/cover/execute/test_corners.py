@@ -13,7 +13,7 @@ from fuzz.core.adapters.target import Attestation, NotRun, Target
 from fuzz.core.adapters.toolchain import this_host
 from fuzz.core.base.dispatch import Dispatch
 from fuzz.core.base.feature import Feature
-from fuzz.core.execute.reach import Reserved, reach_of
+from fuzz.core.execute.corners import Reserved, corners_of
 from fuzz.core.generate.sketch import ROWS, N
 from fuzz.tests.common.examples import first_cases, searched
 
@@ -37,7 +37,7 @@ def statuses(interpreter: Attestation) -> dict[str, Attestation | NotRun]:
 
 def test_what_no_target_accepts_is_no_gap_but_is_told() -> None:
     """Only the interpreter takes rstd in 16 bits, of which it gets bf16 wrong."""
-    wrong, right = reach_of(OP, TARGETS, statuses(WRONG)), reach_of(OP, TARGETS, statuses(RIGHT))
+    wrong, right = corners_of(OP, TARGETS, statuses(WRONG)), corners_of(OP, TARGETS, statuses(RIGHT))
     aligned = Feature("alignment", "rstd", operand="bf16")
     steps = tuple(range(0, 64, 2))
     assert wrong.beyond == {Feature("dtype", "rstd"): (("bf16", "x", "bf16"),), aligned: steps}
@@ -51,7 +51,7 @@ def test_what_no_target_accepts_is_no_gap_but_is_told() -> None:
 
 def test_a_target_of_small_cases_alone_reaches_no_large_ones() -> None:
     alone = [target for target in TARGETS if target.id == "triton-add-chunked@interpret"]
-    reach = reach_of(OP, alone, statuses(RIGHT))
+    reach = corners_of(OP, alone, statuses(RIGHT))
     assert 265 in reach.beyond[ROWS]
     assert 12 not in reach.beyond[N]
     assert not {*reach.space[ROWS]} & {*reach.beyond[ROWS]}

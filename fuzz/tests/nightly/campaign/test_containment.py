@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fuzz.tests.common.running import Running, finish, until
 from fuzz.tests.conftest import GENERIC, edited
-from fuzz.tests.cover.uses.test_containment import BAD, NATIVE, STUCK, Kernels, kernels
+from fuzz.tests.cover.campaign.test_containment import BAD, NATIVE, STUCK, Kernels, kernels
 
 __all__ = ["kernels"]
 

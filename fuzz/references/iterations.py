@@ -1,4 +1,4 @@
-"""The turns of a loop, found among the nodes that it unrolls to."""
+"""The iterations of a loop, found among the nodes that it unrolls to."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 _LEAST = 3
-"""Fewer turns than this are no loop."""
+"""The least number of iterations of a loop."""
 _COUNTED = "add", "sub", "rsub", "mul", "div"
-"""These may take the number of turns so far."""
+"""Operations that may use the number of the iteration."""
 _LIKE = ("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty")
-"""These follow from a shape alone."""
+"""Operations whose result follows from a shape alone."""
 
 
 class NoLoopError(Exception):
@@ -49,7 +49,7 @@ def plain(graph: Any) -> Sequence[Any]:
 
 @dataclass(frozen=True)
 class _Place:
-    """What a node is of a table."""
+    """The element of a table that a node is: its dimension and index."""
 
     table: Any
     dim: int
@@ -71,8 +71,8 @@ def _place(node: Any) -> _Place | None:
 
 
 def peel(graph: Any) -> bool:
-    """Let the turns of a loop begin at the second place of what they go through, where the first one is what the loop
-    begins with; return whether any does."""
+    """Let the iterations of a loop begin at the second element along the axis, if the first one is what the loop begins
+    with; return whether any does."""
     import torch
 
     aten = torch.ops.aten
@@ -104,46 +104,53 @@ def peel(graph: Any) -> bool:
 
 
 def _shaped_like(at: Any, node: Any, dim: int, extent: int) -> dict[str, Any]:
-    """The notes of a node that is made there: it is shaped like another one, but for one extent."""
+    """Return the notes of a node that is made at `at`: shaped like another one, except for one extent."""
     shape = [*shape_of(node)]
     shape[dim] = extent
     return {**at.meta, "val": SimpleNamespace(shape=tuple(shape), dtype=node.meta["val"].dtype)}
 
 
-class Turns:
-    """The nodes of a graph by the turn in which they are made; `backwards` if the first takes the last place."""
+class Iterations:
+    """The nodes of a graph by the iteration in which they are made; `backwards` if the first takes the last place."""
 
     def __init__(self, nodes: Sequence[Any], *, backwards: bool) -> None:
         self.all, self.backwards = nodes, backwards
         self.places = {node: place for node in nodes if (place := _place(node)) is not None}
         self.count = self._counted()
-        self._turn = dict[Any, int]()
+        self._iteration = dict[Any, int]()
         for node in nodes:
-            self._turn[node] = self._turn_of(node)
+            self._iteration[node] = self._iteration_of(node)
         numbers = {node: at for at, node in enumerate(nodes)}
         ranked = sorted(nodes, key=lambda node: self._rank(node, numbers))
-        turns = [[node for node in ranked if self._turn[node] == turn] for turn in range(self.count)]
-        makes_none = all(map(self.is_taken, turns[0]))  # as where the turns go the other way
-        if makes_none or any(len(turn) != len(turns[0]) for turn in turns[:-1]):
+        iterations = [
+            [node for node in ranked if self._iteration[node] == iteration] for iteration in range(self.count)
+        ]
+        makes_none = all(map(self.is_taken, iterations[0]))  # for example if the iterations go the other way
+        if makes_none or any(len(iteration) != len(iterations[0]) for iteration in iterations[:-1]):
             raise NoLoopError
-        final = self._final(turns[-2], turns[-1])
+        final = self._final(iterations[-2], iterations[-1])
         ahead = [at for at, node in enumerate(final) if node is None]
-        turns[-1] = final
-        # What a turn makes of what the one before made alone was taken for a part of that.
-        places = sum(self.is_taken(node) for node in turns[0])
+        iterations[-1] = final
+        # What an iteration calculates only from results of the one before was taken for a part of that one.
+        places = sum(self.is_taken(node) for node in iterations[0])
         rest = [at for at in range(places, len(final)) if at not in ahead]
         self.body = [
-            [*each[:places], *(turns[turn - 1][at] for at in ahead if turn), *(each[at] for at in rest)]
-            for turn, each in enumerate(turns)
+            [*each[:places], *(iterations[iteration - 1][at] for at in ahead if iteration), *(each[at] for at in rest)]
+            for iteration, each in enumerate(iterations)
         ]
-        self.at = {node: (turn, at) for turn, body in enumerate(self.body) if turn for at, node in enumerate(body)}
+        self.at = {
+            node: (iteration, at)
+            for iteration, body in enumerate(self.body)
+            if iteration
+            for at, node in enumerate(body)
+        }
         self.starts = dict[int, Any]()
         self.counting = dict(self._counting())
         self._check()
 
     def _final(self, before: Sequence[Any], last: Sequence[Any]) -> list[Any]:
-        """The node of the last turn for each of the turn before it; None where it has no such node: what that would
-        have been made for was never reached."""
+        """Return the last iteration's node for each node of the iteration before; None where there is no such node,
+        because what uses it would be made in the next iteration."""
         found = dict[Any, Any]()
         for node in before:
             place = self.places.get(node)
@@ -158,19 +165,21 @@ class Turns:
         return [found.get(node) for node in before]
 
     def _follows(self, node: Any, other: Any, found: Mapping[Any, Any]) -> bool:
-        """Return whether a node uses the last turn's values as another one uses those of the turn before."""
+        """Return whether a node uses the last iteration's values as another one uses those of the iteration before."""
         if node.target != other.target or len(node.all_input_nodes) != len(other.all_input_nodes):
             return False
         for mine, theirs in zip(node.all_input_nodes, other.all_input_nodes, strict=True):
-            turn = self._turn[mine]
-            if turn == self.count - 2 and found.get(mine) is not theirs:
+            iteration = self._iteration[mine]
+            if iteration == self.count - 2 and found.get(mine) is not theirs:
                 return False
-            if turn != self.count - 2 and self._turn[theirs] != (turn + 1 if turn >= 0 else turn):
+            if iteration != self.count - 2 and self._iteration[theirs] != (
+                iteration + 1 if iteration >= 0 else iteration
+            ):
                 return False
         return True
 
     def _rank(self, node: Any, numbers: Mapping[Any, int]) -> tuple[int, int, int]:
-        """Return the rank of a node in its turn: elements taken at places come first."""
+        """Return the rank of a node in its iteration: elements taken at places come first."""
         place = self.places.get(node)
         if place is None or not self.is_taken(node):
             return 1, numbers[node], 0
@@ -178,11 +187,11 @@ class Turns:
 
     def is_taken(self, node: Any) -> bool:
         """Return whether it is what one place has of something from outside."""
-        return node in self.places and self._turn[self.places[node].table] < 0
+        return node in self.places and self._iteration[self.places[node].table] < 0
 
-    def _place_of(self, turn: int) -> int:
-        """Return the place that a turn takes, and the turn that takes a place."""
-        return self.count - 1 - turn if self.backwards else turn
+    def _place_of(self, iteration: int) -> int:
+        """Return the place that an iteration takes, and the iteration that takes a place."""
+        return self.count - 1 - iteration if self.backwards else iteration
 
     def _counted(self) -> int:
         found = dict[tuple[Any, int], set[int]]()
@@ -193,40 +202,40 @@ class Turns:
             raise NoLoopError
         return whole[0]
 
-    def _turn_of(self, node: Any) -> int:
+    def _iteration_of(self, node: Any) -> int:
         if name_of(node) in _LIKE:
             return -1
         place = self.places.get(node)
-        if place is not None and self._turn[place.table] < 0:
+        if place is not None and self._iteration[place.table] < 0:
             return self._place_of(place.index) if shape_of(place.table)[place.dim] == self.count else -1
-        return max((self._turn[arg] for arg in node.all_input_nodes), default=-1)
+        return max((self._iteration[arg] for arg in node.all_input_nodes), default=-1)
 
     def _counting(self) -> Iterator[tuple[tuple[int, int], float]]:
-        """The numbers that nodes have of the number of turns so far, by place and argument: what they are more."""
+        """Yield, by index and argument, the nodes' numbers that count iterations, less the iteration's own."""
         for at, node in enumerate(self.body[1]):
             for place in range(len(node.args)) if name_of(node) in _COUNTED else ():
                 values = [body[at].args[place] for body in self.body[1:]]
                 if all(isinstance(each, (int, float)) for each in values):
-                    more = {each - turn for turn, each in enumerate(values, 1)}
+                    more = {each - iteration for iteration, each in enumerate(values, 1)}
                     if len(more) == 1:
                         yield (at, place), more.pop()
 
     def _check(self) -> None:
-        """Check that all turns are alike."""
-        any_turn = [self._made(node, 2, at) for at, node in enumerate(self.body[2])]
-        first = [node for node in self.all if self._turn[node] == 0]
-        # What the first turn makes of what it begins with alone follows from no place.
-        known = [*first, *(node for node in self.all if self._turn[node] < 0 and node.op == "call_function")]
-        for at, made in enumerate(any_turn):
+        """Check that all iterations are alike."""
+        usual = [self._made(node, 2, at) for at, node in enumerate(self.body[2])]
+        first = [node for node in self.all if self._iteration[node] == 0]
+        # What the first iteration calculates only from the loop's initial values depends on no place.
+        known = [*first, *(node for node in self.all if self._iteration[node] < 0 and node.op == "call_function")]
+        for at, made in enumerate(usual):
             self.at[next((node for node in known if self._begins(node, at, made)), None)] = 0, at
         if None in self.at or any(node not in self.at for node in first):
             raise NoLoopError
-        for turn in range(1, self.count):
-            if [self._made(node, turn, at) for at, node in enumerate(self.body[turn])] != any_turn:
+        for iteration in range(1, self.count):
+            if [self._made(node, iteration, at) for at, node in enumerate(self.body[iteration])] != usual:
                 raise NoLoopError
 
     def _begins(self, node: Any, at: int, made: Any) -> bool:
-        """Whether the first turn has a node in the place of one that others have: then it is noted."""
+        """Whether the first iteration has a node in the place of one that others have: then it is noted."""
         starts = dict[int, Any]()
         if node in self.at or not self._matches(made, self._made(node, 0, at), starts):
             return False
@@ -240,27 +249,31 @@ class Turns:
             return {**starts, **self.starts}.get(made[1], first[1]) is starts.setdefault(made[1], first[1])
         return all(self._matches(each, other, starts) for each, other in zip(made, first, strict=True))
 
-    def _made(self, node: Any, turn: int, at: int) -> Any:
-        """How a node is made, in words that are the same in every turn."""
+    def _made(self, node: Any, iteration: int, at: int) -> Any:
+        """Return how a node is made, in a form that is the same in every iteration."""
         place = self.places.get(node)
-        if place is not None and self._turn[place.table] < 0:
+        if place is not None and self._iteration[place.table] < 0:
             return "each", ("outside", place.table), place.dim
-        given = [self._said(each, turn) for each in node.args]
+        given = [self._said(each, iteration) for each in node.args]
         for argument, each in enumerate(node.args):
             if (at, argument) in self.counting and isinstance(each, (int, float)):
-                given[argument] = "turns", each - turn
+                given[argument] = "iterations", each - iteration
         if name_of(node) == "select_scatter":
-            given[3] = "turn" if node.args[3] == self._place_of(turn) else given[3]
-        return str(node.target), tuple(given), tuple((k, self._said(v, turn)) for k, v in sorted(node.kwargs.items()))
+            given[3] = "iteration" if node.args[3] == self._place_of(iteration) else given[3]
+        return (
+            str(node.target),
+            tuple(given),
+            tuple((k, self._said(v, iteration)) for k, v in sorted(node.kwargs.items())),
+        )
 
-    def _said(self, arg: Any, turn: int) -> Any:
+    def _said(self, arg: Any, iteration: int) -> Any:
         if isinstance(arg, (list, tuple)):
-            return tuple(self._said(each, turn) for each in arg)
+            return tuple(self._said(each, iteration) for each in arg)
         if not hasattr(arg, "op"):
             return "value", str(arg)
         if arg in self.at:
             own, at = self.at[arg]
-            if turn - own not in (0, 1):
+            if iteration - own not in (0, 1):
                 raise NoLoopError
-            return ("here", at) if own == turn else ("before", at)
+            return ("here", at) if own == iteration else ("before", at)
         return "outside", arg

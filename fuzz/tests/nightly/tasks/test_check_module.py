@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import fuzz
-from fuzz.tests.cover.uses.test_check_module import Mine, Model, inputs
+from fuzz.tests.cover.tasks.test_check_module import Mine, Model, inputs
 
 
 class Wrong(Mine):

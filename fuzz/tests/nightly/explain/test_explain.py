@@ -24,8 +24,8 @@ from fuzz.report.words import places_words
 from fuzz.tests.common.hunting import TAIL_63, failing, given_case, target_of, with_edits
 from fuzz.tests.common.shared_pack import OWN, SHARED
 from fuzz.tests.common.told import concluded_lines
-from fuzz.tests.cover.triage.test_memory import DSUM_IS_X, FORGOTTEN, RANK_2
-from fuzz.tests.cover.triage.test_shared import buckets_of
+from fuzz.tests.cover.explain.test_memory import DSUM_IS_X, FORGOTTEN, RANK_2
+from fuzz.tests.cover.explain.test_shared import buckets_of
 
 _SCALED = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (WRONG ? 1.5f : 1.0f);")
 
