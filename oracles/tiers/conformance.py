@@ -158,7 +158,7 @@ class Conformance(OutputValues):
 
     @lazy
     def _doubts(self) -> Mapping[Node, Mask]:
-        return dependent(self.inputs, self.budget.read.doubts)
+        return dependent(self.inputs, self.budget.read.doubts, self.budget.read.same)
 
     def _beyond(self, low: F64, high: F64, dtype: Format) -> Mask:
         """Where an end overflows and may leave NaN: in a format without infinity, or where the contract says so."""
