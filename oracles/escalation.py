@@ -45,7 +45,12 @@ watch: Callable[[PreciseProgress], None] = _unwatched
 """Called before each such element, and once a second during one that takes long."""
 
 
-over: Callable[[], bool] = lambda: False
+def _never() -> bool:
+    """Return that the time is not over."""
+    return False
+
+
+over: Callable[[], bool] = _never
 """Called where `watch` is; once it is true nothing more is asked of the precise tier."""
 
 

@@ -236,11 +236,9 @@ def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
         kind = _Rows if asks[0][0].plain.separate else _BesideGroup
         groups = list[_Group]()
         for problem, structured, query, at, place in sorted(asks, key=lambda ask: ask[0].in_order):
-            least, number = min(((each.filled(problem), at_) for at_, each in enumerate(groups)), default=(math.inf, 0))
-            if least == math.inf:
-                number = len(groups)
-                groups.append(kind())
-            group = groups[number]
+            fits = [each for each in groups if each.filled(problem) < math.inf] or [kind()]
+            group = min(fits, key=lambda each: each.filled(problem)) if len(fits) > 1 else fits[0]
+            groups += [] if group.problems else [group]
             group.asks.append((group.place(problem, query[0], structured), query, at, place))
         yield from groups
 

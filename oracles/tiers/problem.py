@@ -70,7 +70,8 @@ class FormulaProblem:
         outputs = tuple((each.name, self._dtypes[each.name]) for each in self.of_op.outputs)
         own = self.of_op.name, dtypes, frozenset(self.plain.trace.nodes), outputs
         sizes = self.in_order
-        return (own, sizes, tuple(self.parameters.items())), (own, tuple(self.sizes.get(dim, self.length) == 1 for dim in sorted(self.plain.reduced)))
+        single = tuple(self.sizes[dim] == 1 for dim in sorted(self.plain.reduced))
+        return (own, sizes, tuple(self.parameters.items())), (own, single)
 
     @lazy
     def plain(self) -> Reading:
