@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
@@ -44,7 +45,34 @@ watch: Callable[[PreciseProgress], None] = _unwatched
 """Called before each such element, and once a second while one takes long."""
 
 
+def _never() -> bool:
+    """Return that the time is not over."""
+    return False
+
+
+over: Callable[[], bool] = _never
+"""Called where `watch` is; once it is true nothing more is asked of the precise tier."""
+
+
+@contextmanager
+def until(ended: Callable[[], bool]) -> Iterator[None]:
+    """Ask the precise tier, inside the block, only until that is true."""
+    global over
+    before, over = over, ended
+    try:
+        yield
+    finally:
+        over = before
+
+
+def break_off() -> None:
+    """Raise LateError where nothing more is to be asked."""
+    if over():
+        raise LateError
+
+
 def _tell(step: PreciseProgress, began: float) -> None:
+    break_off()
     watch(step._replace(seconds=time.process_time() - began))
 
 
@@ -61,9 +89,9 @@ def settled(
         if spent >= MOST_S:
             return failing, ratio, gave_up, len(places) - done
         tell = partial(_tell, start._replace(done=done), began)
-        tell()
         index = tuple(int(i) for i in place)
         try:
+            tell()
             with deadline(began + MOST_S, tell):
                 found = bounds(index)
         except LateError:

@@ -28,7 +28,7 @@ from oracles.enclosure import (
     worst_of,
     worst_pass,
 )
-from oracles.escalation import PreciseProgress, settled
+from oracles.escalation import PreciseProgress, break_off, settled
 from oracles.formula.contract import Contract
 from oracles.formula.exact.deadline import LateError, deadline
 from oracles.lazy import lazy
@@ -421,7 +421,7 @@ class Truth:
         if comparison.repeated is not None and comparison.repeated[index]:
             contradicts = True  # it occurs twice, which nothing allows
         elif self.confirms:
-            with suppress(LateError), deadline(time.process_time() + _CONFIRM_S, lambda: None):
+            with suppress(LateError), deadline(time.process_time() + _CONFIRM_S, break_off):
                 if self._confirm(name, contract, index, value, passing=False) is None:
                     return OutputCheck(name, "gave_up", worst, float(ratio.flat[flat]), escalated=escalated)
                 certain = self.bounds(contract, name, index, True, once=True)

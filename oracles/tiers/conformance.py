@@ -159,7 +159,7 @@ class Conformance(OutputValues):
 
     @lazy
     def _doubts(self) -> Mapping[Node, Mask]:
-        return dependent(self.inputs, self.budget.read.doubts)
+        return dependent(self.inputs, self.budget.read.doubts, self.budget.read.same)
 
     def _beyond(self, low: F64, high: F64, dtype: Format) -> Mask:
         """Return where an end overflows and may leave NaN: in a format without infinity, or if the contract says so."""

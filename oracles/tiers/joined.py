@@ -23,6 +23,8 @@ from oracles.enclosure import Enclosure, Worst, compare, worst_of
 from oracles.formula.affine.setting import Joined, JoinedProblem
 from oracles.formula.contract import Contract
 from oracles.formula.exact.lengths import Extents, Lengths, Places, rows_of
+from oracles.formula.made import completed
+from oracles.formula.trace import FormulaError
 from oracles.lazy import lazy
 from oracles.summation import NumericsError
 from oracles.tiers.problem import FormulaProblem
@@ -79,11 +81,12 @@ class _Group(ABC):
             self.parts.append(part)
         return self._places[key]
 
-    def takes(self, problem: FormulaProblem) -> bool:
-        """Whether it is not too large for another problem, and that fills it up."""
-        before = math.prod(self.widest)
-        filled = math.prod(self._with(problem)) - before - problem.size
-        return before <= JOINED_ELEMENTS and filled <= _FILLED
+    def filled(self, problem: FormulaProblem) -> float:
+        """Return the number of elements by which it is filled up with another problem; infinite where these are too
+        many."""
+        before = self._elements(problem, self.widest)
+        filled = self._elements(problem, self._with(problem)) - before - problem.elements(problem.sizes)
+        return filled if before <= JOINED_ELEMENTS and filled <= _FILLED else math.inf
 
     @lazy
     def outputs(self) -> Mapping[str, str]:
@@ -125,6 +128,11 @@ class _Group(ABC):
         """Return an index among a problem's own elements from one in the output, which is filled up."""
 
     @abstractmethod
+    def _elements(self, problem: FormulaProblem, extents: tuple[int, ...]) -> int:
+        """Return the number of elements of the largest array, of problems such as this one that are filled up to some
+        extents."""
+
+    @abstractmethod
     def _with(self, problem: FormulaProblem) -> tuple[int, ...]:
         """Return `widest` with another problem."""
 
@@ -150,6 +158,9 @@ class _Rows(_Group):
             return flat
         row, column = divmod(flat, self.widest[1])
         return row * problem.length + column
+
+    def _elements(self, problem: FormulaProblem, extents: tuple[int, ...]) -> int:
+        return math.prod(extents)
 
     def _with(self, problem: FormulaProblem) -> tuple[int, ...]:
         rows, length = self.widest or (0, 0)
@@ -177,6 +188,18 @@ class _BesideGroup(_Group):
         widest = dict(zip(problem.sizes, self.widest[1:], strict=True))
         place = np.unravel_index(flat, [widest[dim] for dim in dims])
         return int(np.ravel_multi_index(place, [problem.sizes[dim] for dim in dims]))
+
+    def filled(self, problem: FormulaProblem) -> float:
+        """Return infinity also where extents that follow from others would be more, or fewer, than problems have."""
+        counts, sizes = problem.plain.trace.counts, dict(zip(problem.sizes, self._with(problem)[1:], strict=True))
+        with suppress(FormulaError):
+            whole = completed(counts, {dim: size for dim, size in sizes.items() if dim not in counts})
+            return super().filled(problem) if whole.items() <= sizes.items() else math.inf
+        return math.inf
+
+    def _elements(self, problem: FormulaProblem, extents: tuple[int, ...]) -> int:
+        count, *sizes = extents
+        return count * problem.elements(dict(zip(problem.sizes, sizes, strict=True)))
 
     def _with(self, problem: FormulaProblem) -> tuple[int, ...]:
         count, *sizes = self.widest or (0, *(0 for _ in problem.sizes))
@@ -212,13 +235,13 @@ def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
                 known.setdefault(key, []).append((problem, structured, query, at, place))
     for asks in known.values():
         kind = _Rows if asks[0][0].plain.separate else _BesideGroup
-        group: _Group = kind()
+        groups = list[_Group]()
         for problem, structured, query, at, place in sorted(asks, key=lambda ask: ask[0].in_order):
-            if group.problems and not group.takes(problem):
-                yield group
-                group = kind()
+            fits = [each for each in groups if each.filled(problem) < math.inf] or [kind()]
+            group = min(fits, key=lambda each: each.filled(problem)) if len(fits) > 1 else fits[0]
+            groups += [] if group.problems else [group]
             group.asks.append((group.place(problem, query[0], structured), query, at, place))
-        yield group
+        yield from groups
 
 
 def _key(problem: FormulaProblem, structured: bool, contract: Contract) -> Hashable:

@@ -65,12 +65,14 @@ class FormulaProblem:
     @lazy
     def alike(self) -> tuple[Hashable, Hashable]:
         """Keys that are equal for problems that may be joined: the first for problems of one length, or of equal
-        extents if rows depend on each other, with equal parameters; the second for problems that are filled up."""
+        extents if rows depend on each other, with equal parameters; the second for problems that are filled up, of
+        which sums of single terms, where nothing is rounded, are no others'."""
         dtypes = tuple((name, name_of(array.dtype)) for name, array in self.problem.inputs.items())
         outputs = tuple((each.name, self._dtypes[each.name]) for each in self.of_op.outputs)
         own = self.of_op.name, dtypes, frozenset(self.plain.trace.nodes), outputs
         sizes = self.in_order
-        return (own, sizes, tuple(self.parameters.items())), (own, tuple(size == 1 for size in sizes))
+        single = tuple(self.sizes[dim] == 1 for dim in sorted(self.plain.reduced))
+        return (own, sizes, tuple(self.parameters.items())), (own, single)
 
     @lazy
     def plain(self) -> Reading:
@@ -161,8 +163,8 @@ class FormulaProblem:
         """Return a key that is equal for problems that are evaluated alike, whatever their lengths and parameters. An
         algorithm may multiply by the length although the op's own formula does not."""
         ways, bits = self.read(contract), dict[str, int]()
-        if any(each.multiplies_length for each in ways):
-            sizes = {"": self.length} if self.plain.separate else self.sizes
+        if matter := frozenset[str]().union(*(each.calculates_with for each in ways)):
+            sizes = {"": self.length} if self.plain.separate else {dim: self.sizes[dim] for dim in sorted(matter)}
             bits = {dim: bits_of(size) for dim, size in sizes.items()}
         zeros, others = (frozenset[str]().union(*each) for each in zip(*(way.depends_on for way in ways), strict=True))
         nothing = frozenset(name for name in zeros if not self.parameters[name])
@@ -236,6 +238,10 @@ class FormulaProblem:
     def size(self) -> int:
         """Return the number of elements of an array that has all dimensions."""
         return math.prod(self.sizes.values())
+
+    def elements(self, sizes: Mapping[str, int]) -> int:
+        """Return the number of elements of the formula's largest array, for such extents."""
+        return max(math.prod(sizes[dim] for dim in dims) for dims in self.plain.grids)
 
     @lazy
     def in_order(self) -> tuple[int, ...]:

@@ -8,10 +8,11 @@ from functools import lru_cache
 
 from oracles.algorithm import traced
 from oracles.formula.contract import Contract
+from oracles.formula.exact.counts import counted
 from oracles.formula.exact.lengths import BESIDE
-from oracles.formula.node import SELECTS
+from oracles.formula.node import COMPARED, SELECTS
 from oracles.formula.numbers import of_numbers
-from oracles.formula.trace import FormulaError, Kind, Trace
+from oracles.formula.trace import REDUCTIONS, FormulaError, Kind, Trace, ordered
 from oracles.lazy import lazy
 from oracles.op import Op
 from oracles.operand import OUTER
@@ -20,6 +21,7 @@ from oracles.tiers.plan import FormulaPlan
 
 _SCALED: tuple[Kind, ...] = ("welford_mean", "welford_squares", "online", "online_dot")
 """How often these are scaled again depends on the order too."""
+_COUNTS: tuple[Kind, ...] = ("extent", "position")
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,21 @@ class Reading:
     def joins_lengths(self) -> bool:
         """Return whether rows, or problems, may be filled up and joined with others; parameters may then be columns."""
         fit = not self.separate or (self.trace.dims[:1] == (OUTER,) and len(self.trace.dims) == 2)
-        kinds = {node.kind for node in self.trace.nodes}
-        return fit and self.joins_orders and kinds.isdisjoint(("position", "take", "where", "scan", *SELECTS))
+        return fit and self.joins_orders and not self.selects
+
+    @lazy
+    def reduced(self) -> frozenset[str]:
+        """The dimensions along which something is reduced."""
+        return frozenset(dim for node in self.trace.nodes if node.kind in REDUCTIONS for dim in node.over)
+
+    @lazy
+    def grids(self) -> frozenset[frozenset[str]]:
+        """The dimensions of its largest arrays, the terms of sums among them."""
+        every = {
+            each.dims.union(*(arg.dims for arg in each.args)) if each.kind in REDUCTIONS else each.dims
+            for each in self.trace.nodes
+        }
+        return frozenset(dims for dims in every if not any(dims < other for other in every))
 
     @lazy
     def selects(self) -> bool:
@@ -59,12 +74,17 @@ class Reading:
         return any(node.kind in SELECTS for node in self.trace.nodes)
 
     @lazy
-    def multiplies_length(self) -> bool:
-        """Whether it matters of how many bits the length of rows is."""
-        uses = (
-            (node, place) for node in self.trace.nodes for place, arg in enumerate(node.args) if arg.kind == "extent"
-        )
-        return any((node.kind, place) != ("divide", 1) for node, place in uses)
+    def calculates_with(self) -> frozenset[str]:
+        """The dimensions of which it matters of how many bits their extents and places are: all but those that are only
+        counted, compared, chosen by, or divided by."""
+        known, found = counted(self.trace, ()), set[str]()
+        for node in self.trace.nodes:
+            for place, arg in enumerate(node.args if node not in known and node.kind not in COMPARED else ()):
+                only_chosen = (node.kind, place) in (("take", 1), ("where", 0))
+                divides = arg.kind == "extent" and (node.kind, place) == ("divide", 1)
+                if not (only_chosen or divides) and (arg.kind in _COUNTS or arg in known):
+                    found.update(dim for each in ordered([arg]) if each.kind in _COUNTS for dim in each.over)
+        return frozenset(found)
 
     @lazy
     def depends_on(self) -> tuple[frozenset[str], frozenset[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -224,14 +225,18 @@ class OutputValues:
         return {}
 
 
-def dependent(inputs: Inputs, doubts: Mapping[Node, Mask]) -> Mapping[Node, Mask]:
-    """Return where each node depends on a value that float64 decides by chance: only the precise tier can judge it."""
+def dependent(
+    inputs: Inputs, doubts: Mapping[Node, Mask], same: Mapping[Node, Mask] = MappingProxyType({})
+) -> Mapping[Node, Mask]:
+    """Return where each node depends on a value that float64 decides by chance: only the precise tier can judge it. A
+    choice between what is the `same` does not depend on its condition."""
     found, no = dict[Node, Mask](), np.zeros((1,) * len(inputs.trace.dims), bool)
     for node in inputs.trace.nodes:
         found[node] = _reduced(inputs, node, doubts.get(node, no))
         for place, arg in enumerate(node.args):
             of_table = node.kind == "take" and not place
-            found[node] = found[node] | (_taken if of_table else _reduced)(inputs, node, found[arg])
+            each = found[arg] & ~same[node] if node in same and not place else found[arg]
+            found[node] = found[node] | (_taken if of_table else _reduced)(inputs, node, each)
     return found
 
 
@@ -241,6 +246,7 @@ def _taken(inputs: Inputs, node: Node, mask: Mask) -> Mask:
     if not mask.any() or mask.shape[axis] == 1 or any(each.kind == "tensor" for each in ordered([index])):
         return _reduced(inputs, node, mask)
     places = evaluate(replace(inputs, trace=replace(inputs.trace, outputs={"index": index})), Float64())[index]
+    places = inputs.own_places(places, (axis,), Float64())
     return np.asarray(took(mask, places, axis, np.zeros((1,) * mask.ndim, bool)))
 
 

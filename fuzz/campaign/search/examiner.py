@@ -17,6 +17,7 @@ from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.judge.trouble import error_words, judged
 from fuzz.core.laws.registry import Entry
 from fuzz.findings.tally import Decided, Sighting, Tally, note_open
+from oracles import escalation
 
 
 @dataclass
@@ -86,6 +87,8 @@ class Examiner:
         found = Examined(Tally(accuracy={} if self._accuracy else None))
         for judge in judges:
             judgements = [self._judgement(judge, self.targets[target], found) for target in judge.outcomes]
+            if escalation.over() and any(each.worst is not None and each.worst.late for each in judgements):
+                break  # the time was over before it was decided
             self._note(judge, judgements, found)
             self._told(judge)
             if judgements and self._ended():

@@ -25,6 +25,7 @@ from fuzz.core.judge.judge import Judgement
 from fuzz.core.laws.registry import Entry
 from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Observer, Sighting, Tally, TargetTally
+from oracles import escalation
 from oracles.ops import OPS
 
 MOST_HANGS = 3
@@ -149,6 +150,14 @@ class Runner:
         runs = {target.kernel.op for target in self.targets if self._runs(target)}
         self._courses = {key: each for key, each in self._courses.items() if each.slow_left}
         schedules = [self._schedule(op, run_seed, share) for op in ops if op in runs]
+        with escalation.until(self._is_overdue):
+            self._take_turns(schedules)
+        for schedule in schedules:
+            self.ended(schedule)
+        self._ends = math.inf
+        return self.tally
+
+    def _take_turns(self, schedules: Sequence[Schedule]) -> None:
         begun = False
         while not self._is_over(schedules):
             self._give(schedules)
@@ -161,10 +170,6 @@ class Runner:
         for schedule in schedules:
             schedule.stop()
         self._finish(schedules)
-        for schedule in schedules:
-            self.ended(schedule)
-        self._ends = math.inf
-        return self.tally
 
     def wait_for_workers(self) -> None:
         """Return when all workers are started, or a stop is wanted: no time of a search passes before."""

@@ -121,7 +121,7 @@ class SearchProcess:
 
     def _started(self) -> TurnRunner:
         """Workers are started when they are asked for: by then what they run is built."""
-        self._pool.watch, escalation.watch = self._watch, self.judging
+        self._pool.watch, escalation.watch, escalation.over = self._watch, self.judging, lambda: self._cut
         pool = self._pool.__enter__()
         missing = {name: status.reason for name, status in pool.statuses.items() if isinstance(status, NotRun)}
         attested = {name: status_record(status) for name, status in pool.statuses.items() if name not in missing}

@@ -219,9 +219,21 @@ class Budget(SettledProblem):
             found = blended(units, Form(args[0].centre * args[1].centre, found.dtype, found.bits), found)
         if found.ranks is not None and found.ranks.doubt is not None:
             read.doubts[node] = found.ranks.doubt
+        if node.kind == "where" and read.doubts:
+            read.same[node] = self._same(found, *args[1:])
         if node.kind == "take" and (unsure := is_unsure(args[1])).any():
             read.held[node, None] = np.where(unsure & (found.spread > 0), found.centre, np.nan)
         return found
+
+    def _same(self, found: Form, a: Form, b: Form) -> Mask:
+        """Return where it does not matter which of two is chosen: they are the same number, or lie apart by less than
+        what half-widths are wrong by anyway."""
+        apart = np.abs(a.centre - b.centre)
+        if self.wide and not (a.is_exact and b.is_exact):  # float64 hides how far apart they are
+            apart = apart + (np.abs(a.centre) + np.abs(b.centre)) * 2.0**-52
+        same = (apart == 0) if found.rest is None else (apart <= found.rest * (SAME / 4))
+        wild = either([a, b])
+        return np.asarray(same & np.isfinite(apart) if wild is None else same & np.isfinite(apart) & ~wild)
 
     def _is_rounded_alike(self, node: Node) -> bool:
         """Whether every kernel has the same operands of an addition, and rounds their sum."""

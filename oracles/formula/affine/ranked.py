@@ -67,12 +67,13 @@ def took(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     possible elements is allowed."""
     table, index, *other = args
     (axis,), none = here.inputs.axes(node), np.zeros((1,) * table.centre.ndim)
+    places = here.inputs.own_places(index.centre, (axis,), Float64())
     count, outside = here.inputs.extents[node.label], other[0].centre if other else None
 
     def at(values: F64, outside: F64 | None = none if other else None) -> F64:
         if values.shape[axis] == 1 and count != 1:
-            return values if outside is None else np.where(within(index.centre, count), values, outside)
-        return Float64().take(values, index.centre, axis, outside)
+            return values if outside is None else np.where(within(places, count), values, outside)
+        return Float64().take(values, places, axis, outside)
 
     parts, rest = dict[Symbol, F64](), None if table.rest is None else at(table.rest)
     for symbol, coefficient in table.parts.items():

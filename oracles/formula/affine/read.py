@@ -45,6 +45,8 @@ class ReadFormula:
     """See `Budget.replaced`."""
     doubts: dict[Node, Mask] = field(default_factory=dict)
     """Where it is by chance what a node takes, see `oracles.formula.affine.narrowing`."""
+    same: dict[Node, Mask] = field(default_factory=dict)
+    """Where it does not matter what a choice takes; of none that is made before anything is in doubt."""
     mirrored: dict[Node, Mask] = field(default_factory=dict)
     """Where a value is infinite on either side, see `Signs.mirrored`."""
     errors: dict[Node, F64] = field(default_factory=dict)

@@ -25,6 +25,7 @@ from oracles.formula.affine.errors import either, marked
 from oracles.formula.affine.forms import DUST, Form, Mask, dust, upwards
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.sums import any_along
+from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.trace import Node
 from oracles.lazy import lazy
 from oracles.summation import Sequential
@@ -87,6 +88,8 @@ def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     if may is not None and here.contract.nonfinite == "ieee":
         sure = _settled(args, size.shape, axis, dtype)
         may, error = may & ~sure, np.where(sure, 0.0, error)
+    centre, error = (here.inputs.filled_up(each, (axis,), Float64()) for each in (centre, error))
+    may = None if may is None else here.inputs.filled_up(may.astype(np.float64), (axis,), Float64()) != 0
     may = None if may is None or not may.any() else may
     return Form(centre, dtype, dtype.precision, rest=error * (1 + DUST), may=may)
 

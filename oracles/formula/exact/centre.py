@@ -104,6 +104,26 @@ class Inputs:
         """Whether what lies along one of the axes has several lengths and was filled up to one."""
         return self.lengths is not None and any(self.lengths.is_filled(self.trace.dims[axis]) for axis in axes)
 
+    def own_places(self, index: Values, axes: Axes, arithmetic: Arithmetic) -> Values:
+        """Return an index into what lies along an axis, with no place where only what is filled up has one."""
+        if not self.is_filled(axes):
+            return index
+        own = arithmetic.compare("less", index, arithmetic.lift(np.asarray(self.count(axes))))
+        return arithmetic.where(own, index, arithmetic.lift(np.full(self._single, -1.0)))
+
+    def filled_up(self, values: Values, axes: Axes, arithmetic: Arithmetic) -> Values:
+        """Return values along an axis, each place behind the last one of a row, or problem, as the last."""
+        if not self.is_filled(axes):
+            return values
+        places = np.arange(values.shape[axes[0]], dtype=np.float64)
+        places = places.reshape([-1 if at == axes[0] else 1 for at in range(len(self._single))])
+        last = arithmetic.lift(np.minimum(places, self.count(axes) - 1))
+        return arithmetic.take(values, last, axes[0])
+
+    @property
+    def _single(self) -> tuple[int, ...]:
+        return (1,) * len(self.trace.dims)
+
     def spans(self, shape: tuple[int, ...], axes: Axes) -> Sequence[Places]:
         """Yield slices along axes that split an array of this shape into parts of not too many elements."""
         return [(slice(None),) * len(axes)] if self.is_filled(axes) else spans(shape, axes)
@@ -119,7 +139,8 @@ class Inputs:
             return self._placed(node, values if values.dtype == object else values.astype(np.float64))
         if node.kind == "position":
             places = np.arange(self.extents[node.label], dtype=np.float64)
-            return self._placed(node, places[_looked_at(node.label, fixed)])
+            found = self._placed(node, places[_looked_at(node.label, fixed)])
+            return np.minimum(found, self.count(axes) - 1) if self.is_filled(axes := self.axes(node)) else found
         value: float | F64 = node.value
         if node.kind == "parameter":
             value = self.parameters[node.label]
@@ -172,9 +193,11 @@ def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs)
     if kind == "where":
         return arithmetic.where(*args)
     if kind == "take":
-        return arithmetic.take(args[0], args[1], *inputs.axes(node), *args[2:])
+        axes = inputs.axes(node)
+        return arithmetic.take(args[0], inputs.own_places(args[1], axes, arithmetic), *axes, *args[2:])
     if kind == "scan":
-        return recurred(arithmetic, args, inputs.axes(node)[0], inputs.extents[node.label])
+        axes = inputs.axes(node)
+        return inputs.filled_up(recurred(arithmetic, args, axes[0], inputs.extents[node.label]), axes, arithmetic)
     if kind == "ranked":
         return ranked(arithmetic, *args, *inputs.axes(node))
     if kind == "place":

@@ -120,6 +120,43 @@ def test_one_element_that_takes_too_long_is_broken_off(monkeypatch: pytest.Monke
     assert bounds((0, 0)) is not None
 
 
+def test_once_the_time_is_over_no_further_element_is_asked_in_many_digits() -> None:
+    unsure, asked = np.ones((1, 5), bool), list[tuple[int, ...]]()
+    comparison = OutputComparison(np.zeros(unsure.shape, bool), unsure, np.zeros(unsure.shape))
+
+    def bounds(index: tuple[int, ...]) -> Bounds | None:
+        asked.append(index)
+        return None
+
+    start = escalation.PreciseProgress("softmax", "y", 0, 5)
+    with escalation.until(lambda: len(asked) == 2):
+        assert escalation.settled(comparison, np.zeros(unsure.shape), bounds, start)[2:] == (2, 3)
+    assert escalation.settled(comparison, np.zeros(unsure.shape), bounds, start)[2:] == (5, 0)
+
+
+@pytest.mark.parametrize("relu", [0.0, 1.0])
+def test_a_product_that_vanishes_is_not_in_doubt_because_of_a_choice_that_changes_nothing(relu: float) -> None:
+    """Whether it is negative float64 cannot tell, and zero or it differ by less than anything that is seen."""
+    rng = np.random.default_rng(3)
+    a, b = (1e-38 * rng.standard_normal(shape).astype(np.float32) for shape in ((16, 8), (8, 16)))
+    truth = Truth(Problem("matmul", {"relu": relu}, {"a": a, "b": b}, {"c": "f32"}))
+    (check,) = truth.check(Contract(), {"c": np.zeros((16, 16), np.float32)})
+    assert (check.result, check.escalated) == ("pass", 0)
+
+
+def test_a_share_of_which_the_form_knows_as_much_as_an_edge_is_known_to_as_many_bits_as_kernels_in_f64_have() -> None:
+    """There is one key: its share is 1, whatever its score, and where scores are huge the form of that has an edge."""
+    rng = np.random.default_rng(4)
+    q, v = rng.standard_normal((8, 1, 4, 2, 1)) * 1e19, rng.standard_normal((8, 1, 1, 3))
+    inputs = {"q": q, "k": rng.standard_normal((8, 1, 1, 1)), "v": v, "bias": rng.standard_normal((1, 4, 2, 1))}
+    params = {each.name: each.neutral if each.neutral is not None else 1.0 for each in OPS["attention"].parameters}
+    truth = Truth(Problem("attention", params, inputs, {"o": "f64"}))
+    got = np.broadcast_to(v[:, :, None], (8, 1, 4, 2, 3)).copy()
+    (check,) = truth.check(Contract(), {"o": got})
+    assert check.result == "pass"
+    assert check.escalated < got.size / 10
+
+
 def test_what_vanishes_at_few_bits_and_at_twice_as_many_is_no_zero() -> None:
     """1 + tanh of -160 is 2^-457, which neither 160 bits nor 320 show."""
     contract = Contract("f64", algorithm={"y": "quotient"})

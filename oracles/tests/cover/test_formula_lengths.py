@@ -3,7 +3,7 @@ together."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 
 from oracles import Contract, Lanes
 from oracles.formula.exact.lengths import Extents, Lengths, rows_of
+from oracles.formula.trace import Node, Outputs, dot, extent, position, take, where
+from oracles.op import Op
+from oracles.operand import Operand
 from oracles.ops import OPS
 from oracles.problem import Problem
 from oracles.tests.common.dims import GEMM
@@ -21,6 +24,8 @@ from oracles.tiers.joined import Answer, Asked, Received
 from oracles.tiers.problem import FormulaProblem
 
 NAMES = ("rms_norm", "layer_norm", "softmax", "log_softmax", "softmax_backward", "log_softmax_backward")
+COUNTED = ("cumsum", "row_mean_backward", "row_max_backward", "logsumexp", "cross_entropy_backward")
+"""Ops that scan, or whose elements follow from their place, or from comparisons."""
 DEPENDENT = ("rms_norm_backward", "fused_add_rms_norm_backward", "layer_norm_backward")
 """The ops of which some outputs are sums over rows."""
 
@@ -107,7 +112,7 @@ def said(answers: Sequence[Answer]) -> list[object]:
 
 
 @pytest.mark.some(4)
-@pytest.mark.parametrize("op", [*NAMES, *DEPENDENT])
+@pytest.mark.parametrize("op", [*NAMES, *COUNTED, *DEPENDENT])
 def test_rows_say_the_same_beside_rows_of_other_lengths(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, groups, decide = asked_of(op, 25), list[object](), joined._decide
 
@@ -139,21 +144,54 @@ def test_rows_of_an_algorithm_say_the_same_beside_others(op: str, node: str, alg
     assert any(answers[0] is not None for answers in together) or seldom
 
 
-def product(rng: np.random.Generator) -> Problem:
+def gemm(rng: np.random.Generator) -> Problem:
     m, k, n = (int(each) for each in rng.integers(2, 9, size=3))
     a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n)))
     return Problem("gemm", {"alpha": 0.5}, {"a": a, "b": b}, {"c": "f32", "sums": "f32"}, structured=m % 2 == 0)
 
 
-def test_products_of_matrices_say_the_same_beside_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def matmul(rng: np.random.Generator) -> Problem:
+    """It chooses, by a parameter too."""
+    m, k, n = (int(each) for each in rng.integers(2, 9, size=3))
+    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n)))
+    return Problem("matmul", {"relu": 1.0}, {"a": a, "b": b}, {"c": "f32"}, structured=m % 2 == 0)
+
+
+def embedding(rng: np.random.Generator) -> Problem:
+    v, d, t = (int(each) for each in rng.integers(2, 9, size=3))
+    table, ids = rng.standard_normal((v, d)).astype(np.float32), rng.integers(0, v, t)
+    return Problem("embedding", {}, {"table": table, "index": ids}, {"y": "f32"}, structured=v % 2 == 0)
+
+
+def window_sums(rng: np.random.Generator) -> Problem:
+    n, k = int(rng.integers(5, 12)), int(rng.integers(2, 5))
+    x, taps = rng.standard_normal(n).astype(np.float32), rng.standard_normal(k).astype(np.float32)
+    return Problem("windows", {}, {"x": x, "w": taps}, {"y": "f32"}, structured=n % 2 == 0)
+
+
+def windows(x: Node, w: Node) -> Outputs:
+    """Sums over windows that reach over the end, where there are zeros."""
+    y = dot(take(x, position("n") + position("k"), "n", 0.0), w, "k")
+    return {"y": where(position("n") + 1.0 < extent("n"), y, -y) + 0.0}
+
+
+WINDOWS = Op(windows, inputs=(Operand("x", "n"), Operand("w", "k")), outputs=(Operand("y", "n"),))
+
+
+@pytest.mark.parametrize("made", [gemm, matmul, embedding, window_sums])
+def test_problems_of_several_dims_say_the_same_beside_others(
+    made: Callable[[np.random.Generator], Problem], monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng, asked, groups, decide = np.random.default_rng(34), list[Asked](), list[object](), joined._decide
     monkeypatch.setitem(OPS, GEMM.name, GEMM)
+    monkeypatch.setitem(OPS, WINDOWS.name, WINDOWS)
     for number in range(20):
-        each = FormulaProblem(product(rng))
+        each = FormulaProblem(made(rng))
         got = {name: values.astype(np.float64) for name, values in simulated(each.problem).items()}
         right = {name: each.arranged(name, got[name]) for name in each.problem.outputs}
         if number % 5 == 4:
-            right["c"] = right["c"] * (1 + 1e-3 * (right["c"] == right["c"].max()))
+            name = next(iter(right))
+            right[name] = right[name] * (1 + 1e-3 * (right[name] == right[name].max()))
         asked.append((each, each.problem.structured, [(Contract(), Received(right))]))
 
     def counted(group: joined._Group, found: list[list[Answer]]) -> None:
