@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import FrameType, TracebackType
+from typing import TypeVar
 
 from fuzz.core.execute.pool import Watch
 from fuzz.report import events
+
+_T = TypeVar("_T")
 
 GRACE_S = 1.5
 """This many seconds lie between the wish to stop and the end of what is still running: batches, a build, a shrink."""
@@ -61,10 +64,25 @@ class Interruption:
         """True once what was running when a stop was wanted has had its time."""
         return time.monotonic() >= self._since + GRACE_S
 
+    @property
+    def left(self) -> float:
+        """Seconds until a limit. This one has none."""
+        return math.inf
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a limit, and no signal, has ended it."""
+        return False
+
     @contextmanager
     def shielded(self) -> Iterator[None]:
         """Inside, something is done whole. This one cuts nothing off."""
         yield
+
+    def within(self, work: Callable[[], _T], seconds: float | None = None) -> _T | None:
+        """Return what some work returns; None where it is cut off, so many seconds after the wish to stop, or not begun
+        as a limit is over. This one cuts nothing off."""
+        return work()
 
     def stop(self) -> None:
         """Want a stop without a signal: what is needed for more is gone."""
@@ -102,13 +120,15 @@ class Stopping(Interruption):
     A batch that is abandoned so was not saved: the state is as if it had not been sent.
     """
 
-    def __init__(self, limit_s: float) -> None:
+    def __init__(self, limit_s: float, *, notes_at: float | None = None) -> None:
+        """`wanted` is set so many seconds after the limit, by default GRACE_S."""
         super().__init__()
+        self._notes_at = GRACE_S if notes_at is None else notes_at
         self._until = time.monotonic() + limit_s
         """The time of the limit, or of a signal that came before it."""
         self._began = -math.inf
         """The time when what is running was begun."""
-        self._allowed: float | None = None
+        self.allowed: float | None = None
         """The seconds after both for what is running; None where it may not be cut off."""
         self._at_once = False
         """True once a further signal came for what is running."""
@@ -123,7 +143,7 @@ class Stopping(Interruption):
         self._handlers = {number: signal.signal(number, self._signalled) for number in _SIGNALS}
         self._handlers[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._overdue)
         self._unraisable, sys.unraisablehook = sys.unraisablehook, self._dropped
-        self._arm(self.left + GRACE_S)
+        self._arm(self.left + self._notes_at)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
@@ -142,24 +162,35 @@ class Stopping(Interruption):
         """Seconds until the limit; 0 once a stop is wanted."""
         return 0.0 if self.wanted else max(0.0, self._until - time.monotonic())
 
+    @property
+    def is_over(self) -> bool:
+        return self.wanted and not self.signalled
+
     def abortable(self, seconds: float | None = None) -> AbstractContextManager[None]:
         """Inside, what runs may be cut off so many seconds after the wish to stop, or after now where that is later,
         by default GRACE_S; with inf by a further signal alone. Ends quietly when it is; `wanted` is set then."""
         return _Abortable(self, GRACE_S if seconds is None else seconds)
 
+    def within(self, work: Callable[[], _T], seconds: float | None = None) -> _T | None:
+        found: _T | None = None
+        if self.left:
+            with self.abortable(seconds):
+                found = work()
+        return found
+
     def allow(self, seconds: float | None) -> None:
         """What runs from now on may be cut off so many seconds after the wish to stop, or after now; with None it may
         not."""
-        self._allowed, self._at_once, self._began = seconds, False, time.monotonic()
+        self.allowed, self._at_once, self._began = seconds, False, time.monotonic()
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
         """Inside `abortable`: something that must be done whole."""
-        before, self._allowed = self._allowed, None
+        before, self.allowed = self.allowed, None
         try:
             yield
         finally:
-            self._allowed = before
+            self.allowed = before
 
     def _arm(self, seconds: float) -> None:
         # Repeated: an exception that lands in a garbage collector's callback is dropped.
@@ -184,9 +215,9 @@ class Stopping(Interruption):
 
     def _overdue(self, number: int, frame: FrameType | None) -> None:
         self.wanted = True
-        if self._allowed is None or _is_whole(frame):
+        if self.allowed is None or _is_whole(frame):
             return
-        if self._at_once or time.monotonic() >= max(self._until, self._began) + self._allowed:
+        if self._at_once or time.monotonic() >= max(self._until, self._began) + self.allowed:
             raise OutOfTime
 
 
@@ -196,13 +227,13 @@ class _Abortable:
 
     def __init__(self, stopping: Stopping, seconds: float) -> None:
         self._stopping = stopping
-        self._seconds = seconds
+        self._seconds, self._before = seconds, stopping.allowed
 
     def __enter__(self) -> None:
         self._stopping.allow(self._seconds)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> bool:
-        self._stopping.allow(None)
+        self._stopping.allow(self._before)
         return isinstance(error, OutOfTime)
 
 

@@ -29,9 +29,10 @@ from fuzz.references.guard import first_difference
 from fuzz.references.replay.cases import ReplayCase, ReplayError, compared
 from fuzz.references.replay.oracle import arrays_of, case_of
 from fuzz.references.rerun import Replayed, ways_of
+from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.own import beside, drawn_of, replay_s, shapes_of
 from fuzz.tasks.judge.replay import ReplayPlan, replay_of
-from fuzz.tasks.judge.ruling import Asked, FullSize, SolutionRuling, worst_of
+from fuzz.tasks.judge.ruling import FullSize, SolutionRuling, worst_of
 from fuzz.tasks.readers.kernelbench import batch_of, of_module
 from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import Solutions

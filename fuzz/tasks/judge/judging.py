@@ -7,8 +7,8 @@ import secrets
 import shlex
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.runner import MOST_HANGS
+from fuzz.campaign.search.stopping import GRACE_S, LAST_S, Interruption, RunLimits, Stopping
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
 from fuzz.campaign.starting import select_targets, writable
@@ -26,12 +27,12 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.base.exits import Exit
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.probe import GHOST, STREAM
-from fuzz.core.execute.pool import Pool
+from fuzz.core.base.text import counted
+from fuzz.core.execute.pool import Pool, WorkerPool
 from fuzz.core.generate.dims import MOST_WORK, USUAL_WORK
 from fuzz.core.generate.search import Search, batches
 from fuzz.core.judge.values import problem_of
 from fuzz.core.laws.registry import declared as declared_laws
-from fuzz.explain.diagnosis import new_workers
 from fuzz.findings.book import book_in
 from fuzz.references.derive import ANY, FINITE, Derived
 from fuzz.references.dims import parsed
@@ -43,15 +44,26 @@ from fuzz.report.outline import run_outline
 from fuzz.report.totals import not_exercised
 from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.check.reference import contract_of, with_names
+from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.own import own_problem
 from fuzz.tasks.judge.replaying import judged_by_replay, looked
-from fuzz.tasks.judge.ruling import VERSION, Asked, Judged, Ruling, not_given, solution_ruling, summary, worst_of
+from fuzz.tasks.judge.ruling import (
+    VERSION,
+    Judged,
+    Ruling,
+    SolutionRuling,
+    not_given,
+    not_in_time,
+    solution_ruling,
+    summary,
+    worst_of,
+)
 from fuzz.tasks.judge.written import derived, write_pack
 from fuzz.tasks.readers.formats import problems_of
 from fuzz.tasks.readers.kernelbench import LAST
 from fuzz.tasks.readers.problem import Statement, UnreadProblemError
 from fuzz.tasks.readers.solution import Solutions, solutions_of
-from fuzz.tasks.readers.source import TaskError
+from fuzz.tasks.readers.source import TaskError, files_in
 from fuzz.tasks.task import Data, Task, drive
 from oracles.formula.contract import Contract
 from oracles.op import Op
@@ -68,18 +80,48 @@ _PROBED_ONE_IN = 4
 _TURNS, _MOST_ELEMENTS, _FEW, _DIGITS = 3, 1024, 2, 2
 
 
-def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judged:
-    """Return the ruling on the solutions, with text in lines of at most `width` columns. Raises ProblemError if the
-    problem or a solution cannot be read."""
-    if asked.own:
-        return judged_by_replay(asked, own_problem(asked.against), "", screen, width)
+def judged(
+    asked: Asked, screen: Console, width: int, *, verbose: bool,
+    read: Callable[[Asked], tuple[Statement, Derived]] | None = None, began: float | None = None,
+) -> Judged:  # fmt: skip
+    """Return the ruling on the solutions, with text in lines of at most `width` columns. Its time, if that is limited,
+    began at that time of the monotonic clock. Raises ProblemError if the problem or a solution cannot be read."""
+    read = read or read_problem
+    if asked.max_time is None:
+        return _judged(asked, screen, width, read, Interruption(), verbose=verbose)
+    used = 0.0 if began is None else time.monotonic() - began
+    with Stopping(max(asked.max_time - used, 0.0), notes_at=0.0) as stop:
+        made = stop.within(lambda: _judged(asked, screen, width, read, stop, verbose=verbose), LAST_S)
+    return made or unjudged(asked, width)
+
+
+def unjudged(asked: Asked, width: int) -> Judged:
+    """Return the ruling where time was over before anything was judged."""
+    [reason] = not_in_time(asked, ["any case"])
+    rulings = tuple(SolutionRuling(words, "undecided", 0, 0, {}, (), reason) for words in files_in(asked.solutions))
+    ruling = Ruling(
+        VERSION, "undecided", asked.against, "", "formula", "", asked.seed or 0, 0, "", {}, {}, {}, (), (reason,),
+        rulings, "", "",
+    )  # fmt: skip
+    return Judged(ruling, wrapped_text(summary(ruling, asked.max_time or 0.0), width))
+
+
+def _judged(
+    asked: Asked, screen: Console, width: int, read: Callable[[Asked], tuple[Statement, Derived]], stop: Interruption,
+    *, verbose: bool,
+) -> Judged:  # fmt: skip
+    def begun() -> tuple[Statement, Solutions, Prepared]:
+        problem, found = read(asked)
+        solutions = solutions_of(asked.solutions, problem, asked.against)
+        with screen.status("trying what is taken ..."):
+            return problem, solutions, prepared(asked, problem, found, solutions)
+
     try:
-        problem, found = read_problem(asked)
+        if (ahead := stop.within(begun, 0.0)) is None:
+            return unjudged(asked, width)
     except UnreadProblemError as error:
-        return judged_by_replay(asked, error.problem, str(error), screen, width)
-    solutions = solutions_of(asked.solutions, problem, asked.against)
-    with screen.status("trying what is taken ..."):
-        ready = prepared(asked, problem, found, solutions)
+        return judged_by_replay(asked, error.problem, str(error), screen, width, stop)
+    problem, solutions, ready = ahead
     found, folder, kernels, targets = ready.found, ready.folder, ready.task.kernels, ready.task.targets
     print_lines(screen, [*filter(None, (found.said, found.left_out, problem.kept))])
     # Not before: no solution can know it.
@@ -89,7 +131,7 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     book, limits = book_in(folder / "findings", seed), RunLimits(None, asked.cases)
     session = Session(
         targets, book, Terms(kernels, laws, twin_one_in=_PROBED_ONE_IN), seed, limits, case_limit=asked.case_limit,
-        screen=screen,
+        screen=screen, interruption=stop, longest=RunLimits(asked.max_time).longest_case,
     )  # fmt: skip
     origin = Provenance(seed, _command(asked, seed), ("--pack", str(folder)), numbered=True)
     began = time.monotonic()
@@ -99,32 +141,31 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
         def meanwhile() -> None:
             floors.update(_detection_floors(found.op.name, seed, kernels, ready.task.contract))
 
-        with session.interruption:
-            driven = drive(ready.task, session, meanwhile=meanwhile)
-            assert driven.measuring is not None
+        with stop if asked.max_time is None else nullcontext():
+            driven = stop.within(lambda: drive(ready.task, session, meanwhile=meanwhile), 2 * GRACE_S)
             session.tally.note_waiting()
+        interrupted = driven is None or stop.wanted
         elapsed = time.monotonic() - began
         for bucket in [each for each in book.buckets.values() if each.kernel in ready.untried]:
             del book.buckets[bucket.name]  # what it refuses is no bug of it
-        if not session.interruption.terminated:
-            # All of them are told at the end, which is near.
-            seconds, shrinks = asked.explain_s or _AROUND_S, asked.explain_s is not None
-            session.explain(seconds, None, shrinks=shrinks)
+        if not stop.terminated:
+            # All of them are told at the end, which is near. What decides comes after it, and has half of the time.
+            seconds = min(asked.explain_s or _AROUND_S, stop.left / 2 / (len(book.buckets) + 1))
+            stop.within(lambda: session.explain(seconds, None, shrinks=asked.explain_s is not None))
         undeclared = session.conclude(elapsed)
-    interrupted = session.interruption.wanted
     outline = run_outline("judge", book, targets, session.tally, origin, interrupted=interrupted, usual=session.usual)
     session.tell_troubles()
     by_id = {target.id: target for target in targets}
     found_of = {
         kernel: solution_ruling(
-            words, kernel, by_id, session.tally, book, driven.measuring, ready.accepting,
+            words, kernel, by_id, session.tally, book, driven and driven.measuring, ready.accepting,
             untried=ready.untried.get(kernel, ""), refuses=ready.refuses.get(kernel, ""), interrupted=interrupted,
-            beyond=driven.beyond.get(kernel),
+            beyond=driven and driven.beyond.get(kernel),
         )
         for kernel, (words, _) in solutions.items()
     }  # fmt: skip
-    alone = tuple(found_of.values())
-    rulings = alone if interrupted else looked(asked, problem, solutions, found_of, seed, screen)
+    missed = [f"more than {counted(session.tally.cases, 'case')}"] if interrupted else []
+    rulings = looked(asked, problem, solutions, found_of, seed, screen, stop, missed)
     probes = {law: session.tally.laws[law] for law in laws if law != GHOST}
     never = tuple(dict.fromkeys((*outline.outcome.never, *problem.never)))
     ruling = Ruling(
@@ -132,11 +173,12 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
         asked.against, found.said, "formula", "", seed, session.tally.cases, str(folder),
         probes, floors, outline.outcome.largest, never,
         (*_unseen(not_exercised(undeclared), laws, _unvaried(found.op.name, seed, kernels)),
-         *not_given(session.tally, targets), *filter(None, [found.left_out]), *problem.remarks),
+         *not_given(session.tally, targets), *filter(None, [found.left_out]), *problem.remarks,
+         *not_in_time(asked, missed)),
         rulings, *problem.modes,
     )  # fmt: skip
     lines = [failure.told(verbose=verbose, width=width) for failure in outline.failures]
-    shaken = outline.outcome.code in (Exit.INTERNAL, Exit.INTERRUPTED)
+    shaken = outline.outcome.code in (Exit.INTERNAL, *(() if stop.is_over else (Exit.INTERRUPTED,)))
     text = "\n\n".join([*lines, wrapped_text(summary(ruling, elapsed), width)])
     return Judged(ruling, text, outline.outcome.code if shaken else None)
 
@@ -149,7 +191,10 @@ def _unseen(undeclared: list[str], laws: tuple[str, ...], always: Mapping[str, i
 
 
 def read_problem(asked: Asked) -> tuple[Statement, Derived]:
-    """Return the problem and its op: the first with room for all dimensions, or else that with most room."""
+    """Return the problem and its op: the first with room for all dimensions, or else that with most room. Raises
+    UnreadProblemError for one that is replayed."""
+    if asked.own:
+        raise UnreadProblemError("", own_problem(asked.against))
     refusal: TaskError | None = None
     best: tuple[int, Statement, Derived] | None = None
     for problem in problems_of(asked.against, asked.solutions):
@@ -291,7 +336,9 @@ def _chosen(asked: Asked, kernels: Sequence[Kernel]) -> tuple[Target, ...]:
 
 def _accepting(targets: Sequence[Target], found: Derived, asked: Asked) -> Mapping[str, Accepts]:
     def workers(target: Target) -> AbstractContextManager[Pool]:
-        return new_workers([target], asked.case_limit)
+        return WorkerPool(
+            [target], limit=asked.case_limit, longest=RunLimits(asked.max_time).longest_case, most_hangs=MOST_HANGS
+        )
 
     def contract(dtype: str) -> Contract:
         return contract_of(found, "torch", (dtype,), strict=asked.values == ANY)

@@ -8,12 +8,14 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from rich.console import Console
 
 from fuzz.campaign.search.runner import MOST_HANGS
+from fuzz.campaign.search.stopping import Interruption, RunLimits
 from fuzz.campaign.starting import select_targets, writable
 from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.core.adapters.target import NotRun, Target
@@ -26,7 +28,8 @@ from fuzz.references.examples import samples_of, structure_of
 from fuzz.references.replay.cases import DTYPES, Meant, ReplayError, meant_of
 from fuzz.references.replay.oracle import SPARE, op_of
 from fuzz.references.replay.run import Run
-from fuzz.tasks.judge.ruling import Asked, Said, SolutionRuling, worst_of
+from fuzz.tasks.judge.asked import Asked
+from fuzz.tasks.judge.ruling import Said, SolutionRuling, worst_of
 from fuzz.tasks.judge.written import floats_of, probes_of, shown_line, write_solutions
 from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import ENTRY, Solutions
@@ -53,20 +56,23 @@ class ReplayPlan:
     targets: Sequence[Target]
 
     def run(
-        self, cases: int, seed: int, laws: Sequence[str], screen: Console, seconds: float = math.inf
+        self, cases: int, seed: int, laws: Sequence[str], screen: Console, seconds: float = math.inf,
+        stop: Interruption | None = None,
     ) -> Run:  # fmt: skip
-        """Judge at most `cases` cases, and begin none after `seconds` of processor time. Raises ProblemError if the
-        reference accepts no case."""
+        """Judge at most `cases` cases, and begin none after `seconds` of processor time, nor once a stop is wanted.
+        Raises ProblemError if the reference accepts no case."""
+        stop = stop or Interruption()
         run = Run(self.meant, self.op, self.targets, tuple(laws), seed)
-        workers = WorkerPool(self.targets, limit=self.asked.case_limit, most_hangs=MOST_HANGS)
+        longest = RunLimits(self.asked.max_time).longest_case
+        workers = WorkerPool(self.targets, limit=self.asked.case_limit, longest=longest, most_hangs=MOST_HANGS)
         with workers as pool, screen.status("replaying ..."):
             for name, status in pool.statuses.items():
                 if isinstance(status, NotRun):
                     run.lines[name].not_run_reason, run.lines[name].broken = status.reason, status.broken
             drawn, end = islice(self.meant.cases(seed), cases), time.process_time() + seconds
             try:
-                while time.process_time() < end and (some := [*islice(drawn, _BATCH)]):
-                    run.batch(pool, some)
+                while not stop.wanted and time.process_time() < end and (some := [*islice(drawn, _BATCH)]):
+                    stop.within(partial(run.batch, pool, some))
             except ReplayError as error:
                 raise TaskError(f"{self.asked.against}: {error}") from error
         return run

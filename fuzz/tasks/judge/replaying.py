@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 from rich.console import Console
 
+from fuzz.campaign.search.stopping import Interruption
 from fuzz.core.base.text import counted
 from fuzz.core.generate.observed import words_of
 from fuzz.references.dims import UnreadableError, shapes_text
@@ -19,14 +21,26 @@ from fuzz.references.parameters import titled
 from fuzz.references.replay.cases import DTYPES, WEAKER, ReplayError
 from fuzz.report.console import print_lines
 from fuzz.report.wrapping import wrapped_text
+from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.full import at_full_size
 from fuzz.tasks.judge.own import affordable, in_other_mode, own_problem, own_shapes, with_causes, with_mode, with_own
 from fuzz.tasks.judge.replay import ReplayPlan, replay_of
-from fuzz.tasks.judge.ruling import VERSION, Asked, Judged, Ruling, SolutionRuling, failures_told, summary, worst_of
+from fuzz.tasks.judge.ruling import (
+    VERSION,
+    Judged,
+    Ruling,
+    SolutionRuling,
+    failures_told,
+    in_time,
+    not_in_time,
+    summary,
+    worst_of,
+)
 from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import Solutions, solutions_of
 from fuzz.tasks.readers.source import TaskError
 
+_T = TypeVar("_T")
 _UNEXERCISED = (
     "not exercised by a replay: strides, other ranks, the order of sums; failures are not explained, nor kept as cases"
 )
@@ -37,14 +51,16 @@ _PROBED = 4
 _UNREAD = "not exercised, as the reference is neither read nor replayed there: other shapes"
 
 
-def judged_by_replay(asked: Asked, problem: Statement, why: str, screen: Console, width: int) -> Judged:
+def judged_by_replay(
+    asked: Asked, problem: Statement, why: str, screen: Console, width: int, stop: Interruption
+) -> Judged:  # fmt: skip
     """Judge solutions of a problem that is not read, because of `why`, or by its own inputs alone; where it takes no
     others than those, also by these. Raises ProblemError."""
     solutions = solutions_of(asked.solutions, problem, asked.against)
     try:
         replay = replay_of(asked, problem, solutions)
         seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed  # not before: no solution can know it
-        return _judged(asked, problem, why, screen, width, replay, solutions, seed)
+        return _judged(asked, problem, why, screen, width, replay, solutions, seed, stop)
     except (ReplayError, TaskError, UnreadableError) as error:
         is_ours = isinstance(error, TaskError)
         refusal = str(error) if is_ours else f"{asked.against}: {error}" if isinstance(error, ReplayError) else why
@@ -54,12 +70,12 @@ def judged_by_replay(asked: Asked, problem: Statement, why: str, screen: Console
             own = own_problem(asked.against)
         except TaskError as worse:
             raise TaskError(f"{refusal}; at the shapes that come with it: {worse}") from error
-    return judged_by_replay(asked, own, why, screen, width)
+    return judged_by_replay(asked, own, why, screen, width, stop)
 
 
 def _judged(
     asked: Asked, problem: Statement, why: str, screen: Console, width: int, replay: ReplayPlan, solutions: Solutions,
-    seed: int,
+    seed: int, stop: Interruption,
 ) -> Judged:  # fmt: skip
     title, dims = titled(replay.meant.asked.reference), replay.meant.asked.dims
     sizes = replay.meant.asked.fixed if problem.own else {}
@@ -76,14 +92,15 @@ def _judged(
     began = time.monotonic()
     cases = affordable(replay, seed) if problem.own and why else asked.replays
     laws = replay.laws if cases >= min(_PROBED, asked.replays) else ()
-    run = replay.run(cases, seed, laws, screen, asked.replay_s)
+    run = replay.run(cases, seed, laws, screen, asked.replay_s, stop)
+    missed = [f"more than {counted(run.cases, 'case')}"] if stop.is_over else []
     few = (
         f"not exercised, as a case takes long: more than {counted(run.cases, 'case')}"
-        if run.cases < asked.replays
+        if run.cases < asked.replays and not missed
         else ""
     )
     found = replay.rulings(run)
-    rulings = looked(asked, problem, solutions, found, seed, screen)
+    rulings = looked(asked, problem, solutions, found, seed, screen, stop, missed)
     elapsed = time.monotonic() - began
     floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(run.floors.items()) if each}
     never = (
@@ -94,8 +111,9 @@ def _judged(
     ruling = Ruling(
         VERSION, worst_of(each.verdict for each in rulings), asked.against, said, "replay", WEAKER, seed, run.cases,
         str(replay.folder), run.probes, floors, {}, problem.never,
-        (_UNEXERCISED, *filter(None, (*never, few)), *([] if laws else [_UNPROBED]), *problem.remarks), rulings,
-        *problem.modes,
+        (_UNEXERCISED, *filter(None, (*never, few)), *([] if laws else [_UNPROBED]), *problem.remarks,
+         *not_in_time(asked, missed)),
+        rulings, *problem.modes,
     )  # fmt: skip
     told = [text for kernel, each in zip(found, rulings, strict=True) for text in failures_told(kernel, each.failures)]
     texts = (wrapped_text(each, width) for each in (*told, summary(ruling, elapsed)))
@@ -104,16 +122,29 @@ def _judged(
 
 def looked(
     asked: Asked, problem: Statement, solutions: Solutions, found: Mapping[str, SolutionRuling], seed: int,
-    screen: Console,
+    screen: Console, stop: Interruption, missed: list[str],
 ) -> tuple[SolutionRuling, ...]:  # fmt: skip
     """Return rulings, by the kernels of solutions, with what replays say besides: at the shapes that come with the
-    problem, as they are or smaller, in the other mode, and with what may be wrong of them undone."""
-    own = {} if problem.own else own_shapes(asked, problem, solutions, seed, screen)
-    other = in_other_mode(asked, problem, solutions, seed, screen)
-    rulings = tuple(_unless_changed(with_own(each, own.get(kernel)), problem) for kernel, each in found.items())
-    rulings = at_full_size(asked, problem, solutions, rulings, seed)
+    problem, as they are or smaller, in the other mode, and with what may be wrong of them undone. What there is no time
+    for is `missed`, and nothing of it is begun once a stop is wanted."""
+    if stop.wanted:
+        return in_time(asked, [*found.values()], missed)
+
+    def told(what: str, work: Callable[[], _T]) -> _T | None:
+        made = stop.within(work)
+        if made is None:
+            missed.append(what)
+        return made
+
+    own = told(
+        "the task's own shapes", lambda: {} if problem.own else own_shapes(asked, problem, solutions, seed, screen)
+    )
+    other = told("the other mode", lambda: in_other_mode(asked, problem, solutions, seed, screen)) or {}
+    rulings = tuple(_unless_changed(with_own(each, (own or {}).get(kernel)), problem) for kernel, each in found.items())
+    rulings = told("the task's full size", lambda: at_full_size(asked, problem, solutions, rulings, seed)) or rulings
     rulings = tuple(with_mode(each, problem, other.get(kernel)) for kernel, each in zip(found, rulings, strict=True))
-    return with_causes(asked, problem, solutions, rulings, seed, screen)
+    caused = stop.within(lambda: with_causes(asked, problem, solutions, rulings, seed, screen))
+    return in_time(asked, caused or rulings, missed)
 
 
 def _unless_changed(ruling: SolutionRuling, problem: Statement) -> SolutionRuling:
