@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from fuzz.references.derive import op_of
     from fuzz.tasks.check.check import CheckError, CheckFailed, check
     from fuzz.tasks.judge.module import check_module
+    from fuzz.tasks.judge.python import judge
+    from fuzz.tasks.judge.ruling import Ruling
     from oracles.formula.contract import Contract, Within
     from oracles.op import Op
     from oracles.operand import Flip, Operand, Parameter
@@ -48,6 +50,7 @@ __all__ = [
     "Pairwise",
     "Parameter",
     "PythonKernel",
+    "Ruling",
     "Sequential",
     "SharedKernel",
     "Steps",
@@ -58,6 +61,7 @@ __all__ = [
     "check",
     "check_module",
     "formula",
+    "judge",
     "op_of",
     "register",
 ]
@@ -68,6 +72,8 @@ _HOME = {
     "Capabilities": "fuzz.core.base.capability",
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.tasks.check.check"),
     "check_module": "fuzz.tasks.judge.module",
+    "judge": "fuzz.tasks.judge.python",
+    "Ruling": "fuzz.tasks.judge.ruling",
     "Contract": "oracles.formula.contract",
     "Within": "oracles.formula.contract",
     "Mutant": "fuzz.core.base.kernel",
