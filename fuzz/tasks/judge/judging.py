@@ -25,6 +25,7 @@ from fuzz.contracts.accepts import Accepts, accepts
 from fuzz.core.adapters.pack import load
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.exits import Exit
+from fuzz.core.base.files import held
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.probe import GHOST, STREAM
 from fuzz.core.base.text import counted
@@ -323,8 +324,9 @@ def prepared(asked: Asked, problem: Statement, found: Derived, solutions: Soluti
 def _written(asked: Asked, problem: Statement, found: Derived, solutions: Solutions) -> tuple[Path, tuple[Target, ...]]:
     folder = writable(asked.output) / problem.name
     own = {name: each for name, (_, each) in solutions.items()}
-    write_pack(folder, problem, own, found, values=asked.values, untrusted=asked.untrusted)
-    kernels = [each for each in load(folder).kernels if each.name in solutions]  # earlier ones are there, too
+    with held(folder):  # others may judge solutions of the same problem now
+        write_pack(folder, problem, own, found, values=asked.values, untrusted=asked.untrusted)
+        kernels = [each for each in load(folder).kernels if each.name in solutions]  # earlier ones are there, too
     return folder, _chosen(asked, kernels)
 
 

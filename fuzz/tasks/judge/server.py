@@ -32,7 +32,8 @@ from fuzz.core.transport.python.server import serve_forks
 from fuzz.tasks.judge.asked import Request, decoded
 
 _REQUEST_BYTES = 1 << 18
-_BEGUN = b"begun"
+_BEGUN, _READ = b"begun", b"read"
+"""What is told of a request: its turn has come, and the reference was read."""
 _LONGEST_NAME = 100
 """The most bytes of the name of a socket: Linux takes 107."""
 _LOOK_S = 0.2
@@ -152,6 +153,7 @@ class _Handler(socketserver.BaseRequestHandler):
             notice = notices.recv(MESSAGE_BYTES)
             if not notice.startswith(b"pid "):
                 return number_in(notice)
+            self.request.send(_READ)
 
 
 def _ended(notices: socket.socket) -> bool:
@@ -226,9 +228,10 @@ def ask(address: str, request: Request) -> int:
         try:
             socket.send_fds(server, [request.encoded()], [1, 2])
             notice = server.recv(_REQUEST_BYTES)
-            if notice == _BEGUN:
-                server.settimeout(None if limit is None else limit + _GRACE_S)
-                notice = server.recv(_REQUEST_BYTES)
+            for told, grace in ((_BEGUN, 0.0), (_READ, _GRACE_S)):
+                if notice == told:  # what reads the reference does not look at the time, and the judge does
+                    server.settimeout(None if limit is None else limit + grace)
+                    notice = server.recv(_REQUEST_BYTES)
         except TimeoutError:
             from fuzz.tasks.judge.answer import overdue
 
