@@ -24,6 +24,7 @@ from fuzz.campaign.starting import select_targets, writable
 from fuzz.contracts.accepts import Accepts, accepts
 from fuzz.core.adapters.pack import load
 from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import Case
 from fuzz.core.base.exits import Exit
 from fuzz.core.base.files import held
 from fuzz.core.base.kernel import Kernel
@@ -32,6 +33,7 @@ from fuzz.core.base.text import counted
 from fuzz.core.execute.pool import Pool, WorkerPool
 from fuzz.core.generate.dims import MOST_WORK, USUAL_WORK
 from fuzz.core.generate.search import Search, batches
+from fuzz.core.generate.turn import Made
 from fuzz.core.judge.values import problem_of
 from fuzz.core.laws.registry import declared as declared_laws
 from fuzz.findings.book import book_in
@@ -68,7 +70,6 @@ from fuzz.tasks.readers.source import TaskError, files_in
 from fuzz.tasks.task import Data, Task, drive
 from oracles.formula.contract import Contract
 from oracles.op import Op
-from oracles.ops import OPS
 from oracles.summation import NumericsError
 from oracles.truth import Truth
 
@@ -134,13 +135,15 @@ def _judged(
         targets, book, Terms(kernels, laws, twin_one_in=_PROBED_ONE_IN), seed, limits, case_limit=asked.case_limit,
         screen=screen, interruption=stop, longest=RunLimits(asked.max_time).longest_case,
     )  # fmt: skip
+    # Before processes are forked, which have the tables of the search then and do not make them again, each its own.
+    first = [made for some in islice(batches(Search(found.op.name, seed, kernels)), _TURNS) for made in some]
     origin = Provenance(seed, _command(asked, seed), ("--pack", str(folder)), numbered=True)
     began = time.monotonic()
     with session:
         floors = dict[str, float]()
 
         def meanwhile() -> None:
-            floors.update(_detection_floors(found.op.name, seed, kernels, ready.task.contract))
+            floors.update(_detection_floors([made.case for made in first], ready.task.contract))
 
         with stop if asked.max_time is None else nullcontext():
             driven = stop.within(lambda: drive(ready.task, session, meanwhile=meanwhile), 2 * GRACE_S)
@@ -159,9 +162,9 @@ def _judged(
     by_id = {target.id: target for target in targets}
     found_of = {
         kernel: solution_ruling(
-            words, kernel, by_id, session.tally, book, driven and driven.measuring, ready.accepting,
+            words, kernel, by_id, session.tally, book, None if driven is None else driven.measuring, ready.accepting,
             untried=ready.untried.get(kernel, ""), refuses=ready.refuses.get(kernel, ""), interrupted=interrupted,
-            beyond=driven and driven.beyond.get(kernel),
+            beyond=None if driven is None else driven.beyond.get(kernel),
         )
         for kernel, (words, _) in solutions.items()
     }  # fmt: skip
@@ -173,7 +176,7 @@ def _judged(
         VERSION, worst_of(each.verdict for each in rulings),
         asked.against, found.said, "formula", "", seed, session.tally.cases, str(folder),
         probes, floors, outline.outcome.largest, never,
-        (*_unseen(not_exercised(undeclared), laws, _unvaried(found.op.name, seed, kernels)),
+        (*_unseen(not_exercised(undeclared), laws, _unvaried(found.op, first)),
          *not_given(session.tally, targets), *filter(None, [found.left_out]), *problem.remarks,
          *not_in_time(asked, missed)),
         rulings, *problem.modes,
@@ -249,12 +252,11 @@ def _command(asked: Asked, seed: int) -> str:
     return shlex.join(["kernelfuzz", "judge", *words])
 
 
-def _detection_floors(op: str, seed: int, kernels: Sequence[Kernel], contract: Contract) -> Mapping[str, float]:
+def _detection_floors(first: Sequence[Case], contract: Contract) -> Mapping[str, float]:
     """Return, by the dtype of the first input, the error of an output as a share of itself that is seen in half of the
-    elements: of ordinary cases of a search, under a contract."""
+    elements: of the first cases of a search, under a contract."""
     shares = defaultdict[str, list[float]](list)
-    turns = islice(batches(Search(op, seed, kernels)), _TURNS)
-    cases = sorted((made.case for some in turns for made in some if made.case.elements), key=lambda case: case.elements)
+    cases = sorted((case for case in first if case.elements), key=lambda case: case.elements)
     # Weights alone may be more.
     for case in [each for each in cases if each.elements <= _MOST_ELEMENTS] or cases[:_FEW]:
         try:
@@ -266,15 +268,14 @@ def _detection_floors(op: str, seed: int, kernels: Sequence[Kernel], contract: C
     return {dtype: float(f"{np.median(some):.{_DIGITS - 1}e}") for dtype, some in sorted(shares.items()) if some}
 
 
-def _unvaried(op: str, seed: int, kernels: Sequence[Kernel]) -> Mapping[str, int]:
-    """Return the dimensions of which all cases at the beginning of a search have one extent, although it could be
-    another, with that: there is no room for more terms."""
+def _unvaried(op: Op, first: Sequence[Made]) -> Mapping[str, int]:
+    """Return the dimensions of which all of the first cases of a search have one extent, although it could be another,
+    with that: there is no room for more terms."""
     seen = defaultdict[str, set[int]](set)
-    for batch in islice(batches(Search(op, seed, kernels)), _TURNS):
-        for draw in (made.draw for made in batch if made.draw is not None):
-            for dim, size in draw.sizes.items():
-                seen[dim].add(size)
-    return {dim: min(sizes) for dim, sizes in seen.items() if len(sizes) == 1 and dim not in OPS[op].fixed}
+    for draw in (made.draw for made in first if made.draw is not None):
+        for dim, size in draw.sizes.items():
+            seen[dim].add(size)
+    return {dim: min(sizes) for dim, sizes in seen.items() if len(sizes) == 1 and dim not in op.fixed}
 
 
 @dataclass(frozen=True)

@@ -130,18 +130,24 @@ def looked(
     if stop.wanted:
         return in_time(asked, [*found.values()], missed)
 
-    def told(what: str, work: Callable[[], _T]) -> _T | None:
+    def told(what: str, work: Callable[[], _T], there: object) -> _T | None:
         made = stop.within(work)
-        if made is None:
+        if made is None and there:
             missed.append(what)
         return made
 
     own = told(
-        "the task's own shapes", lambda: {} if problem.own else own_shapes(asked, problem, solutions, seed, screen)
+        "the task's own shapes", lambda: {} if problem.own else own_shapes(asked, problem, solutions, seed, screen),
+        problem.module and not problem.own,
+    )  # fmt: skip
+    other = told(
+        "the other mode", lambda: in_other_mode(asked, problem, solutions, seed, screen), problem.in_other_mode
     )
-    other = told("the other mode", lambda: in_other_mode(asked, problem, solutions, seed, screen)) or {}
     rulings = tuple(_unless_changed(with_own(each, (own or {}).get(kernel)), problem) for kernel, each in found.items())
-    rulings = told("the task's full size", lambda: at_full_size(asked, problem, solutions, rulings, seed)) or rulings
+    whole = told(
+        "the task's full size", lambda: at_full_size(asked, problem, solutions, rulings, seed), problem.changed
+    )
+    rulings, other = whole or rulings, other or {}
     rulings = tuple(with_mode(each, problem, other.get(kernel)) for kernel, each in zip(found, rulings, strict=True))
     caused = stop.within(lambda: with_causes(asked, problem, solutions, rulings, seed, screen))
     return in_time(asked, caused or rulings, missed)

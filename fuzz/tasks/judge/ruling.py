@@ -182,7 +182,7 @@ def solution_ruling(
         reason = "; ".join(remarks(outcome))
     measured = {} if measuring is None else measuring.records
     records = tuple(measured[name] for name in own if name in measured)
-    right_as = next((each for name in own if measuring is not None and (each := measuring.right_as.get(name))), "")
+    right_as = next(filter(None, (({} if measuring is None else measuring.right_as).get(name) for name in own)), "")
     return SolutionRuling(
         solution, said, 0 if untried else sum(each.judged for each in lines),
         0 if untried else sum(each.findings for each in lines), worst, failures,

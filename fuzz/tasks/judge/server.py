@@ -26,9 +26,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from fuzz.core.base.errors import AwayError, UsageError
-from fuzz.core.base.exits import Exit
+from fuzz.core.base.exits import MEANINGS, Exit
 from fuzz.core.transport.fork_server import MESSAGE_BYTES, ForkServer, finding_us, number_in
-from fuzz.core.transport.python.server import serve_forks
 from fuzz.tasks.judge.asked import Request, decoded
 
 _REQUEST_BYTES = 1 << 18
@@ -219,7 +218,7 @@ def _connected(address: str) -> socket.socket:
     return found
 
 
-def ask(address: str, request: Request) -> int:
+def ask(address: str, request: Request) -> Exit:
     """Have a request answered by a server, on our stdout and stderr, and return the exit code; where that does not come
     in time, end it, and answer that. Raises UsageError for what the server refuses, and AwayError where none
     answers."""
@@ -241,14 +240,15 @@ def ask(address: str, request: Request) -> int:
             raise AwayError(f"--server {address}: {error.strerror or error}") from error
     if notice.startswith(b"refused "):
         raise UsageError(notice[len(b"refused ") :].decode())
-    if (code := number_in(notice)) is None:
+    if (code := number_in(notice)) not in MEANINGS:
         raise AwayError(f"--server {address}: it ended before it answered")
-    return code
+    return Exit(code)
 
 
 def stand(descriptor: int, leave: Callable[[Callable[..., object]], None]) -> NoReturn:
     """Be a desk, which is told on a descriptor of each request to its problem, until that is closed. What is forked for
     a request ends by `leave`, as the command does."""
+    from fuzz.core.transport.python.server import serve_forks
     from fuzz.tasks.judge.answer import answered
     from fuzz.tasks.judge.readings import Readings
 

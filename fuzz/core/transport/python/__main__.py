@@ -18,7 +18,7 @@ def main() -> None:
         from fuzz.core.transport.python.worker import work
 
         os.dup2(int(descriptor), 1)
-        work(*words)
+        work(words[0])
 
 
 if __name__ == "__main__":

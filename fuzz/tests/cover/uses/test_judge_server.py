@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from fuzz.core.transport import fork_server
 from fuzz.tasks.judge.asked import Asked, Request, decoded
 from fuzz.tests.common.running import KERNELFUZZ, Running, become
 from fuzz.tests.conftest import HANG_S, Cli
@@ -37,7 +36,7 @@ class _Forked(subprocess.Popen[bytes]):
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     """A server on `judge.sock`, which judges one at a time."""
-    monkeypatch.setattr(fork_server.subprocess, "Popen", _Forked)
+    monkeypatch.setattr(subprocess, "Popen", _Forked)
     (tmp_path / "ref.py").write_text(_REFERENCE)
     (tmp_path / "right.py").write_text(_RIGHT)
     (tmp_path / "wrong.py").write_text(_RIGHT.replace("0.5", "0.51"))
