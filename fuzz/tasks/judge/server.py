@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -44,6 +45,11 @@ _MOST_DESKS = 4
 _DEPENDS = ("PATH", "PYTHON*", "LD_*", "*_NUM_THREADS", "TRITON_*", "TORCH*", "CUDA_*", "HOME", "KERNELFUZZ_*")
 """The variables that make a difference to how a reference is read, as globs."""
 _TRIES = 3
+_LATER = (
+    "fuzz.campaign.explaining", "fuzz.campaign.measured", "fuzz.campaign.search.process_executor", "fuzz.formula",
+    "numpy.ma", "rich.spinner",
+)  # fmt: skip
+"""Modules that a judge imports once it needs them."""
 _SERVE = ("-P", "-m", "fuzz", "judge", "--desk")
 
 
@@ -248,11 +254,18 @@ def ask(address: str, request: Request) -> Exit:
 def stand(descriptor: int, leave: Callable[[Callable[..., object]], None]) -> NoReturn:
     """Be a desk, which is told on a descriptor of each request to its problem, until that is closed. What is forked for
     a request ends by `leave`, as the command does."""
+    from fuzz.contracts.measuring import GUESSED
+    from fuzz.contracts.orders import known
     from fuzz.core.transport.python.server import serve_forks
+    from fuzz.core.transport.sandbox import unusable
     from fuzz.tasks.judge.answer import answered
     from fuzz.tasks.judge.readings import Readings
 
     readings = Readings()
+    for name in _LATER:
+        import_module(name)
+    unusable()
+    known(GUESSED)
 
     def prepare(message: str) -> None:
         request = decoded(message.encode())
