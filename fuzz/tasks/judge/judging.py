@@ -113,7 +113,8 @@ def _judged(
     *, verbose: bool,
 ) -> Judged:  # fmt: skip
     def begun() -> tuple[Statement, Solutions, Prepared]:
-        problem, found = read(asked)
+        with screen.status(f"reading {asked.against} ..."):
+            problem, found = read(asked)
         solutions = solutions_of(asked.solutions, problem, asked.against)
         with screen.status("trying what is taken ..."):
             return problem, solutions, prepared(asked, problem, found, solutions)

@@ -65,7 +65,7 @@ class ReplayPlan:
         run = Run(self.meant, self.op, self.targets, tuple(laws), seed)
         longest = RunLimits(self.asked.max_time).longest_case
         workers = WorkerPool(self.targets, limit=self.asked.case_limit, longest=longest, most_hangs=MOST_HANGS)
-        with workers as pool, screen.status("replaying ..."):
+        with workers as pool, screen.status("replaying ...") as shown:
             for name, status in pool.statuses.items():
                 if isinstance(status, NotRun):
                     run.lines[name].not_run_reason, run.lines[name].broken = status.reason, status.broken
@@ -73,6 +73,7 @@ class ReplayPlan:
             try:
                 while not stop.wanted and time.process_time() < end and (some := [*islice(drawn, _BATCH)]):
                     stop.within(partial(run.batch, pool, some))
+                    shown.update(f"replaying: {run.cases} of {counted(cases, 'case')} ...")
             except ReplayError as error:
                 raise TaskError(f"{self.asked.against}: {error}") from error
         return run
