@@ -102,7 +102,7 @@ def judge(options: JudgeOptions) -> Exit:
     For example: kernelfuzz judge mine.py --against reference.py --shapes 'x=... n, w=n'
     """
     from fuzz.core.base.errors import UsageError
-    from fuzz.tasks.judge.asked import Request
+    from fuzz.tasks.judge.asked import JudgeRequest
 
     if options.desk is not None:
         from fuzz.tasks.judge.server import stand
@@ -122,7 +122,7 @@ def judge(options: JudgeOptions) -> Exit:
     if options.server:
         from fuzz.tasks.judge.server import ask
 
-        return ask(options.server, Request(asked, options.json, options.verbose))
+        return ask(options.server, JudgeRequest(asked, options.json, options.verbose))
     from fuzz.tasks.judge.answer import answered
 
     return answered(asked, json=options.json, verbose=options.verbose)

@@ -50,7 +50,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Request:
+class JudgeRequest:
     """A request to a server: what is asked, how it is answered, and what the answer depends on besides."""
 
     asked: Asked
@@ -68,12 +68,12 @@ class Request:
         return json.dumps(asdict(self), default=str).encode()
 
 
-def decoded(message: bytes) -> Request:
+def decoded(message: bytes) -> JudgeRequest:
     """Return the request. Raises UsageError for what is none, and for one of another version."""
     import msgspec
 
     try:
-        found = msgspec.json.decode(message, type=Request, dec_hook=lambda kind, value: kind(value))
+        found = msgspec.json.decode(message, type=JudgeRequest, dec_hook=lambda kind, value: kind(value))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UsageError(f"the server cannot read the request: {error}") from error
     if found.version != __version__:

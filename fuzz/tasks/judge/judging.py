@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
+from fuzz.campaign.search.deadline import LAST_S, Stopping
 from fuzz.campaign.search.runner import MOST_HANGS
-from fuzz.campaign.search.stopping import GRACE_S, LAST_S, Interruption, RunLimits, Stopping
+from fuzz.campaign.search.stopping import GRACE_S, Interruption, RunLimits
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
 from fuzz.campaign.starting import select_targets, writable
@@ -26,7 +27,6 @@ from fuzz.core.adapters.pack import load
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case
 from fuzz.core.base.exits import Exit
-from fuzz.core.base.files import held
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.probe import GHOST, STREAM
 from fuzz.core.base.text import counted
@@ -61,7 +61,7 @@ from fuzz.tasks.judge.ruling import (
     summary,
     worst_of,
 )
-from fuzz.tasks.judge.written import derived, write_pack
+from fuzz.tasks.judge.written import derived, held, write_pack
 from fuzz.tasks.readers.formats import problems_of
 from fuzz.tasks.readers.kernelbench import LAST
 from fuzz.tasks.readers.problem import Statement, UnreadProblemError

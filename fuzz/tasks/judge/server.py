@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 from fuzz.core.base.errors import AwayError, UsageError
 from fuzz.core.base.exits import MEANINGS, Exit
 from fuzz.core.transport.fork_server import MESSAGE_BYTES, ForkServer, finding_us, number_in
-from fuzz.tasks.judge.asked import Request, decoded
+from fuzz.tasks.judge.asked import JudgeRequest, decoded
 
 _REQUEST_BYTES = 1 << 18
 _BEGUN, _READ = b"begun", b"read"
@@ -74,7 +74,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         _, user, _ = struct.unpack("3i", request.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         return bool(user == os.geteuid())
 
-    def desk(self, request: Request) -> ForkServer:
+    def desk(self, request: JudgeRequest) -> ForkServer:
         """Return the desk of a problem, which begins when it is first asked."""
         own = {
             name: value for name, value in request.environment.items()
@@ -133,7 +133,7 @@ class _Handler(socketserver.BaseRequestHandler):
         finally:
             self.server.turns.release()
 
-    def _answer(self, request: Request, descriptors: Sequence[int]) -> None:
+    def _answer(self, request: JudgeRequest, descriptors: Sequence[int]) -> None:
         desk, what = self.server.desk(request), " ".join(request.asked.solutions)
         with Path(os.devnull).open("rb") as nothing:
             for _ in range(_TRIES):  # one that was ended, or has read an earlier state of the reference, is no more
@@ -224,7 +224,7 @@ def _connected(address: str) -> socket.socket:
     return found
 
 
-def ask(address: str, request: Request) -> Exit:
+def ask(address: str, request: JudgeRequest) -> Exit:
     """Have a request answered by a server, on our stdout and stderr, and return the exit code; where that does not come
     in time, end it, and answer that. Raises UsageError for what the server refuses, and AwayError where none
     answers."""

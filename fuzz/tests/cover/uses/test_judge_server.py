@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from fuzz.tasks.judge.asked import Asked, Request, decoded
+from fuzz.tasks.judge.asked import Asked, JudgeRequest, decoded
 from fuzz.tests.common.running import KERNELFUZZ, Running, become
 from fuzz.tests.conftest import HANG_S, Cli
 
@@ -115,9 +115,9 @@ def test_what_cannot_be_served_is_told_in_one_line(server: Running, cli: Cli, tm
     assert done.stderr == "kernelfuzz: --server nowhere.sock: no server answers there: No such file or directory\n"
     assert _answer(tmp_path, b"{}", [1, 2]).startswith(b"refused the server cannot read the request: ")
     asked = Asked(("right.py",), "ref.py", None, "finite", 1, 8, 8, tmp_path, False, (), None, None)
-    other = Request(asked, json=False, verbose=False, version="0.1").encoded()
+    other = JudgeRequest(asked, json=False, verbose=False, version="0.1").encoded()
     assert _answer(tmp_path, other, [1, 2]).startswith(b"refused the server is of version ")
-    request = Request(asked, json=False, verbose=False).encoded()
+    request = JudgeRequest(asked, json=False, verbose=False).encoded()
     assert _answer(tmp_path, request, []) == b"refused the server got no stdout and stderr to answer on"
     mode = (tmp_path / "judge.sock").stat().st_mode
     assert not mode & 0o077, "nobody else may have programs run in our name"
@@ -133,6 +133,6 @@ def _answer(folder: Path, message: bytes, descriptors: list[int]) -> bytes:
 def test_a_request_comes_as_it_was_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_TEXT", os.fsdecode(b"\xff"))
     asked = Asked(("a.py", "b.py"), "ref.py", "x=n", "any", None, 8, 8, tmp_path, True, ("*",), 2.0, None, max_time=3.0)
-    request = Request(asked, json=True, verbose=False)
+    request = JudgeRequest(asked, json=True, verbose=False)
     assert decoded(request.encoded()) == request
     assert "NO_TEXT" not in request.environment

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from fuzz.campaign.search import stopping
-from fuzz.campaign.search.stopping import Stopping
+from fuzz.campaign.search import deadline
+from fuzz.campaign.search.deadline import Stopping
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.target import Target
 from fuzz.references.replay.run import Run
@@ -45,7 +45,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[Stopping]:
         began.append(self)
         return enter(self)
 
-    monkeypatch.setattr(stopping, "GRACE_S", 0.05)
+    monkeypatch.setattr(deadline, "GRACE_S", 0.05)
     monkeypatch.setattr(Stopping, "__enter__", noted)
     return began
 
