@@ -17,7 +17,7 @@ import struct
 import sys
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -62,7 +62,8 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
     def __init__(self, address: str, at_once: int) -> None:
         self.turns, self.say = threading.Semaphore(at_once), _said
-        self._desks, self._lock = OrderedDict[object, ForkServer](), threading.Lock()
+        self._desks, self._busy = OrderedDict[object, ForkServer](), Counter[object]()
+        self._lock = threading.Lock()
         before = os.umask(0o177)  # whoever reaches the socket has programs run in our name
         try:
             super().__init__(address, _Handler)
@@ -74,8 +75,9 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         _, user, _ = struct.unpack("3i", request.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         return bool(user == os.geteuid())
 
-    def desk(self, request: JudgeRequest) -> ForkServer:
-        """Return the desk of a problem, which begins when it is first asked."""
+    @contextmanager
+    def desk(self, request: JudgeRequest) -> Iterator[ForkServer]:
+        """Inside, the desk of a problem is there, which begins when it is first asked."""
         own = {
             name: value for name, value in request.environment.items()
             if any(fnmatchcase(name, each) for each in _DEPENDS)
@@ -87,10 +89,16 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
                 words, environment = [sys.executable, *_SERVE], finding_us(request.environment)
                 self._desks[key] = ForkServer(words, environment)
             self._desks.move_to_end(key)
-            old = self._desks.popitem(last=False)[1] if len(self._desks) > _MOST_DESKS else None
-        if old is not None:
-            old.stop()
-        return self._desks[key]
+            self._busy[key] += 1
+            desk, idle = self._desks[key], [each for each in self._desks if not self._busy[each]]
+            old = [self._desks.pop(each) for each in idle[: max(len(self._desks) - _MOST_DESKS, 0)]]
+        for each in old:
+            each.stop()
+        try:
+            yield desk
+        finally:
+            with self._lock:
+                self._busy[key] -= 1
 
     def stop(self) -> None:
         """End all that is judged, and leave no socket behind."""
@@ -134,8 +142,8 @@ class _Handler(socketserver.BaseRequestHandler):
             self.server.turns.release()
 
     def _answer(self, request: JudgeRequest, descriptors: Sequence[int]) -> None:
-        desk, what = self.server.desk(request), " ".join(request.asked.solutions)
-        with Path(os.devnull).open("rb") as nothing:
+        what = " ".join(request.asked.solutions)
+        with Path(os.devnull).open("rb") as nothing, self.server.desk(request) as desk:
             for _ in range(_TRIES):  # one that was ended, or has read an earlier state of the reference, is no more
                 with desk.hand(request.encoded(), [nothing.fileno(), *descriptors]) as notices:
                     code = self._waited(notices, desk)
@@ -246,7 +254,7 @@ def ask(address: str, request: JudgeRequest) -> Exit:
             raise AwayError(f"--server {address}: {error.strerror or error}") from error
     if notice.startswith(b"refused "):
         raise UsageError(notice[len(b"refused ") :].decode())
-    if (code := number_in(notice)) not in MEANINGS:
+    if (code := number_in(notice)) is None or code not in MEANINGS:
         raise AwayError(f"--server {address}: it ended before it answered")
     return Exit(code)
 
