@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
+import fuzz
 from fuzz.campaign.search import deadline
 from fuzz.campaign.search.deadline import Stopping
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.target import Target
 from fuzz.references.replay.run import Run
 from fuzz.tasks.judge import judging, replaying
+from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.readers.source import TaskError
 from fuzz.tests.conftest import HANG_S, Cli
 
@@ -102,3 +105,24 @@ def test_no_case_has_more_than_a_quarter_of_the_time(
     for limit in ((), ("--max-time", "20m")):
         cli_here("judge", "mine.py", "--against", "ref.py", "--shapes", "x=n", "--max-cases", "1", "--json", *limit)
     assert given == [None, 300.0]
+
+
+def test_from_python_the_ruling_is_that_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Asked(("a.py",), "ref.py", None, "finite", 1, 8, 8, tmp_path, True, (), None, None, max_time=2.0)
+    told, ran = judging.unjudged(asked, 80).ruling, list[list[str]]()
+    said = {"stdout": told.text(), "stderr": ""}
+
+    def run(words: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        ran.append(words[words.index("judge") :])
+        return subprocess.CompletedProcess(words, 11, **said)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    found = fuzz.judge(
+        ["a.py", Path("b.py")], against="ref.py", shapes="x=n", full=True, seed=0, max_time=2.0, target=("torch@cpu",)
+    )
+    assert (found.text(), found.verdict, found.solutions[0].solution) == (told.text(), "undecided", "a.py")
+    options = "--against ref.py --shapes x=n --full --seed 0 --max-time 2.0 --target torch@cpu"
+    assert ran == [["judge", "--json", "a.py", "b.py", *options.split()]]
+    said.update(stdout="", stderr="kernelfuzz: ref.py: No such file or directory\n")
+    with pytest.raises(fuzz.CheckError, match=r"^ref\.py: No such file or directory$"):
+        fuzz.judge("a.py", against="ref.py")
