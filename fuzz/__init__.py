@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from fuzz.tasks.bound import Bound, assert_right, bound
     from fuzz.tasks.check.check import CheckError, CheckFailed, check
     from fuzz.tasks.judge.module import check_module
+    from fuzz.tasks.judge.python import judge
+    from fuzz.tasks.judge.ruling import Ruling
     from oracles.formula.contract import Contract, Within
     from oracles.op import Op
     from oracles.operand import Flip, Operand, Parameter
@@ -50,6 +52,7 @@ __all__ = [
     "Pairwise",
     "Parameter",
     "PythonKernel",
+    "Ruling",
     "Sequential",
     "SharedKernel",
     "Steps",
@@ -62,6 +65,7 @@ __all__ = [
     "check",
     "check_module",
     "formula",
+    "judge",
     "op_of",
     "register",
 ]
@@ -73,6 +77,8 @@ _HOME = {
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.tasks.check.check"),
     **dict.fromkeys(("Bound", "assert_right", "bound"), "fuzz.tasks.bound"),
     "check_module": "fuzz.tasks.judge.module",
+    "judge": "fuzz.tasks.judge.python",
+    "Ruling": "fuzz.tasks.judge.ruling",
     "Contract": "oracles.formula.contract",
     "Within": "oracles.formula.contract",
     "Mutant": "fuzz.core.base.kernel",

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fuzz.cli import options
-from fuzz.cli.exits import Exit
+from fuzz.cli.exits import Exit, leave
+
+if TYPE_CHECKING:
+    from fuzz.tasks.judge.asked import Asked
 
 QUICK, FULL = 200, 3000
 """Cases of a quick verdict, within some 5 s once the solution is imported, and of a full one, within a minute."""
-_EXITS = {
-    "right": Exit.OK, "wrong": Exit.FINDINGS, "undecided": Exit.ORACLE_GAVE_UP, "did not run": Exit.NOTHING_RAN,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,12 @@ class JudgeOptions:
     """The options of `kernelfuzz judge`."""
 
     solution: Annotated[
-        list[str],
+        tuple[str, ...],
         typer.Argument(
             help="Files with a function (FILE or FILE:NAME), a class ModelNew, or JSON with sources; or folders.",
             show_default=False,
         ),
-    ]
+    ] = ()
     against: Annotated[
         str,
         typer.Option(
@@ -72,6 +73,23 @@ class JudgeOptions:
     )
     explaining: options.Explaining = field(default_factory=lambda: options.Explaining(explain_time=20.0))
     case_limit: options.CaseLimit = None
+    max_time: Annotated[
+        float | None,
+        typer.Option(
+            "--max-time", parser=options.duration, metavar="30s|5m",
+            help="Say after this time what was judged, and what was not.",
+        ),
+    ] = None  # fmt: skip
+    serve: Annotated[
+        str, typer.Option("--serve", metavar="SOCKET", help="Stay, and answer whoever asks with --server SOCKET.")
+    ] = ""
+    server: Annotated[
+        str, typer.Option("--server", metavar="SOCKET", help="Have a server judge, which has read the reference.")
+    ] = ""
+    jobs: Annotated[
+        int, typer.Option("-j", "--jobs", min=0, help="What --serve judges at once. 0: one per processor.")
+    ] = 0
+    desk: Annotated[int | None, typer.Option("--desk", hidden=True)] = None
     verbose: options.Verbose = False
 
 
@@ -84,29 +102,39 @@ def judge(options: JudgeOptions) -> Exit:
     For example: kernelfuzz judge mine.py --against reference.py --shapes 'x=... n, w=n'
     """
     from fuzz.core.base.errors import UsageError
-    from fuzz.tasks.readers.source import begun
+    from fuzz.tasks.judge.asked import JudgeRequest
 
+    if options.desk is not None:
+        from fuzz.tasks.judge.server import stand
+
+        stand(options.desk, leave)
+    if options.serve:
+        from fuzz.tasks.judge.server import serve
+
+        return serve(options.serve, options.jobs or len(os.sched_getaffinity(0)))
+    if not options.solution:
+        raise UsageError("name the file of a solution, such as: kernelfuzz judge mine.py --against reference.py")
     if not options.against:
         raise UsageError("--against: name the file of the reference, the function that computes the right result")
     if options.values not in ("finite", "any"):
         raise UsageError(f"--values {options.values}: it is finite or any")
-    with begun(tuple(options.solution), options.against, options.output, untrusted=not options.trusted):
-        return _judged(options)
+    asked = _asked(options)
+    if options.server:
+        from fuzz.tasks.judge.server import ask
+
+        return ask(options.server, JudgeRequest(asked, options.json, options.verbose))
+    from fuzz.tasks.judge.answer import answered
+
+    return answered(asked, json=options.json, verbose=options.verbose)
 
 
-def _judged(options: JudgeOptions) -> Exit:
-    from fuzz.report import console
-    from fuzz.tasks.judge.judging import judged
-    from fuzz.tasks.judge.ruling import FULL_REPLAYS, QUICK_REPLAYS, Asked
+def _asked(options: JudgeOptions) -> Asked:
+    from fuzz.tasks.judge.asked import FULL_REPLAYS, QUICK_REPLAYS, Asked
 
     cases = options.max_cases or (FULL if options.full else QUICK)
     replays = options.max_cases or (FULL_REPLAYS if options.full else QUICK_REPLAYS)
-    asked = Asked(
-        tuple(options.solution), options.against, options.shapes, options.values, options.seed, cases, replays,
+    return Asked(
+        options.solution, options.against, options.shapes, options.values, options.seed, cases, replays,
         options.output, not options.trusted, options.target, options.case_limit, options.explaining.seconds,
-        options.own_shapes, options.any_values,
+        options.own_shapes, options.any_values, options.max_time,
     )  # fmt: skip
-    out, screen = console.results(), console.silent() if options.json else console.progress()
-    done = judged(asked, screen, console.room(out), verbose=options.verbose)
-    out.print(done.ruling.text() if options.json else done.text, soft_wrap=True)
-    return _EXITS[done.ruling.verdict] if done.code is None else done.code

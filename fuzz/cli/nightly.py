@@ -96,7 +96,7 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
 
     from fuzz.campaign.nightly.night import Night
     from fuzz.campaign.nightly.opening import close
-    from fuzz.campaign.search.stopping import LAST_S, Stopping
+    from fuzz.campaign.search.deadline import LAST_S, Stopping
     from fuzz.campaign.starting import unmatched
     from fuzz.findings.database import answering, opened_store
     from fuzz.findings.database_store import restore, told_again

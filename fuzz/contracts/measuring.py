@@ -26,7 +26,7 @@ from oracles.summation import Read, Summation
 
 _LONG, _SHORT = 256, 67
 """Lengths of sums, until one shows an order: of whole blocks and lanes, and a short one with a tail."""
-_GUESSED = 1031
+GUESSED = 1031
 """A sum that is long enough for a guess."""
 _WORK, _MOST_RUNS, _FEW_RUNS = 1 << 24, 1500, 40
 """The most terms, and the most runs, that are spent on the order of a sum; the last for slow targets. Chosen."""
@@ -65,7 +65,7 @@ def measured(pool: Pool, target: Target, contract: Contract) -> Measured:
             bench = SumBench(pool, target, base.sized(along, _SHORT))
             shown = {each.node for each in carriers(bench)}
             is_guess = any(node not in shown for node in nodes if node.label == along)
-            for terms in (_GUESSED,) if is_guess else (_LONG, _SHORT):
+            for terms in (GUESSED,) if is_guess else (_LONG, _SHORT):
                 bench = SumBench(pool, target, base.sized(along, terms))
                 if along and along not in orders:
                     own, why = orders_at(bench, along)

@@ -4,19 +4,24 @@ NO_COLOR."""
 
 from __future__ import annotations
 
+import math
 import os
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import IO, Any, cast
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
 from fuzz.report.wrapping import is_known, wrapped_text
 
+PLAIN_INTERVAL = 10.0
+"""Seconds between two lines of a log: six a minute can be read."""
 _FILE_WIDTH = 160
 """The columns of a table that is not printed on a terminal: a target's id and where its worst was seen fit on one
 line."""
@@ -32,13 +37,48 @@ class PlainTable:
 
 class _ByWords(Console):
     """A console that breaks long lines between words, where somebody sees them. What is printed with `soft_wrap` is
-    printed as it is, such as JSON."""
+    printed as it is, such as JSON. What is being done is told in a log too, once nothing was printed for a while."""
+
+    _last = math.inf
+
+    def status(self, status: RenderableType, **options: Any) -> Status:
+        """Show what is being done, as `Console.status` does; in a log, see `_Logged`."""
+        if self.is_terminal:
+            return super().status(status, **options)
+        self._last = min(self._last, time.monotonic())
+        return _Logged(status, console=self)
+
+    def tell(self, line: str) -> None:
+        """Print a line, unless one was printed a moment ago."""
+        if line and time.monotonic() - self._last >= PLAIN_INTERVAL:
+            self.print(line)
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print as `Console.print` does."""
+        self._last = time.monotonic()
         if objects and all(isinstance(each, str) for each in objects) and not options.get("soft_wrap"):
             objects, options = tuple(wrapped_text(each, room(self)) for each in objects), {**options, "soft_wrap": True}
         super().print(*objects, **options)
+
+
+class _Logged(Status):
+    """What is being done, as a line of a log: when it begins and changes, if nothing else was printed for a while."""
+
+    def start(self) -> None:
+        """Tell it."""
+        self._tell()
+
+    def update(self, status: RenderableType | None = None, **options: Any) -> None:
+        """Tell what is done now."""
+        self.status = self.status if status is None else status
+        self._tell()
+
+    def stop(self) -> None:
+        """Say nothing more."""
+
+    def _tell(self) -> None:
+        if isinstance(self.console, _ByWords):
+            self.console.tell(str(self.status))
 
 
 def results() -> Console:

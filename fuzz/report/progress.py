@@ -17,12 +17,11 @@ from fuzz.core.base.text import counted
 from fuzz.core.execute.lane import Wait
 from fuzz.core.judge.judge import Judgement
 from fuzz.findings.tally import Observer, Tally
+from fuzz.report.console import PLAIN_INTERVAL
 from oracles import escalation
 
 _LIVE_INTERVAL = 0.25
 """Seconds between two updates of a live line: often enough to be seen to live."""
-PLAIN_INTERVAL = 10.0
-"""Seconds between two lines of a log: six a minute can be read."""
 _FIRST = 8
 """How many kernels have their first failure shown at once; the table has all."""
 _NOTICED_S, LOGGED_S = 2.0, 5.0

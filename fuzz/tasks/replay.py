@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.stopping import Interruption, RunLimits
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.target import Target
@@ -46,15 +46,18 @@ def run_replay(
     laws: Sequence[str] = (),
     *,
     enough: Callable[[Tally], bool] = lambda tally: False,
+    stop: Interruption | None = None,
     **how: Any,
 ) -> ReplayRun:
-    """Judge cases until a limit is reached or it is `enough`, in a session that is made so. The cases of errors of ours
-    go to the folder. Raises ReplayError, InternalError, and UsageError where the only kernel cannot be called."""
+    """Judge cases until a limit is reached, it is `enough` or a stop is wanted, in a session that is made so. The cases
+    of errors of ours go to the folder. Raises ReplayError, InternalError, and UsageError where the
+    only kernel cannot be called."""
     book = FindingBook(FileStore(folder), lambda: Source(seed), name_of=lambda _, each: each.target, keeps=False)
     terms = Terms([each.kernel for each in targets], tuple(laws), twin_one_in=PROBED_ONE_IN)
-    session = Session(targets, book, terms, seed, limits, searched=(), tells_facts=False, **how)
+    stop = stop or Interruption()
+    session = Session(targets, book, terms, seed, limits, searched=(), tells_facts=False, interruption=stop, **how)
     with session:
-        drive(Task(targets, looks_far=False, replay=replay), session, enough=enough)
+        stop.within(lambda: drive(Task(targets, looks_far=False, replay=replay), session, enough=enough))
     if book.errors:
         raise InternalError("\n".join(book.errors))
     return ReplayRun(replay, session.tally, book)

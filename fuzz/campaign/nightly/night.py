@@ -33,9 +33,10 @@ from fuzz.campaign.nightly.opening import (
 )
 from fuzz.campaign.nightly.remembered import Recorder
 from fuzz.campaign.nightly.triage import NightTriage
+from fuzz.campaign.search.deadline import Stopping
 from fuzz.campaign.search.executor import Engine as Cluster
 from fuzz.campaign.search.groups import CountedSchedule, slow_targets_of
-from fuzz.campaign.search.stopping import RunLimits, Stopping
+from fuzz.campaign.search.stopping import RunLimits
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.pack import Pack

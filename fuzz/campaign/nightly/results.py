@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import InterfaceError, OperationalError
 
 from fuzz.campaign.nightly.opening import Opened, close
-from fuzz.campaign.search.stopping import Stopping
+from fuzz.campaign.search.deadline import Stopping
 from fuzz.campaign.starting import missing_targets
 from fuzz.core.base.kernel import Kernel
 from fuzz.findings.database import answering, is_shared, name_of, open_known, said_by

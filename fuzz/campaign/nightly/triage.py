@@ -11,7 +11,7 @@ from random import Random
 
 from fuzz.campaign.corpus.folder import Kept
 from fuzz.campaign.nightly.opening import TRIAGE_SHARE
-from fuzz.campaign.search.stopping import Stopping
+from fuzz.campaign.search.deadline import Stopping
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case
 from fuzz.core.execute.pool import WorkerPool

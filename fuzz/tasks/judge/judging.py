@@ -8,32 +8,36 @@ import secrets
 import shlex
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from rich.console import Console
 
-from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.deadline import LAST_S, Stopping
+from fuzz.campaign.search.runner import MOST_HANGS
+from fuzz.campaign.search.stopping import GRACE_S, Interruption, RunLimits
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
 from fuzz.campaign.starting import writable
 from fuzz.contracts.accepts import Accepts, accepts
 from fuzz.core.adapters.pack import load
 from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import Case
 from fuzz.core.base.exits import Exit
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.probe import GHOST, STREAM
 from fuzz.core.base.text import counted
-from fuzz.core.execute.pool import Pool
+from fuzz.core.execute.pool import Pool, WorkerPool
 from fuzz.core.generate.dims import MOST_WORK, USUAL_WORK
 from fuzz.core.generate.observed import words_of
 from fuzz.core.generate.search import Search, batches
+from fuzz.core.generate.turn import Made
 from fuzz.core.judge.values import problem_of
-from fuzz.explain.diagnosis import new_workers
 from fuzz.findings.book import book_in
 from fuzz.references.derive import ANY, FINITE, Derived
 from fuzz.references.dims import UnreadableError, parsed, shapes_text
@@ -47,35 +51,37 @@ from fuzz.report.outline import run_outline
 from fuzz.report.totals import not_exercised
 from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.check.reference import contract_of, with_names
+from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.full import at_full_size
 from fuzz.tasks.judge.own import affordable, in_other_mode, own_problem, own_shapes, with_causes, with_mode, with_own
 from fuzz.tasks.judge.replay import ReplayPlan, chosen, laws_of, replay_of
 from fuzz.tasks.judge.ruling import (
     VERSION,
-    Asked,
     Judged,
     Ruling,
     SolutionRuling,
     failures_told,
+    in_time,
     not_given,
+    not_in_time,
     solution_ruling,
     summary,
     worst_of,
-)  # fmt: skip
-from fuzz.tasks.judge.written import derived, write_pack
+)
+from fuzz.tasks.judge.written import derived, held, write_pack
 from fuzz.tasks.readers.formats import problems_of
 from fuzz.tasks.readers.kernelbench import LAST
 from fuzz.tasks.readers.problem import Statement, UnreadProblemError
 from fuzz.tasks.readers.solution import Solutions, solutions_of
-from fuzz.tasks.readers.source import TaskError
+from fuzz.tasks.readers.source import TaskError, files_in
 from fuzz.tasks.replay import PROBED_ONE_IN
 from fuzz.tasks.task import Data, Task, drive
 from oracles.formula.contract import Contract
 from oracles.op import Op
-from oracles.ops import OPS
 from oracles.summation import NumericsError
 from oracles.truth import Truth
 
+_T = TypeVar("_T")
 _VARIED = 4
 """If every dimension that is not fixed can have this extent, a case has room to vary them."""
 _AROUND_S = 10.0
@@ -91,18 +97,49 @@ _UNREAD = "not exercised, as the reference is neither read nor replayed there: o
 _TURNS, _MOST_ELEMENTS, _FEW, _DIGITS = 3, 1024, 2, 2
 
 
-def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judged:
-    """Return the ruling on the solutions, with text in lines of at most `width` columns. Raises ProblemError if the
-    problem or a solution cannot be read."""
-    if asked.own:
-        return judged_by_replay(asked, own_problem(asked.against), "", screen, width)
+def judged(
+    asked: Asked, screen: Console, width: int, *, verbose: bool,
+    read: Callable[[Asked], tuple[Statement, Derived]] | None = None, began: float | None = None,
+) -> Judged:  # fmt: skip
+    """Return the ruling on the solutions, with text in lines of at most `width` columns. Its time, if that is limited,
+    began at that time of the monotonic clock. Raises ProblemError if the problem or a solution cannot be read."""
+    read = read or read_problem
+    if asked.max_time is None:
+        return _judged(asked, screen, width, read, Interruption(), verbose=verbose)
+    used = 0.0 if began is None else time.monotonic() - began
+    with Stopping(max(asked.max_time - used, 0.0), notes_at=0.0) as stop:
+        made = stop.within(lambda: _judged(asked, screen, width, read, stop, verbose=verbose), LAST_S)
+    return made or unjudged(asked, width)
+
+
+def unjudged(asked: Asked, width: int) -> Judged:
+    """Return the ruling where time was over before anything was judged."""
+    [reason] = not_in_time(asked, ["any case"])
+    rulings = tuple(SolutionRuling(words, "undecided", 0, 0, {}, (), reason) for words in files_in(asked.solutions))
+    ruling = Ruling(
+        VERSION, "undecided", asked.against, "", "formula", "", asked.seed or 0, 0, "", {}, {}, {}, (), (reason,),
+        rulings, "", "",
+    )  # fmt: skip
+    return Judged(ruling, wrapped_text(summary(ruling, asked.max_time or 0.0), width))
+
+
+def _judged(
+    asked: Asked, screen: Console, width: int, read: Callable[[Asked], tuple[Statement, Derived]], stop: Interruption,
+    *, verbose: bool,
+) -> Judged:  # fmt: skip
+    def begun() -> tuple[Statement, Solutions, Prepared]:
+        with screen.status(f"reading {asked.against} ..."):
+            problem, found = read(asked)
+        solutions = solutions_of(asked.solutions, problem, asked.against)
+        with screen.status("trying what is taken ..."):
+            return problem, solutions, prepared(asked, problem, found, solutions)
+
     try:
-        problem, found = read_problem(asked)
+        if (ahead := stop.within(begun, 0.0)) is None:
+            return unjudged(asked, width)
     except UnreadProblemError as error:
-        return judged_by_replay(asked, error.problem, str(error), screen, width)
-    solutions = solutions_of(asked.solutions, problem, asked.against)
-    with screen.status("trying what is taken ..."):
-        ready = prepared(asked, problem, found, solutions)
+        return judged_by_replay(asked, error.problem, str(error), screen, width, stop)
+    problem, solutions, ready = ahead
     found, folder, kernels, targets = ready.found, ready.folder, ready.task.kernels, ready.task.targets
     print_lines(screen, [*filter(None, (found.said, found.left_out, problem.kept))])
     # Not before: no solution can know it.
@@ -111,65 +148,69 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     book, limits = book_in(folder / "findings", seed), RunLimits(None, asked.cases)
     session = Session(
         targets, book, Terms(kernels, laws, twin_one_in=PROBED_ONE_IN), seed, limits, case_limit=asked.case_limit,
-        screen=screen,
+        screen=screen, interruption=stop, longest=RunLimits(asked.max_time).longest_case,
     )  # fmt: skip
+    # Before processes are forked, which have the tables of the search then and do not make them again, each its own.
+    first = [made for some in islice(batches(Search(found.op.name, seed, kernels)), _TURNS) for made in some]
     origin = Provenance(seed, _command(asked, seed), ("--pack", str(folder)), numbered=True)
     began = time.monotonic()
     with session:
         floors = dict[str, float]()
 
         def meanwhile() -> None:
-            floors.update(_detection_floors(found.op.name, seed, kernels, ready.task.contract))
+            floors.update(_detection_floors([made.case for made in first], ready.task.contract))
 
-        with session.interruption:
-            driven = drive(ready.task, session, meanwhile=meanwhile)
-            assert driven.measuring is not None
+        with stop if asked.max_time is None else nullcontext():
+            driven = stop.within(lambda: drive(ready.task, session, meanwhile=meanwhile), 2 * GRACE_S)
             session.tally.note_waiting()
+        interrupted = driven is None or stop.wanted
         elapsed = time.monotonic() - began
         for bucket in [each for each in book.buckets.values() if each.kernel in ready.untried]:
             del book.buckets[bucket.name]  # what it refuses is no bug of it
-        if not session.interruption.terminated:
-            # All of them are told at the end, which is near.
-            seconds, shrinks = asked.explain_s or _AROUND_S, asked.explain_s is not None
-            session.explain(seconds, None, shrinks=shrinks)
+        if not stop.terminated:
+            # All of them are told at the end, which is near. What decides comes after it, and has half of the time.
+            seconds = min(asked.explain_s or _AROUND_S, stop.left / 2 / (len(book.buckets) + 1))
+            stop.within(lambda: session.explain(seconds, None, shrinks=asked.explain_s is not None))
         undeclared = session.conclude(elapsed)
-    interrupted = session.interruption.wanted
     outline = run_outline("judge", book, targets, session.tally, origin, interrupted=interrupted, usual=session.usual)
     session.tell_troubles()
     found_of = {
         kernel: solution_ruling(
-            words, kernel, session.tally, book, driven.measuring, ready.accepting,
+            words, kernel, session.tally, book, None if driven is None else driven.measuring, ready.accepting,
             untried=ready.untried.get(kernel, ""), refuses=ready.refuses.get(kernel, ""), interrupted=interrupted,
-            beyond=driven.beyond.get(kernel),
+            beyond=None if driven is None else driven.beyond.get(kernel),
         )
         for kernel, (words, _) in solutions.items()
     }  # fmt: skip
-    alone = tuple(found_of.values())
-    rulings = alone if interrupted else looked(asked, problem, solutions, found_of, seed, screen)
+    missed = [f"more than {counted(session.tally.cases, 'case')}"] if interrupted else []
+    rulings = looked(asked, problem, solutions, found_of, seed, screen, stop, missed)
     probes = {law: session.tally.laws[law] for law in laws if law != GHOST}
     never = tuple(dict.fromkeys((*outline.outcome.never, *problem.never)))
     ruling = Ruling(
         VERSION, worst_of(each.verdict for each in rulings),
         asked.against, found.said, "formula", "", seed, session.tally.cases, str(folder),
         probes, floors, outline.outcome.largest, never,
-        (*_unseen(not_exercised(undeclared), laws, _unvaried(found.op.name, seed, kernels)),
-         *not_given(session.tally, targets), *filter(None, [found.left_out]), *problem.remarks),
+        (*_unseen(not_exercised(undeclared), laws, _unvaried(found.op, first)),
+         *not_given(session.tally, targets), *filter(None, [found.left_out]), *problem.remarks,
+         *not_in_time(asked, missed)),
         rulings, *problem.modes,
     )  # fmt: skip
     lines = [failure.told(verbose=verbose, width=width) for failure in outline.failures]
-    shaken = outline.outcome.code in (Exit.INTERNAL, Exit.INTERRUPTED)
+    shaken = outline.outcome.code in (Exit.INTERNAL, *(() if stop.is_over else (Exit.INTERRUPTED,)))
     text = "\n\n".join([*lines, wrapped_text(summary(ruling, elapsed), width)])
     return Judged(ruling, text, outline.outcome.code if shaken else None)
 
 
-def judged_by_replay(asked: Asked, problem: Statement, why: str, screen: Console, width: int) -> Judged:
+def judged_by_replay(
+    asked: Asked, problem: Statement, why: str, screen: Console, width: int, stop: Interruption
+) -> Judged:  # fmt: skip
     """Judge solutions of a problem that is not read, because of `why`, or by its own inputs alone; where it takes no
     others than those, also by these. Raises ProblemError."""
     solutions = solutions_of(asked.solutions, problem, asked.against)
     try:
         replay = replay_of(asked, problem, solutions)
         seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed  # not before: no solution can know it
-        return _replayed(asked, problem, why, screen, width, replay, solutions, seed)
+        return _replayed(asked, problem, why, screen, width, replay, solutions, seed, stop)
     except (ReplayError, TaskError, UnreadableError) as error:
         is_ours = isinstance(error, TaskError)
         refusal = str(error) if is_ours else f"{asked.against}: {error}" if isinstance(error, ReplayError) else why
@@ -179,12 +220,12 @@ def judged_by_replay(asked: Asked, problem: Statement, why: str, screen: Console
             own = own_problem(asked.against)
         except TaskError as worse:
             raise TaskError(f"{refusal}; at the shapes that come with it: {worse}") from error
-    return judged_by_replay(asked, own, why, screen, width)
+    return judged_by_replay(asked, own, why, screen, width, stop)
 
 
 def _replayed(
     asked: Asked, problem: Statement, why: str, screen: Console, width: int, replay: ReplayPlan, solutions: Solutions,
-    seed: int,
+    seed: int, stop: Interruption,
 ) -> Judged:  # fmt: skip
     title, dims = titled(replay.meant.asked.reference), replay.meant.asked.dims
     sizes = replay.meant.asked.fixed if problem.own else {}
@@ -201,11 +242,13 @@ def _replayed(
     began = time.monotonic()
     cases = affordable(replay, seed) if problem.own and why else asked.replays
     laws = laws_of(replay.targets) if cases >= min(_PROBED, asked.replays) else ()
-    run = replay.run(cases, seed, laws, screen, asked.replay_s)
+    run = replay.run(cases, seed, laws, screen, asked.replay_s, stop)
     seen, cases = run.replay, run.replay.cases
-    few = f"not exercised, as a case takes long: more than {counted(cases, 'case')}" if cases < asked.replays else ""
+    more = f"more than {counted(cases, 'case')}"
+    missed = [more] if stop.is_over else []
+    few = f"not exercised, as a case takes long: {more}" if cases < asked.replays and not missed else ""
     found = replay.rulings(run)
-    rulings = looked(asked, problem, solutions, found, seed, screen)
+    rulings = looked(asked, problem, solutions, found, seed, screen, stop, missed)
     elapsed = time.monotonic() - began
     floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(seen.floors.items()) if each}
     others = (_UNREAD if why else _OTHERS) if problem.own else ""
@@ -213,8 +256,9 @@ def _replayed(
     ruling = Ruling(
         VERSION, worst_of(each.verdict for each in rulings), asked.against, said, "replay", WEAKER, seed, cases,
         str(replay.folder), {law: run.tally.laws[law] for law in laws}, floors, {}, problem.never,
-        (_UNEXERCISED, *filter(None, (*never, few)), *([] if laws else [_UNPROBED]), *problem.remarks), rulings,
-        *problem.modes,
+        (_UNEXERCISED, *filter(None, (*never, few)), *([] if laws else [_UNPROBED]), *problem.remarks,
+         *not_in_time(asked, missed)),
+        rulings, *problem.modes,
     )  # fmt: skip
     told = [text for kernel, each in zip(found, rulings, strict=True) for text in failures_told(kernel, each.failures)]
     texts = (wrapped_text(each, width) for each in (*told, summary(ruling, elapsed)))
@@ -223,16 +267,35 @@ def _replayed(
 
 def looked(
     asked: Asked, problem: Statement, solutions: Solutions, found: Mapping[str, SolutionRuling], seed: int,
-    screen: Console,
+    screen: Console, stop: Interruption, missed: list[str],
 ) -> tuple[SolutionRuling, ...]:  # fmt: skip
     """Return rulings, by the kernels of solutions, with what replays say besides: at the shapes that come with the
-    problem, as they are or smaller, in the other mode, and with what may be wrong of them undone."""
-    own = {} if problem.own else own_shapes(asked, problem, solutions, seed, screen)
-    other = in_other_mode(asked, problem, solutions, seed, screen)
-    rulings = tuple(_unless_changed(with_own(each, own.get(kernel)), problem) for kernel, each in found.items())
-    rulings = at_full_size(asked, problem, solutions, rulings, seed)
+    problem, as they are or smaller, in the other mode, and with what may be wrong of them undone. What there is no time
+    for is `missed`, and nothing of it is begun once a stop is wanted."""
+    if stop.wanted:
+        return in_time(asked, [*found.values()], missed)
+
+    def told(what: str, work: Callable[[], _T], there: object) -> _T | None:
+        made = stop.within(work)
+        if made is None and there:
+            missed.append(what)
+        return made
+
+    own = told(
+        "the task's own shapes", lambda: {} if problem.own else own_shapes(asked, problem, solutions, seed, screen),
+        problem.module and not problem.own,
+    )  # fmt: skip
+    other = told(
+        "the other mode", lambda: in_other_mode(asked, problem, solutions, seed, screen), problem.in_other_mode
+    )
+    rulings = tuple(_unless_changed(with_own(each, (own or {}).get(kernel)), problem) for kernel, each in found.items())
+    whole = told(
+        "the task's full size", lambda: at_full_size(asked, problem, solutions, rulings, seed), problem.changed
+    )
+    rulings, other = whole or rulings, other or {}
     rulings = tuple(with_mode(each, problem, other.get(kernel)) for kernel, each in zip(found, rulings, strict=True))
-    return with_causes(asked, problem, solutions, rulings, seed, screen)
+    caused = stop.within(lambda: with_causes(asked, problem, solutions, rulings, seed, screen))
+    return in_time(asked, caused or rulings, missed)
 
 
 def _unless_changed(ruling: SolutionRuling, problem: Statement) -> SolutionRuling:
@@ -250,7 +313,10 @@ def _unseen(undeclared: list[str], laws: tuple[str, ...], always: Mapping[str, i
 
 
 def read_problem(asked: Asked) -> tuple[Statement, Derived]:
-    """Return the problem and its op: the first with room for all dimensions, or else that with most room."""
+    """Return the problem and its op: the first with room for all dimensions, or else that with most room. Raises
+    UnreadProblemError for one that is replayed."""
+    if asked.own:
+        raise UnreadProblemError("", own_problem(asked.against))
     refusal: TaskError | None = None
     best: tuple[int, Statement, Derived] | None = None
     for problem in problems_of(asked.against, asked.solutions):
@@ -304,12 +370,11 @@ def _command(asked: Asked, seed: int) -> str:
     return shlex.join(["kernelfuzz", "judge", *words])
 
 
-def _detection_floors(op: str, seed: int, kernels: Sequence[Kernel], contract: Contract) -> Mapping[str, float]:
+def _detection_floors(first: Sequence[Case], contract: Contract) -> Mapping[str, float]:
     """Return, by the dtype of the first input, the error of an output as a share of itself that is seen in half of the
-    elements: of ordinary cases of a search, under a contract."""
+    elements: of the first cases of a search, under a contract."""
     shares = defaultdict[str, list[float]](list)
-    turns = islice(batches(Search(op, seed, kernels)), _TURNS)
-    cases = sorted((made.case for some in turns for made in some if made.case.elements), key=lambda case: case.elements)
+    cases = sorted((case for case in first if case.elements), key=lambda case: case.elements)
     # Weights alone may be more.
     for case in [each for each in cases if each.elements <= _MOST_ELEMENTS] or cases[:_FEW]:
         try:
@@ -321,15 +386,14 @@ def _detection_floors(op: str, seed: int, kernels: Sequence[Kernel], contract: C
     return {dtype: float(f"{np.median(some):.{_DIGITS - 1}e}") for dtype, some in sorted(shares.items()) if some}
 
 
-def _unvaried(op: str, seed: int, kernels: Sequence[Kernel]) -> Mapping[str, int]:
-    """Return the dimensions of which all cases at the beginning of a search have one extent, although it could be
-    another, with that: there is no room for more terms."""
+def _unvaried(op: Op, first: Sequence[Made]) -> Mapping[str, int]:
+    """Return the dimensions of which all of the first cases of a search have one extent, although it could be another,
+    with that: there is no room for more terms."""
     seen = defaultdict[str, set[int]](set)
-    for batch in islice(batches(Search(op, seed, kernels)), _TURNS):
-        for draw in (made.draw for made in batch if made.draw is not None):
-            for dim, size in draw.sizes.items():
-                seen[dim].add(size)
-    return {dim: min(sizes) for dim, sizes in seen.items() if len(sizes) == 1 and dim not in OPS[op].fixed}
+    for draw in (made.draw for made in first if made.draw is not None):
+        for dim, size in draw.sizes.items():
+            seen[dim].add(size)
+    return {dim: min(sizes) for dim, sizes in seen.items() if len(sizes) == 1 and dim not in op.fixed}
 
 
 @dataclass(frozen=True)
@@ -375,14 +439,17 @@ def prepared(asked: Asked, problem: Statement, found: Derived, solutions: Soluti
 def _written(asked: Asked, problem: Statement, found: Derived, solutions: Solutions) -> tuple[Path, tuple[Target, ...]]:
     folder = writable(asked.output) / problem.name
     own = {name: each for name, (_, each) in solutions.items()}
-    write_pack(folder, problem, own, found, values=asked.values, untrusted=asked.untrusted)
-    kernels = [each for each in load(folder).kernels if each.name in solutions]  # earlier ones are there, too
+    with held(folder):  # others may judge solutions of the same problem now
+        write_pack(folder, problem, own, found, values=asked.values, untrusted=asked.untrusted)
+        kernels = [each for each in load(folder).kernels if each.name in solutions]  # earlier ones are there, too
     return folder, chosen(asked, kernels)
 
 
 def _accepting(targets: Sequence[Target], found: Derived, asked: Asked) -> Mapping[str, Accepts]:
     def workers(target: Target) -> AbstractContextManager[Pool]:
-        return new_workers([target], asked.case_limit)
+        return WorkerPool(
+            [target], limit=asked.case_limit, longest=RunLimits(asked.max_time).longest_case, most_hangs=MOST_HANGS
+        )
 
     def contract(dtype: str) -> Contract:
         return contract_of(found, "torch", (dtype,), strict=asked.values == ANY)

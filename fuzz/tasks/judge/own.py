@@ -22,8 +22,9 @@ from fuzz.core.base.text import printable
 from fuzz.references.dims import UnreadableError
 from fuzz.references.replay.cases import ReplayCase
 from fuzz.references.rerun import FINE, RUNS, Ways, floats_as
+from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.replay import ReplayPlan, replay_of
-from fuzz.tasks.judge.ruling import Asked, OwnShapes, SolutionRuling, shapes_text
+from fuzz.tasks.judge.ruling import OwnShapes, SolutionRuling, shapes_text
 from fuzz.tasks.readers.kernelbench import made_with, of_module, with_smaller_batches
 from fuzz.tasks.readers.problem import SEED, Module, Statement, has_too_many
 from fuzz.tasks.readers.solution import Solution, Solutions

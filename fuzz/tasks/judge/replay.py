@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.stopping import Interruption, RunLimits
 from fuzz.campaign.starting import select_targets, writable
 from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.core.adapters.target import Target
@@ -25,7 +25,8 @@ from fuzz.references.examples import samples_of
 from fuzz.references.replay.cases import DTYPES, Meant, ReplayError, keeping, meant_of
 from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, SPARE, Replay, op_of
 from fuzz.report import console
-from fuzz.tasks.judge.ruling import Asked, Said, SolutionRuling, largest_errors, of_kernel, worst_of
+from fuzz.tasks.judge.asked import Asked
+from fuzz.tasks.judge.ruling import Said, SolutionRuling, largest_errors, of_kernel, worst_of
 from fuzz.tasks.judge.written import floats_of, probes_of, shown_line, write_solutions
 from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import ENTRY, Solutions
@@ -46,16 +47,20 @@ class ReplayPlan:
     folder: Path
     targets: Sequence[Target]
 
-    def run(self, cases: int, seed: int, laws: Sequence[str], screen: Console, seconds: float = math.inf) -> ReplayRun:
-        """Judge at most `cases` cases, and begin none after `seconds` of processor time. Raises TaskError where the
-        reference cannot be replayed, and UsageError where the only solution cannot be called."""
+    def run(
+        self, cases: int, seed: int, laws: Sequence[str], screen: Console, seconds: float = math.inf,
+        stop: Interruption | None = None,
+    ) -> ReplayRun:  # fmt: skip
+        """Judge at most `cases` cases, and begin none after `seconds` of processor time, nor once a stop is wanted.
+        Raises TaskError where the reference cannot be replayed, and UsageError where the only solution cannot be
+        called."""
         end = time.process_time() + seconds
         with screen.status("replaying ..."):
             try:
                 return run_replay(
                     Replay(self.meant, self.op), self.targets, seed, RunLimits(None, cases), self.folder, laws,
                     enough=lambda tally: time.process_time() >= end, case_limit=self.asked.case_limit,
-                    screen=console.silent(),
+                    longest=RunLimits(self.asked.max_time).longest_case, stop=stop, screen=console.silent(),
                 )  # fmt: skip
             except ReplayError as error:
                 raise TaskError(f"{self.asked.against}: {error}") from error

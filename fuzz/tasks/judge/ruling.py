@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
@@ -24,44 +23,12 @@ from fuzz.findings.tally import Largest, Tally
 from fuzz.references.examples import Beyond
 from fuzz.report.totals import and_more, by_reason, largest_text, never_text, partly_run_lines, remarks
 from fuzz.report.use_outcome import outcome_of
+from fuzz.tasks.judge.asked import Asked
 from oracles.ops import OPS
 
 VERSION = 6
 Said = Literal["right", "wrong", "undecided", "did not run"]
 _RANK: tuple[Said, ...] = ("right", "undecided", "did not run", "wrong")
-
-
-QUICK_REPLAYS, FULL_REPLAYS = 48, 600
-"""The cases of a quick verdict and of a full one, where the reference itself is run in place of a formula."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is to be judged, by what and how."""
-
-    solutions: tuple[str, ...]
-    against: str
-    shapes: str | None
-    values: str
-    seed: int | None
-    cases: int
-    replays: int
-    """The cases where the reference itself is run in place of a formula: each takes twenty runs of it."""
-    output: Path
-    untrusted: bool
-    targets: tuple[str, ...]
-    case_limit: float | None
-    explain_s: float | None
-    """The seconds that each bug is explained for; None: it is shown as it was found, with what changes about it."""
-    own: bool = False
-    """Whether the shapes that come with a task are the only ones."""
-    any_values: bool = False
-    """Whether inputs may be what those that come with a task never are."""
-
-    @property
-    def replay_s(self) -> float:
-        """The seconds of a processor that all replays may take."""
-        return 60.0 * max(1.0, self.replays / QUICK_REPLAYS)
 
 
 @dataclass(frozen=True)
@@ -205,8 +172,9 @@ def largest_errors(tally: Tally) -> Mapping[str, float]:
 
 
 def solution_ruling(
-    solution: str, kernel: str, tally: Tally, book: FindingBook, measuring: Measuring, accepting: Mapping[str, Accepts],
-    *, untried: str = "", refuses: str = "", interrupted: bool = False, beyond: Beyond | None = None,
+    solution: str, kernel: str, tally: Tally, book: FindingBook, measuring: Measuring | None,
+    accepting: Mapping[str, Accepts], *, untried: str = "", refuses: str = "", interrupted: bool = False,
+    beyond: Beyond | None = None,
 ) -> SolutionRuling:  # fmt: skip
     """Return what is said of the solution that a kernel was made of. It is undecided where it was not tried, and wrong
     where it refuses what comes with the problem; each says why."""
@@ -219,13 +187,31 @@ def solution_ruling(
         reason = untried or refuses
     elif said == "undecided":
         reason = "; ".join(remarks(outcome))
-    records = tuple(measuring.records[name] for name in own.targets if name in measuring.records)
-    right_as = next((measuring.right_as[name] for name in own.targets if measuring.right_as.get(name)), "")
+    measured = {} if measuring is None else measuring.records
+    records = tuple(measured[name] for name in own.targets if name in measured)
+    right_as = {} if measuring is None else measuring.right_as
+    right_as_words = next(filter(None, map(right_as.get, own.targets)), "")
     return SolutionRuling(
         solution, said, 0 if untried else own.judged, 0 if untried else own.findings, largest_errors(own), failures,
         "" if said == "right" or (failures and not refuses) else reason, records,
-        tuple(accepting[name] for name in own.targets if name in accepting), right_as, beyond=beyond,
+        tuple(accepting[name] for name in own.targets if name in accepting), right_as_words, beyond=beyond,
     )  # fmt: skip
+
+
+def in_time(asked: Asked, rulings: Sequence[SolutionRuling], missed: Sequence[str]) -> tuple[SolutionRuling, ...]:
+    """Return rulings where there was no time to judge all: what is not wrong so far is undecided."""
+    if asked.max_time is None or not missed:
+        return tuple(rulings)
+    [reason] = not_in_time(asked, missed)
+    return tuple(
+        each if each.verdict == "wrong" else replace(each, verdict="undecided", reason=reason) for each in rulings
+    )
+
+
+def not_in_time(asked: Asked, missed: Sequence[str]) -> list[str]:
+    """Return a line that says what there was no time for, if anything."""
+    late = asked.max_time is not None and missed
+    return [f"not judged, as --max-time {asked.max_time:g}s was over: {', '.join(missed)}"] if late else []
 
 
 def worst_of(verdicts: Iterable[Said]) -> Said:

@@ -3,9 +3,12 @@ it."""
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -82,6 +85,18 @@ def _typed(op: Op, problem: Statement, found: Derived) -> Op:
         op, inputs=tuple(typed(each, said[each.name]) for each in op.inputs),
         outputs=tuple(typed(each, dtype) for each, dtype in zip(op.outputs, returns, strict=True)),
     )  # fmt: skip
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Inside, no other process holds the folder, which is made. A process that ends holds it no longer."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def write_pack(

@@ -45,6 +45,15 @@ def problems_of(words: str, solutions: Sequence[str] = ()) -> Iterator[Statement
     yield Statement(chosen, function_at(f"{path}:{chosen}"))
 
 
+def names_read(words: str, solutions: Sequence[str]) -> frozenset[str]:
+    """Return the names in the file of a problem that solutions read: numbers under these stay as they are. Raises
+    TaskError."""
+    path = Path(words.partition(":")[0])
+    if path.suffix != ".py":
+        return frozenset()
+    return kernelbench.names_of(text_of(path), [*map(_source, files_in(tuple(solutions)))])
+
+
 def _source(solution: str) -> str:
     """The text of a solution where it may have a module; "" of others."""
     return "" if solution.partition(":")[0].endswith(".json") else text_of(Path(solution.partition(":")[0]))

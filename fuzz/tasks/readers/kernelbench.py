@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import symtable
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ def problems_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[Sta
     at last with all as they are but for the first one, a batch."""
     refusal: BaseException | None = None
     made: Sequence[Statement] = ()
-    read = read_by(text, {"Model"}.union(*(read_by(each, (MODULE, KERNEL)) for each in solutions)))
+    read = names_of(text, solutions)
     for tier, numbers in with_numbers(text, read):
         if tier == LAST and made and made[0].tier == LAST:
             break  # of the largest part that makes one
@@ -52,6 +53,12 @@ def problems_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[Sta
     batch = next((dims[0] for dims in inputs if dims), None)
     if batch is not None and batch not in problem.fixed:
         yield _keeping(problem, [dim for dim in problem.examples[0] if dim != batch], "it is not read with others")
+
+
+def names_of(text: str, solutions: Sequence[str]) -> frozenset[str]:
+    """Return the names in a text that `Model` or a solution reads by itself."""
+    read = read_by(text, {"Model"}.union(*(read_by(each, (MODULE, KERNEL)) for each in solutions)))
+    return read & {*re.findall(r"\w+", text)}
 
 
 def _keeping(problem: Statement, dims: Collection[str], why: str) -> Statement:

@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from fuzz.campaign.nightly.night import Night
 from fuzz.campaign.nightly.opening import open_night
-from fuzz.campaign.search.stopping import Stopping
+from fuzz.campaign.search.deadline import Stopping
 from fuzz.core.adapters.pack import Pack
 from fuzz.core.adapters.target import Target
 from fuzz.findings.database import open_state

@@ -14,6 +14,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -37,7 +38,7 @@ class Running(subprocess.Popen[str]):
             super().__init__(
                 command, cwd=folder, env=environment, text=True,
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr,
-                preexec_fn=(lambda: _become(words, environment)) if forked else None,
+                preexec_fn=(lambda: become(words, environment)) if forked else None,
             )  # fmt: skip
 
     def __exit__(
@@ -52,16 +53,17 @@ class Running(subprocess.Popen[str]):
         return self.communicate(timeout=HANG_S)
 
 
-def _become(words: Sequence[str], environment: Mapping[str, str]) -> None:
+def become(words: Sequence[str], environment: Mapping[str, str], kept: Sequence[int] = ()) -> None:
     """Run the command line in this process, which was just forked, instead of another program: to import the engine
-    anew takes longer than most commands."""
+    anew takes longer than most commands. It has some descriptors besides the usual ones."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_IGN)  # as Python does when it starts
     gc.freeze()  # an unreachable file of the test's would be collected here, and close a descriptor of the command's
     atexit._clear()
     faulthandler.disable()
     fork_server.cache_clear()
-    os.closerange(3, 1 << 16)
+    for first, last in pairwise([2, *sorted(kept), 1 << 16]):
+        os.closerange(first + 1, last)
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = ["kernelfuzz", *words]

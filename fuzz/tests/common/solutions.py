@@ -9,7 +9,7 @@ from typing import Any
 
 from fuzz.tests.conftest import Cli
 
-_REFERENCE = """
+REFERENCE = """
 import torch
 
 def normalised(x, w):
@@ -78,7 +78,7 @@ def kernel(x, w):
 
 def judged(
     cli_here: Cli, folder: Path, sources: Mapping[str, str], *words: str, shapes: str = "x=... n, w=n",
-    reference: str = _REFERENCE,
+    reference: str = REFERENCE,
 ) -> tuple[int, dict[str, Any]]:  # fmt: skip
     """Return the exit code and the ruling: of a reference in JSON, which says its shapes, where there are none."""
     against = "ref.py" if shapes else "ref.json"

@@ -1,4 +1,4 @@
-"""`python -m fuzz.core.transport.python serve DESCRIPTOR IMPORT...`; or `run SPEC DESCRIPTOR`, for one worker."""
+"""`python -m fuzz.core.transport.python serve IMPORT... DESCRIPTOR`; or `run SPEC DESCRIPTOR`, for one worker."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import sys
 
 
 def main() -> None:
-    verb, argument, *more = sys.argv[1:]
+    verb, *words, descriptor = sys.argv[1:]
     if verb == "serve":
         from fuzz.core.transport.python.server import serve
 
-        serve(socket.socket(fileno=int(argument)), more)
+        serve(socket.socket(fileno=int(descriptor)), words)
         os._exit(0)  # nothing is left to save, and Triton tells of its leaks where the interpreter is taken apart
     else:
         from fuzz.core.transport.python.worker import work
 
-        os.dup2(int(more[0]), 1)
-        work(argument)
+        os.dup2(int(descriptor), 1)
+        work(words[0])
 
 
 if __name__ == "__main__":

@@ -15,26 +15,36 @@ import socket
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from fuzz.core.transport.python.keeper import keep_worker
 from fuzz.core.transport.python.worker import work
 
-_REQUEST_BYTES = 1 << 16
-"""A spec takes less: it names a file, an op and a few options."""
+_REQUEST_BYTES = 1 << 18
+"""A socket takes no longer message: usually 208 KB."""
 _DESCRIPTORS = 5
-"""The worker's stdin, stdout and stderr, its journal, and the socket for notices of it."""
+"""Those of a worker: stdin, stdout and stderr, its journal, and the socket for notices of it."""
 _NOTICE_BYTES = 64
 """The most bytes of a notice: 'code' or 'pid', and a number."""
 
 
 def serve(control: socket.socket, imports: Sequence[str]) -> None:
-    """Fork workers until the parent closes `control`. A request is a spec and five descriptors: the worker's stdin,
-    stdout and stderr, its journal, and a socket. On that go notices of its process id and of its end; 'term' and
-    'kill' ask for it."""
+    """Fork workers until the parent closes `control`. A request is a spec, and besides the usual descriptors that of a
+    journal."""
     _import(imports)
+    serve_forks(control, _become_worker)
+
+
+def serve_forks(
+    control: socket.socket, become: Callable[[str, Sequence[int]], NoReturn],
+    prepare: Callable[[str], None] = lambda message: None,
+) -> None:  # fmt: skip
+    """Fork a process for each request until the parent closes `control`. A request is a message and descriptors: those
+    that become its stdin, stdout and stderr, others, and a socket. On that go notices of its process id and of its end;
+    'term' and 'kill' ask for it. Before a fork all that is needed is prepared for the message here; the process becomes
+    what is asked with it and the other descriptors. It does so in a session of its own, below a keeper."""
     waker, woken = os.pipe()
     os.set_blocking(woken, False)
     os.set_blocking(waker, False)
@@ -57,7 +67,8 @@ def serve(control: socket.socket, imports: Sequence[str]) -> None:
             message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, _DESCRIPTORS)
             if not message:
                 break
-            _fork(message.decode(), descriptors, control, children)
+            prepare(message.decode())
+            _fork(message.decode(), descriptors, control, children, become)
     for pid in children:
         os.kill(pid, signal.SIGTERM)
 
@@ -85,8 +96,11 @@ def _import(names: Sequence[str]) -> None:
     gc.freeze()  # a collection in a worker would write to, and so copy, every page
 
 
-def _fork(message: str, descriptors: list[int], control: socket.socket, children: dict[int, socket.socket]) -> None:
-    stdin, stdout, stderr, journal, notify = descriptors
+def _fork(
+    message: str, descriptors: list[int], control: socket.socket, children: dict[int, socket.socket],
+    become: Callable[[str, Sequence[int]], NoReturn],
+) -> None:  # fmt: skip
+    *given, notify = descriptors
     notices = socket.socket(fileno=notify)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # newer versions of Python warn of threads; torch has idle ones
@@ -94,23 +108,23 @@ def _fork(message: str, descriptors: list[int], control: socket.socket, children
     if pid == 0:
         for other in (control, notices, *children.values()):
             other.close()
-        for number, descriptor in enumerate((stdin, stdout, stderr)):
+        for number, descriptor in enumerate(given[:3]):
             os.dup2(descriptor, number)
-        _become_worker(message, journal)
-    for descriptor in (stdin, stdout, stderr, journal):
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
+        keep_worker()
+        become(message, given[3:])
+    for descriptor in given:
         os.close(descriptor)
     children[pid] = notices
     with contextlib.suppress(OSError):  # if nobody hears it any more, reading from it ends the worker
         notices.send(f"pid {pid}".encode())
 
 
-def _become_worker(message: str, journal: int) -> NoReturn:
+def _become_worker(message: str, descriptors: Sequence[int]) -> NoReturn:
     try:
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.setsid()
-        keep_worker()
-        work(message, journal)
+        work(message, *descriptors)
         os._exit(0)
     except BaseException:
         traceback.print_exc()

@@ -20,8 +20,8 @@ from fuzz.campaign.nightly.night import Night
 from fuzz.campaign.nightly.opening import Slice, next_turn, searching_time, slice_seed
 from fuzz.campaign.nightly.remembered import Recorder
 from fuzz.campaign.nightly.triage import NightTriage
-from fuzz.campaign.search import stopping as stopping_module
-from fuzz.campaign.search.stopping import OutOfTime, Stopping
+from fuzz.campaign.search import deadline as stopping_module
+from fuzz.campaign.search.deadline import OutOfTime, Stopping
 from fuzz.findings.database_views import NightView, SliceTotals, TargetTotals
 from fuzz.findings.state import StateError, locked
 from fuzz.findings.tally import NO_TURN, climb

@@ -12,7 +12,7 @@ import pytest
 from fuzz.campaign.nightly.opening import Slice, begin_slice, open_night
 from fuzz.campaign.nightly.remembered import Recorder
 from fuzz.campaign.nightly.triage import NightTriage
-from fuzz.campaign.search.stopping import Stopping
+from fuzz.campaign.search.deadline import Stopping
 from fuzz.core.adapters.pack import built_in, load
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target

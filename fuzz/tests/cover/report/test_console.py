@@ -55,6 +55,25 @@ def test_targets_that_did_not_run_are_counted_by_their_reason() -> None:
     assert not_run_lines(reasons) == ["NOT_RUN a and 2 more: no gcc", "NOT_RUN b: no qemu"]
 
 
+def test_what_is_being_done_is_a_line_of_a_log_once_nothing_was_printed_for_a_while(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen, now = console.progress(), [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with screen.status("reading ...") as shown:
+        shown.update("reading more ...")
+        now[0] += console.PLAIN_INTERVAL
+        shown.update("replaying: 8 of 48 cases ...")
+        shown.update("replaying: 16 of 48 cases ...")
+    now[0] += console.PLAIN_INTERVAL
+    with screen.status("explaining ..."):
+        pass
+    assert capsys.readouterr().err == "replaying: 8 of 48 cases ...\nexplaining ...\n"
+    with console.silent().status("reading ..."):
+        now[0] += console.PLAIN_INTERVAL
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("number", "one", "said"),
     [(0, "op", "0 ops"), (1, "op", "1 op"), (1, "kind of failure", "1 kind of failure"), (2000, "case", "2,000 cases")],

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.full import SizeLimits, at_full_size
 from fuzz.tasks.judge.own import own_problem
-from fuzz.tasks.judge.ruling import Asked, FullSize, OwnShapes, SolutionRuling, _at_full_size
+from fuzz.tasks.judge.ruling import FullSize, OwnShapes, SolutionRuling, _at_full_size
 from fuzz.tasks.readers.solution import solutions_of
 
 _TASK = """import torch

@@ -13,8 +13,9 @@ from rich.console import Console
 
 import fuzz
 from fuzz.tasks.check.plan import GIVEN, Options
+from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.own import in_other_mode, own_shapes, with_causes, with_mode
-from fuzz.tasks.judge.ruling import Asked, SolutionRuling, _causes
+from fuzz.tasks.judge.ruling import SolutionRuling, _causes
 from fuzz.tasks.readers.formats import problems_of
 from fuzz.tasks.readers.problem import Mode, Statement, modes_of
 from fuzz.tasks.readers.solution import Solution, solutions_of

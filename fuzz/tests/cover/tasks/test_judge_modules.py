@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.judging import read_problem
-from fuzz.tasks.judge.ruling import Asked
 from fuzz.tasks.readers.formats import problems_of
 from fuzz.tasks.readers.problem import Mode, Module, Statement, UnreadProblemError
 from fuzz.tasks.readers.solution import Solution, solution_of

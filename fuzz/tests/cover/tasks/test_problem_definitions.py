@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.judging import read_problem
-from fuzz.tasks.judge.ruling import Asked
 from fuzz.tasks.judge.written import floats_of, probes_of
 from fuzz.tasks.readers.formats import problems_of
 from fuzz.tasks.readers.problem import UnreadProblemError

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.judging import read_problem
-from fuzz.tasks.judge.ruling import Asked
 from fuzz.tasks.judge.written import derived
 from fuzz.tasks.readers.formats import problems_of
 from fuzz.tasks.readers.source import TaskError

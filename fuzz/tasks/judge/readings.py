@@ -1,0 +1,87 @@
+"""Problems that were read already, for processes that are forked to judge solutions of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from fuzz.references.derive import Derived
+from fuzz.tasks.judge.asked import Asked
+from fuzz.tasks.judge.judging import read_problem
+from fuzz.tasks.readers.formats import names_read
+from fuzz.tasks.readers.problem import Statement
+from fuzz.tasks.readers.source import TaskError
+
+_Stamp = tuple[int, int]
+
+
+class Readings:
+    """What was read of a reference, or why it cannot be, as long as its files stay as they are."""
+
+    def __init__(self) -> None:
+        self._known = dict[object, tuple[Statement, Derived] | TaskError]()
+        self._stamps: Mapping[Path, _Stamp] = {}
+        self._threads = 0
+
+    def know(self, asked: Asked) -> None:
+        """Read the problem, unless it is known. Where a file has changed since another one was read, the process ends:
+        what Python has imported stays as it was."""
+        if any(_stamp(path) != stamp for path, stamp in self._stamps.items()):
+            os._exit(0)
+        if (key := _key(asked)) in self._known:
+            return
+        import torch
+
+        # A process that is forked has none of the threads of this one, and OpenMP waits for them.
+        self._threads = self._threads or torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            self._known[key] = read_problem(asked)
+        except TaskError as error:
+            self._known[key] = error
+        except Exception:  # whoever reads it again says it
+            return
+        self._stamps = {path: _stamp(path) for path in _files(asked.against)}
+
+    def begin(self) -> None:
+        """Have as many threads again as there were, in a process that was forked."""
+        import torch
+
+        torch.set_num_threads(self._threads or torch.get_num_threads())
+
+    def read(self, asked: Asked) -> tuple[Statement, Derived]:
+        """Return what `read_problem` does, or raise what it raises."""
+        known = self._known.get(_key(asked))
+        if isinstance(known, TaskError):
+            raise known
+        return read_problem(asked) if known is None else known
+
+
+def _key(asked: Asked) -> object:
+    names = frozenset[str]()
+    with suppress(TaskError):  # of a solution that is none: whoever reads it says so
+        names = names_read(asked.against, asked.solutions)
+    return asked.against, asked.shapes, asked.values, asked.own, asked.any_values, names
+
+
+def _files(against: str) -> Iterator[Path]:
+    """The files that a reference was read from: its own, those of its task, and modules beside it."""
+    path = Path(against.partition(":")[0]).resolve()
+    folder = path if path.is_dir() else path.parent
+    yield path
+    if path.is_dir() or path.suffix in (".yml", ".yaml"):
+        yield from (each for each in folder.iterdir() if each.is_file())
+    for module in [*sys.modules.values()]:
+        if (file := getattr(module, "__file__", None)) and Path(file).is_relative_to(folder):
+            yield Path(file)
+
+
+def _stamp(path: Path) -> _Stamp:
+    try:
+        found = path.stat()
+    except OSError:  # it is gone
+        return (0, 0)
+    return (found.st_mtime_ns, found.st_size)

@@ -1,0 +1,128 @@
+"""With --max-time a ruling comes in that time, in every phase, and says what was not judged."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from fuzz.references.replay.run import Run
+
+import fuzz
+from fuzz.campaign.search import deadline
+from fuzz.campaign.search.deadline import Stopping
+from fuzz.campaign.session import Session
+from fuzz.core.adapters.target import Target
+from fuzz.tasks.judge import judging, replaying
+from fuzz.tasks.judge.asked import Asked
+from fuzz.tasks.readers.source import TaskError
+from fuzz.tests.conftest import HANG_S, Cli
+
+_REFERENCE = "def halved(x):\n    return x / 2\n"
+_BRANCHES = "def halved(x):\n    return x / 2 if x.sum() > 0 else x\n"
+_TASK = """import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x / 2
+
+
+def get_inputs():
+    return [torch.rand(6, 4)]
+"""
+_RIGHT = "import numpy as np\n\ndef kernel(x):\n    return x * np.float32(0.5)\n"
+_WRONG = _RIGHT.replace("0.5", "0.51")
+_LIMIT = "1000s"
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> list[Stopping]:
+    """Those that begin. Nothing waits for long once one is over."""
+    began, enter = list[Stopping](), Stopping.__enter__
+
+    def noted(self: Stopping) -> Stopping:
+        began.append(self)
+        return enter(self)
+
+    monkeypatch.setattr(deadline, "GRACE_S", 0.05)
+    monkeypatch.setattr(Stopping, "__enter__", noted)
+    return began
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "reference", "solution", "verdict", "said"),
+    [
+        (judging, "prepared", _REFERENCE, _RIGHT, "undecided", "any case"),
+        (Session, "explain", _REFERENCE, _WRONG, "wrong", ""),
+        (replaying, "own_shapes", _TASK, _RIGHT, "undecided", "the task's own shapes"),
+        (Run, "batch", _BRANCHES, _RIGHT, "undecided", "more than 0 cases"),
+    ],
+    ids=["prepared", "explain", "own_shapes", "replay"],
+)
+def test_what_hangs_ends_with_the_time_and_what_was_judged_is_told(
+    cli_here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: list[Stopping], place: Any, name: str,
+    reference: str, solution: str, verdict: str, said: str,
+) -> None:  # fmt: skip
+    def hangs(*given: object, **named: object) -> NoReturn:
+        [limit] = limits
+        limit._until = time.monotonic()  # now its time is over, whatever the machine does
+        limit._arm(0.0)
+        while time.monotonic() < limit._until + HANG_S:
+            pass
+        raise AssertionError
+
+    monkeypatch.setattr(place, name, hangs)
+    (tmp_path / "ref.py").write_text(reference)
+    (tmp_path / "mine.py").write_text(solution)
+    shapes = () if "Model" in reference else ("--shapes", "x=b n")
+    words = ("--against", "ref.py", *shapes, "--seed", "1", "--max-cases", "8", "--json", "--max-time", _LIMIT)
+    done = cli_here("judge", "mine.py", *words)
+    ruling = json.loads(done.stdout)
+    [mine] = ruling["solutions"]
+    assert (ruling["verdict"], mine["verdict"]) == (verdict, verdict)
+    assert done.returncode == {"wrong": 1, "undecided": 11}[verdict]
+    line = f"not judged, as --max-time {_LIMIT} was over: {said}"
+    assert mine["reason"] == (line if said else "")
+    assert (line in ruling["not_exercised"]) == bool(said)
+
+
+def test_no_case_has_more_than_a_quarter_of_the_time(
+    cli_here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = list[float | None]()
+
+    def noted(targets: list[Target], **options: Any) -> NoReturn:
+        given.append(options["longest"])
+        raise TaskError("it is known")
+
+    monkeypatch.setattr(judging, "WorkerPool", noted)
+    (tmp_path / "ref.py").write_text(_REFERENCE)
+    (tmp_path / "mine.py").write_text(_RIGHT)
+    for limit in ((), ("--max-time", "20m")):
+        cli_here("judge", "mine.py", "--against", "ref.py", "--shapes", "x=n", "--max-cases", "1", "--json", *limit)
+    assert given == [None, 300.0]
+
+
+def test_from_python_the_ruling_is_that_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Asked(("a.py",), "ref.py", None, "finite", 1, 8, 8, tmp_path, True, (), None, None, max_time=2.0)
+    told, ran = judging.unjudged(asked, 80).ruling, list[list[str]]()
+    said = {"stdout": told.text(), "stderr": ""}
+
+    def run(words: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        ran.append(words[words.index("judge") :])
+        return subprocess.CompletedProcess(words, 11, **said)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    found = fuzz.judge(
+        ["a.py", Path("b.py")], against="ref.py", shapes="x=n", full=True, seed=0, max_time=2.0, target=("torch@cpu",)
+    )
+    assert (found.text(), found.verdict, found.solutions[0].solution) == (told.text(), "undecided", "a.py")
+    options = "--against ref.py --shapes x=n --full --seed 0 --max-time 2.0 --target torch@cpu"
+    assert ran == [["judge", "--json", "a.py", "b.py", *options.split()]]
+    said.update(stdout="", stderr="kernelfuzz: ref.py: No such file or directory\n")
+    with pytest.raises(fuzz.CheckError, match=r"^ref\.py: No such file or directory$"):
+        fuzz.judge("a.py", against="ref.py")
