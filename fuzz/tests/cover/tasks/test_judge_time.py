@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from fuzz.references.replay.run import Run
 
 import fuzz
 from fuzz.campaign.search import deadline
 from fuzz.campaign.search.deadline import Stopping
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.target import Target
-from fuzz.tasks.judge import judging, replaying
+from fuzz.tasks import replay
+from fuzz.tasks.judge import judging
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.readers.source import TaskError
 from fuzz.tests.conftest import HANG_S, Cli
@@ -58,8 +58,8 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[Stopping]:
     [
         (judging, "prepared", _REFERENCE, _RIGHT, "undecided", "any case"),
         (Session, "explain", _REFERENCE, _WRONG, "wrong", ""),
-        (replaying, "own_shapes", _TASK, _RIGHT, "undecided", "the task's own shapes"),
-        (Run, "batch", _BRANCHES, _RIGHT, "undecided", "more than 0 cases"),
+        (judging, "own_shapes", _TASK, _RIGHT, "undecided", "the task's own shapes"),
+        (replay, "drive", _BRANCHES, _RIGHT, "undecided", "more than 0 cases"),
     ],
     ids=["prepared", "explain", "own_shapes", "replay"],
 )
