@@ -17,7 +17,7 @@ from oracles.doubledouble import F64, two_sum
 from oracles.dtypes import DOUBLE, Format, form, judged
 from oracles.formula.affine.added import in_any_order
 from oracles.formula.affine.edges import carried, lowered
-from oracles.formula.affine.errors import again, either, half_width, marked, taken, zeroed
+from oracles.formula.affine.errors import again, either, half_width, is_same, marked, taken, zeroed
 from oracles.formula.affine.forms import Form, Mask, blended, replace, shared
 from oracles.formula.affine.narrowing import ALIKE, Narrowed, Spread, holds, maybe_narrowed, narrowed, stepped
 from oracles.formula.affine.operations import FAR, OPERATIONS
@@ -220,20 +220,10 @@ class Budget(SettledProblem):
         if found.ranks is not None and found.ranks.doubt is not None:
             read.doubts[node] = found.ranks.doubt
         if node.kind == "where" and read.doubts:
-            read.same[node] = self._same(found, *args[1:])
+            read.same[node] = is_same(found, *args[1:], wide=self.wide, most=SAME / 4)
         if node.kind == "take" and (unsure := is_unsure(args[1])).any():
             read.held[node, None] = np.where(unsure & (found.spread > 0), found.centre, np.nan)
         return found
-
-    def _same(self, found: Form, a: Form, b: Form) -> Mask:
-        """Return where it does not matter which of two is chosen: they are the same number, or lie apart by less than
-        what half-widths are wrong by anyway."""
-        apart = np.abs(a.centre - b.centre)
-        if self.wide and not (a.is_exact and b.is_exact):  # float64 hides how far apart they are
-            apart = apart + (np.abs(a.centre) + np.abs(b.centre)) * 2.0**-52
-        same = (apart == 0) if found.rest is None else (apart <= found.rest * (SAME / 4))
-        wild = either([a, b])
-        return np.asarray(same & np.isfinite(apart) if wild is None else same & np.isfinite(apart) & ~wild)
 
     def _is_rounded_alike(self, node: Node) -> bool:
         """Whether every kernel has the same operands of an addition, and rounds their sum."""

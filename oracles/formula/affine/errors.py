@@ -229,3 +229,14 @@ def _over(values: F64, whole: F64 | float) -> F64:
     """Return quotients; 0 / 0 counts as 0."""
     found: F64 = np.where(np.equal(values, 0), 0.0, values / whole)
     return found
+
+
+def is_same(found: Form, a: Form, b: Form, *, wide: bool, most: float) -> Mask:
+    """Return where it does not matter which of two is chosen: they are the same number, or lie apart by less than
+    `most` of what the choice may differ by besides. With `wide` centres, float64 hides how far apart they are."""
+    apart = np.abs(a.centre - b.centre)
+    if wide and not (a.is_exact and b.is_exact):
+        apart = apart + (np.abs(a.centre) + np.abs(b.centre)) * 2.0**-52
+    same = (apart == 0) if found.rest is None else (apart <= found.rest * most)
+    wild = either([a, b])
+    return np.asarray(same & np.isfinite(apart) if wild is None else same & np.isfinite(apart) & ~wild)
