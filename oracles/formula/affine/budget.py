@@ -1,8 +1,8 @@
 """The budget of a formula: how far a correct kernel's values may lie from the exact ones.
 
-The formula is evaluated over affine forms, from the inputs to the outputs, for one contract and one problem. The
-half-width that comes out is the tolerance by definition: the precise tier uses the same one around its own centre, and
-simulated kernels check it (`oracles.simulated`). It is at least the supremum of the errors allowed.
+The formula is evaluated over affine forms, for one contract and one problem. The half-width that comes out is the
+tolerance by definition: the precise tier uses it around its own centre, and simulated kernels check it
+(`oracles.simulated`). It is at least the supremum of the errors allowed.
 """
 
 from __future__ import annotations
@@ -43,16 +43,13 @@ from oracles.rounding import NAMES
 from oracles.summation import NumericsError
 
 _MOVING: tuple[Kind, ...] = ("point", "take")
-"""Operations that move values and never flush them. A choice may be made by an instruction that flushes, such as
-maxps."""
+"""Operations that move values and never flush them; a choice may be made by one that does, such as maxps."""
 _ADDING: tuple[Kind, ...] = ("add", "subtract", "sum")
 """Operations that may compute a product again inside themselves, without rounding it (fused multiply-add)."""
 SAME = 2.0**-40
-"""Half-widths of a row agree to this relative accuracy whatever the row was joined with, since sums may be formed in
-another order."""
+"""Half-widths of a row agree to this share whatever it was joined with: sums may be formed in another order."""
 _LARGE = 1 << 20
-"""Up to this many elements, 8 MiB an array, all values are kept; of larger ones only those that cannot be computed
-again."""
+"""Up to this many elements, 8 MiB an array, all values are kept; of larger ones those that cannot be formed again."""
 LOST = 2.0**-1000
 """A bound for values that underflow in float64; no other dtype tells it from zero."""
 
@@ -93,11 +90,10 @@ class Budget(SettledProblem):
     def replaced(self) -> Replaced:
         """Return the centres that replace the formula's values, because the value overflows in every kernel or every
         kernel rounds it alike: by node, for its own result or for one of its arguments."""
-        found: dict[tuple[Node, int | None], F64] = {}
         if self.endless:
             return self.read.held
         infinite = {n: form.centre for n, form in self.forms.items() if n.args and np.isinf(form.centre).any()}
-        found.update({(n, None): np.where(np.isinf(each), each, np.nan) for n, each in infinite.items()})
+        found = {(n, None): np.where(np.isinf(each), each, np.nan) for n, each in infinite.items()}
         return {**found, **self.read.held}
 
     def made(self, name: str, dtype: str) -> Node:
