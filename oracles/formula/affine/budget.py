@@ -93,7 +93,7 @@ class Budget(SettledProblem):
         if self.endless:
             return self.read.held
         infinite = {n: form.centre for n, form in self.forms.items() if n.args and np.isinf(form.centre).any()}
-        found = {(n, None): np.where(np.isinf(each), each, np.nan) for n, each in infinite.items()}
+        found: Replaced = {(n, None): np.where(np.isinf(x), x, np.nan) for n, x in infinite.items()}
         return {**found, **self.read.held}
 
     def made(self, name: str, dtype: str) -> Node:
