@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fuzz.core.base.kernel import Mutant
     from fuzz.references.backward import backward
     from fuzz.references.derive import op_of
-    from fuzz.tasks.bound import Bound, assert_right, bound
+    from fuzz.tasks.bound import OutputBound, assert_right, bound
     from fuzz.tasks.check.check import CheckError, CheckFailed, check
     from fuzz.tasks.judge.module import check_module
     from fuzz.tasks.judge.python import judge
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = [
     "AnyOrder",
     "Blocks",
-    "Bound",
     "CKernel",
     "Capabilities",
     "CheckError",
@@ -49,6 +48,7 @@ __all__ = [
     "Mutant",
     "Op",
     "Operand",
+    "OutputBound",
     "Pairwise",
     "Parameter",
     "PythonKernel",
@@ -75,7 +75,7 @@ _HOME = {
     "CommandKernel": "fuzz.core.adapters.command_kernel",
     "Capabilities": "fuzz.core.base.capability",
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.tasks.check.check"),
-    **dict.fromkeys(("Bound", "assert_right", "bound"), "fuzz.tasks.bound"),
+    **dict.fromkeys(("OutputBound", "assert_right", "bound"), "fuzz.tasks.bound"),
     "check_module": "fuzz.tasks.judge.module",
     "judge": "fuzz.tasks.judge.python",
     "Ruling": "fuzz.tasks.judge.ruling",

@@ -36,7 +36,7 @@ Inputs = Any
 
 
 @dataclass(frozen=True)
-class Bound:
+class OutputBound:
     """What right kernels may return: arrays in the shape of the output, tensors on its device where the inputs are
     tensors."""
 
@@ -63,7 +63,7 @@ class Bound:
 def bound(
     reference: Callable[..., Any], inputs: Inputs, contract: Contract | Mapping[str, Any] | None = None, *,
     output: str = "", dtype: str | None = None, random: bool = False, values: str = FINITE,
-) -> Bound:  # fmt: skip
+) -> OutputBound:  # fmt: skip
     """Return what right kernels may return for these inputs. A reference of several outputs is asked about one of them,
     such as "y0".
 
@@ -73,7 +73,7 @@ def bound(
     the worst case is allowed. With `values="any"` NaN, infinities and overflow are judged as well. Raises CheckError
     where the reference cannot be read, or has an output of places.
     """
-    task = _Task.of(reference, inputs, contract, values)
+    task = _ReadTask.of(reference, inputs, contract, values)
     names = [each.name for each in task.derived.op.outputs]
     name = output or names[0]
     if name not in names or (len(names) > 1 and not output):
@@ -91,7 +91,7 @@ def assert_right(
 ) -> None:  # fmt: skip
     """Raise CheckFailed, an AssertionError, unless an output is right for these inputs: an array, or for several
     outputs a tuple of arrays or a mapping. Each is judged in its own dtype; for the rest see `bound`."""
-    task = _Task.of(reference, inputs, contract, values)
+    task = _ReadTask.of(reference, inputs, contract, values)
     names = [each.name for each in task.derived.op.outputs]
     several = output if isinstance(output, (Mapping, tuple, list)) else [output]
     given = several if isinstance(several, Mapping) else dict(zip(names, several, strict=False))
@@ -115,7 +115,7 @@ def assert_right(
 
 
 @dataclass(frozen=True)
-class _Task:
+class _ReadTask:
     """A reference that was read for some inputs, and what its kernels promise."""
 
     derived: Derived
@@ -123,14 +123,14 @@ class _Task:
     arrays: Mapping[str, NDArray[Any]]
     """The inputs, by what the op calls them."""
     dtype: str
-    """That of the first one of floats."""
+    """The dtype of the first one of floats."""
     like: Any
     """A tensor whose device results are for; None for arrays of NumPy."""
 
     @classmethod
     def of(
         cls, reference: Callable[..., Any], inputs: Inputs, contract: Contract | Mapping[str, Any] | None, values: str
-    ) -> _Task:
+    ) -> _ReadTask:
         """Read a reference for these inputs. Raises CheckError."""
         if not isinstance(inputs, (Mapping, list, tuple)):
             inputs = (inputs,)
@@ -157,13 +157,13 @@ class _Task:
         except (ProblemError, NumericsError) as error:
             raise CheckError(str(error)) from None
 
-    def shown(self, found: Bound) -> Bound:
+    def shown(self, found: OutputBound) -> OutputBound:
         """Return a bound whose arrays are where the inputs are."""
         if self.like is None:
             return found
         import torch
 
-        return Bound(**{
+        return OutputBound(**{
             each.name: torch.from_numpy(np.ascontiguousarray(getattr(found, each.name))).to(self.like.device)
             for each in fields(found)
         })  # fmt: skip
@@ -182,7 +182,7 @@ def _array(value: Any, name: str) -> tuple[NDArray[Any], str]:
         raise CheckError(f"{name}: {error}") from None
 
 
-def _bound(truth: Truth, name: str, enclosure: Enclosure, contract: Contract, structured: bool) -> Bound:
+def _bound(truth: Truth, name: str, enclosure: Enclosure, contract: Contract, structured: bool) -> OutputBound:
     """Return an output's bound: what the fast tier encloses, and of elements that it does not know what the precise
     tier says."""
     low, high = enclosure.hull()
@@ -204,7 +204,7 @@ def _bound(truth: Truth, name: str, enclosure: Enclosure, contract: Contract, st
         found.reshape(-1)[places.reshape(-1)] = values.reshape(-1)
         return found
 
-    return Bound(*map(returned, (exact, tail, low, high, nan, anything)))
+    return OutputBound(*map(returned, (exact, tail, low, high, nan, anything)))
 
 
 def _wrong(truth: Truth, contract: Contract, check: OutputCheck, got: NDArray[Any]) -> str:

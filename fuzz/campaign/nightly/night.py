@@ -111,7 +111,7 @@ _AWAY_PATIENCE_S = 6.0
 _AWAY_S = 0.5
 """Seconds between two attempts to reach a shared store that is away."""
 _SLOW_EVERY = 8
-"""Of what is replayed, slow targets get one batch in this many, besides the cases kept for them."""
+"""Slow targets get one replayed batch in this many, besides the cases kept for them."""
 _REPLAY = ""
 """The op of the slice in which known cases are replayed."""
 

@@ -26,7 +26,7 @@ ALONE = Feature("memory")
 ASKED = 14
 """The gaps that a turn asks for at a time. Filling more is not worth its time."""
 _ALONE_EVERY = 5
-"""That kind comes first at one of twice this many places."""
+"""Gaps of the kind ALONE come first at one of twice this many places."""
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class Property:
     numbers: Callable[[Reals], Numbers] = lambda values: ()
     """Returns the numbers that are part of the property, from all values that there are."""
     group: str = ""
-    """Of each group, values have one property: the first one."""
+    """The group of the property: values have one property of each, the first one."""
     is_square: bool = False
     """Whether it is a property of matrices, which must be square if the examples are."""
     is_range: bool = False

@@ -41,7 +41,7 @@ draw the others in the same way, for a twentieth of the time."""
 STEERED = 10
 """The cases of a turn that fill coverage gaps, while there are any; the others only come near them."""
 STEERED_LATER = 2
-"""That number once turns for a capability have begun with every part of its gaps: other shards have visited what this
+"""The same once turns for a capability have begun with every part of its gaps: other shards have visited what this
 one has not."""
 PAIRED, PAIRED_LATER = 1, 4
 """The last cases of a turn, in which two conditions hold that never held together in their shard: this many until turns

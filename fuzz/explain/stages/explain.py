@@ -46,7 +46,7 @@ _CONFIRMED = 6
 """The most failing probes that are tried again in new processes: if a kernel keeps state, its rule would be about what
 it was called with before."""
 _CONFIRMED_SLOWLY = 2
-"""That number in an emulator, and on a GPU, where processes start slowly. Measured on an H100: six took 6.9 of 40 s."""
+"""The same in an emulator, and on a GPU, where processes start slowly. Measured on an H100: six took 6.9 of 40 s."""
 _SEVERAL = 3
 """The failures without elements that a rule about them needs: one in a hundred cases of a search has none."""
 _HARDLY_ANY = 0.9
