@@ -195,8 +195,11 @@ COMPUTED = tuple(name for name, each in FORMATS.items() if not each.only_stores)
 NARROW = tuple(name for name in COMPUTED if FORMATS[name].precision < SINGLE.precision)
 """The dtypes with fewer bits than f32, in which most kernels calculate."""
 INTEGERS = tuple(name for name, each in DTYPES.items() if isinstance(each, Integer))
-INDICES = tuple(name for name in INTEGERS if DTYPES[name].itemsize > 1)
-"""The integer dtypes of places along a dimension: most dimensions are longer than 8 bits can count."""
+INDICES = tuple(name for name in INTEGERS if DTYPES[name].itemsize > 2)
+"""The integer dtypes of places along a dimension: most dimensions are longer than 8 bits can count, and torch takes no
+index of 16."""
+CODED = tuple(name for name in INTEGERS if name not in INDICES and name != "bool")
+"""The integer dtypes whose values are numbers, such as codes of a quantised row, unless an operand says otherwise."""
 ITEMSIZE: Mapping[str, int] = {name: each.itemsize for name, each in DTYPES.items()}
 """The bytes of one element of each dtype."""
 

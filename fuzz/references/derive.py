@@ -46,6 +46,7 @@ from fuzz.references.selection import kept
 from fuzz.references.sizes import Sizes
 from fuzz.references.text import Formula, formula, identifier, written
 from oracles.algorithm import FORMULA
+from oracles.dtypes import CODED
 from oracles.formula.made import Counts, extents_of, follows
 from oracles.formula.trace import FormulaError, ordered, trace
 from oracles.op import Op
@@ -444,7 +445,7 @@ def _inputs(asked: AskedReference, dtypes: Mapping[str, str], reader: Reader) ->
         dims, dtype = " ".join(some), dtypes[name]
         if dtype == "bool":
             found.append(Operand(name, dims, dtype="bool", values=FLAGS))
-        elif dtype in ("int8", "uint8") and name not in reader.indices:
+        elif dtype in CODED and name not in reader.indices:
             found.append(Operand(name, dims, dtype=dtype, values=CODES))
         elif "int" in dtype:
             index = reader.indices.get(name) or _any_index(asked, dtypes, reader, name)
@@ -461,7 +462,7 @@ def _any_index(asked: AskedReference, dtypes: Mapping[str, str], reader: Reader,
     if name in reader.calculated or not others:
         does = f"{reader.calculated[name]} calculates with {name!r}" if name in reader.calculated else name
         raise UnreadableError(
-            f"{does}, which is of {dtypes[name]} and says no places: of integers only int8 and uint8 are numbers in"
-            " formulas"
+            f"{does}, which is of {dtypes[name]} and says no places: of integers only {' and '.join(CODED)} are numbers"
+            " in formulas"
         )
     return others[-1]

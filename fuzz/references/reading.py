@@ -13,6 +13,7 @@ from fuzz.references.maps import as_axis, spread, taken_at, with_axis
 from fuzz.references.names import locals_of
 from fuzz.references.recording import Use, fault
 from fuzz.references.scope import COMPLEX, ITERATIONS, NOTES, Complex, Number, Scope, UnknownStepError, Value
+from oracles.dtypes import CODED
 
 _CHOOSING = "where", "masked_fill", "clamp", "clamp_min", "clamp_max", "mul"
 """Operations that leave places unchanged, or choose among some: a product with flags is one."""
@@ -72,8 +73,7 @@ class Reader(Scope):
         axes = tuple((dim,) for dim in dims)
         if dtype == "torch.bool":
             return Value(expression, axes, frozenset(dims), dtype, condition=expression)
-        # Integers of 8 bits are numbers: no useful dimension is so short.
-        is_index = "int" in dtype and "int8" not in dtype
+        is_index = "int" in dtype and dtype.removeprefix("torch.") not in CODED
         found = Value(expression, axes, frozenset(dims), dtype, places=name if is_index else "")
         for at, dim in enumerate(dims if not found.places else ()):
             if dim.sizes == ONE:  # it goes with any other

@@ -23,7 +23,7 @@ from fuzz.tasks.check.function import held
 from fuzz.tasks.check.reference import contract_of, named_examples
 from fuzz.tasks.check.results import CheckError, CheckFailed, reason_of, told
 from oracles.doubledouble import DoubleDouble, head
-from oracles.dtypes import DTYPES
+from oracles.dtypes import DTYPES, INTEGERS
 from oracles.enclosure import Enclosure
 from oracles.formula.contract import Contract
 from oracles.problem import Problem, ProblemError
@@ -141,7 +141,7 @@ class _ReadTask:
         named = named_examples(reference, derived.called, inputs)
         of = {own: named[theirs or own] for own, theirs in derived.called.items() if (theirs or own) in named}
         found = {name: _array(value, name) for name, value in of.items()}
-        floats = [dtype for _, dtype in found.values() if "int" not in dtype and dtype != "bool"]
+        floats = [dtype for _, dtype in found.values() if dtype not in INTEGERS]
         dtype = next(iter(floats), "f32")
         tensors = [value for value in of.values() if hasattr(value, "data_ptr")]
         usual = contract_of(derived, "torch" if tensors else "numpy", [dtype], strict=values == ANY)

@@ -24,7 +24,7 @@ from fuzz.references.examples import seen_of, square_in
 from fuzz.references.parameters import titled
 from fuzz.references.rerun import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
 from fuzz.references.tracing import RETURNS_NONE
-from oracles.dtypes import FORMATS
+from oracles.dtypes import CODED, FORMATS
 from oracles.formula.made import completed, grown
 from oracles.operand import Kept
 
@@ -84,13 +84,12 @@ class Span:
 
 
 def spans_of(dtype: str, shown: Shown | None) -> Sequence[Span]:
-    """Return what a tensor of integers may be drawn from, the widest first, given what its examples show. Integers of 8
-    and 16 bits are numbers, and wider ones places, unless examples show what is no place; none is below 0 where no
-    example is."""
+    """Return what a tensor of integers may be drawn from, the widest first, given what its examples show. Codes are
+    numbers, and other integers places, unless examples show what is no place; none is below 0 where no example is."""
     places = [Span(0), Span(1)]
     if dtype == "bool" or (shown is not None and (shown.low, shown.high) == (0, 1)):
         return [Span(0, 1)]  # flags: nobody said what a 2 means
-    if np.iinfo(dtype).bits > 16 and (shown is None or shown.are_places):
+    if dtype not in CODED and (shown is None or shown.are_places):
         return places
     low, high = max(int(np.iinfo(dtype).min), -_EXACT), min(int(np.iinfo(dtype).max), _EXACT)
     if shown is None:

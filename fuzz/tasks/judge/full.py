@@ -119,7 +119,7 @@ def _untried(reason: str) -> FullSize:
 
 
 def _task(against: str, seed: int, limits: SizeLimits) -> _Task:
-    """The inputs and weights of a seed. Raises ProblemError where they are too large, or where no rows of the reference
+    """The inputs and weights of a seed. Raises TaskError where they are too large, or where no rows of the reference
     are calculated apart."""
     import torch
 
@@ -182,7 +182,7 @@ def _check_sizes(shapes: Sequence[tuple[int, ...]], limits: SizeLimits) -> None:
 
 def _with_rows(task: _Task, seed: int, limits: SizeLimits) -> _Task:
     """The same with the rows that are compared: the first one, the last one, and others by the seed, or the first ones.
-    Raises ProblemError."""
+    Raises TaskError."""
     ends, ways = (0, 1 if task.ahead else task.count - 1), ways_of(task.problem.reference)
     outputs = ways.single(task.at(ends))
     if any(each.shape[:1] != (2,) for each in outputs):
@@ -247,7 +247,7 @@ class _FullReplay(Replay):
 
 
 def _judged(asked: Asked, task: _Task, solutions: Solutions, seed: int, limits: SizeLimits) -> Mapping[str, FullSize]:
-    """What is said of solutions, by their kernels. Raises ProblemError."""
+    """What is said of solutions, by their kernels. Raises TaskError."""
     some = task.at(task.rows)
     files = {name: (words, beside(each, _FILE)) for name, (words, each) in solutions.items()}
     plan = replay_of(asked, replace(task.problem, own=lambda _: some), files)

@@ -102,7 +102,7 @@ def judged(
     read: Callable[[Asked], tuple[Statement, Derived]] | None = None, began: float | None = None,
 ) -> Judged:  # fmt: skip
     """Return the ruling on the solutions, with text in lines of at most `width` columns. Its time, if that is limited,
-    began at that time of the monotonic clock. Raises ProblemError if the problem or a solution cannot be read."""
+    began at that time of the monotonic clock. Raises TaskError if the problem or a solution cannot be read."""
     read = read or read_problem
     if asked.max_time is None:
         return _judged(asked, screen, width, read, Interruption(), verbose=verbose)
@@ -205,7 +205,7 @@ def judged_by_replay(
     asked: Asked, problem: Statement, why: str, screen: Console, width: int, stop: Interruption
 ) -> Judged:  # fmt: skip
     """Judge solutions of a problem that is not read, because of `why`, or by its own inputs alone; where it takes no
-    others than those, also by these. Raises ProblemError."""
+    others than those, also by these. Raises TaskError."""
     solutions = solutions_of(asked.solutions, problem, asked.against)
     try:
         replay = replay_of(asked, problem, solutions)

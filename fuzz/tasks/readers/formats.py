@@ -21,12 +21,13 @@ from fuzz.tasks.readers.source import (
     identifier,
     text_of,
 )
+from oracles.dtypes import FORMATS, SPELLED
 
 
 def problems_of(words: str, solutions: Sequence[str] = ()) -> Iterator[Statement]:
     """Return what may be the problem in a file, the most general first: a function, which `FILE:NAME` names where the
     file has several; `Model`, `get_inputs` and `get_init_inputs`, as KernelBench has them; a definition in JSON, as
-    flashinfer-bench has it; or `task.yml`, as GPU MODE has it. Raises ProblemError."""
+    flashinfer-bench has it; or `task.yml`, as GPU MODE has it. Raises TaskError."""
     path, _, name = words.partition(":")
     if Path(path).is_dir() and (Path(path) / "task.yml").is_file():
         path = str(Path(path) / "task.yml")
@@ -59,13 +60,13 @@ def _source(solution: str) -> str:
     return "" if solution.partition(":")[0].endswith(".json") else text_of(Path(solution.partition(":")[0]))
 
 
-_FLOATS = "float32", "float64", "float16", "bfloat16"
-_KNOWN = (*_FLOATS, "float8_e4m3fn", "float8_e5m2", "float4_e2m1", "int64", "int32", "int16", "int8", "uint8", "bool")
+_FLOATS = tuple(each.spelling for each in FORMATS.values())
+_KNOWN = (*SPELLED, "float4_e2m1", "int16")
 """What a definition says of a dtype; whatever else stands there is what the function takes."""
 
 
 def _of_definition(path: Path, text: str) -> Statement:
-    """Return the problem of a definition, as flashinfer-bench has it, whose reference is run. Raises ProblemError."""
+    """Return the problem of a definition, as flashinfer-bench has it, whose reference is run. Raises TaskError."""
     try:
         said = json.loads(text)
         axes, inputs = said["axes"], said["inputs"]

@@ -23,7 +23,7 @@ _PLAIN = (int, float, bool, str, type(None))
 
 
 def problem_of(path: Path) -> Statement:
-    """Return the problem of a `task.yml`. Raises ProblemError."""
+    """Return the problem of a `task.yml`. Raises TaskError."""
     said = _read(path)
     tests = said.get("tests")
     if not isinstance(tests, list) or not tests or not all(isinstance(each, dict) for each in tests):

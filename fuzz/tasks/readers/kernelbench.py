@@ -24,7 +24,7 @@ _SMALL = 5, 8
 
 
 def problems_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[Statement]:
-    """Return what may be the problem of a module, the most general first. Raises ProblemError.
+    """Return what may be the problem of a module, the most general first. Raises TaskError.
 
     Small numbers stand for the large ones, but for those that the module or a solution reads by itself, as far as it
     can be made of those: another one for each name, or else another one for each number; the same with smaller ones;

@@ -67,7 +67,7 @@ Solutions = Mapping[str, tuple[str, Solution]]
 def solution_of(words: str, problem: Statement, against: str = "") -> Solution:
     """Return the solution in a file: a function, which `FILE:NAME` names if the file has several; `ModelNew`, if the
     problem is a `Model` and the file has one; or JSON with sources and an entry point. Files beside it that belong to
-    it come along, but not the one that it is judged against. Raises ProblemError."""
+    it come along, but not the one that it is judged against. Raises TaskError."""
     path, _, name = words.partition(":")
     text = text_of(Path(path))
     if Path(path).suffix == ".json":
@@ -88,7 +88,7 @@ def _is_shown(path: Path, against: str, problem: Statement) -> bool:
 
 def solutions_of(words: tuple[str, ...], problem: Statement, against: str) -> Solutions:
     """Return the solutions in files and folders, by the name of the kernel, each with its words. Raises
-    ProblemError."""
+    TaskError."""
     found = dict[str, tuple[str, Solution]]()
     for each in files_in(words):
         solution = solution_of(each, problem, against)
@@ -166,7 +166,7 @@ def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[st
 
 def _call_of(solution: Solution, inputs: Sequence[str], module: Module) -> str:
     """Return how a function is called for a module: with its inputs by position, and by name with its weights and with
-    the arguments of construction. Raises ProblemError if a name is missing."""
+    the arguments of construction. Raises TaskError if a name is missing."""
     weights = {name: own for name, own in module.weights.items() if name in inputs}
     last = Counter(own.rpartition(".")[2] for own in weights.values())
     known = {name: repr(each) for name, each in module.arguments.items()}
@@ -203,7 +203,7 @@ def _call(
 ) -> tuple[str, Sequence[str]]:
     """Return how a function is called, and which outputs it writes. Its parameters are those of the reference by name,
     or else by position; of further ones that it needs it writes as many as there are outputs, unless it returns these.
-    Raises ProblemError."""
+    Raises TaskError."""
     tensors, own = iter(inputs), solution.parameters
     values = [each.format(next(tensors)) if "{}" in each else each for each in problem.arguments] or [*inputs]
     by_name = {*inputs} <= {*own} and len(values) == len(inputs)

@@ -31,7 +31,7 @@ class TaskError(UsageError):
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a file. Raises ProblemError."""
+    """Return the text of a file. Raises TaskError."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -39,7 +39,7 @@ def text_of(path: Path) -> str:
 
 
 def parsed(text: str, file: str) -> ast.Module:
-    """Return a source as Python reads it. Raises ProblemError, which names the file."""
+    """Return a source as Python reads it. Raises TaskError, which names the file."""
     try:
         return ast.parse(text)
     except SyntaxError as error:
@@ -49,7 +49,7 @@ def parsed(text: str, file: str) -> ast.Module:
 
 
 def definitions(path: Path, text: str) -> Mapping[str, ast.stmt]:
-    """Return the functions and classes of a source by their names. Nothing of it is run. Raises ProblemError."""
+    """Return the functions and classes of a source by their names. Nothing of it is run. Raises TaskError."""
     tree = parsed(text, str(path))
     kinds = (ast.FunctionDef, ast.ClassDef)
     return {each.name: each for each in tree.body if isinstance(each, kinds)}
@@ -57,7 +57,7 @@ def definitions(path: Path, text: str) -> Mapping[str, ast.stmt]:
 
 def chosen_function(path: str, defined: Mapping[str, ast.stmt], name: str, usual: tuple[str, ...]) -> str:
     """Return the name of the function that is meant: the one that is named, one of the `usual` names, or the only one.
-    Raises ProblemError."""
+    Raises TaskError."""
     functions = [each for each, what in defined.items() if isinstance(what, ast.FunctionDef) and each[0] != "_"]
     if name:
         if name in defined:
@@ -71,7 +71,7 @@ def chosen_function(path: str, defined: Mapping[str, ast.stmt], name: str, usual
 
 
 def executed(path: Path, text: str, tree: ast.Module | None = None) -> ModuleType:
-    """Return the module of a source, which is run. Raises ProblemError."""
+    """Return the module of a source, which is run. Raises TaskError."""
     module = ModuleType(f"_kernelfuzz_problem_{path.stem}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
@@ -130,7 +130,7 @@ REFERENCES = ("reference", "ref", "ref_kernel")
 
 
 def files_in(words: tuple[str, ...]) -> list[str]:
-    """Return the files that are named, and those in folders that are. Raises ProblemError."""
+    """Return the files that are named, and those in folders that are. Raises TaskError."""
     found = list[str]()
     for each in words:
         path = Path(each)
@@ -145,7 +145,7 @@ def files_in(words: tuple[str, ...]) -> list[str]:
 
 
 def name_in(words: str) -> str:
-    """Return the name of a problem, see `problems_of`. Raises ProblemError."""
+    """Return the name of a problem, see `problems_of`. Raises TaskError."""
     path, _, name = words.partition(":")
     if Path(path).is_dir() or Path(path).suffix in (".yml", ".yaml"):
         folder = Path(path) if Path(path).is_dir() else Path(path).parent
@@ -161,7 +161,7 @@ def name_in(words: str) -> str:
 
 
 def framework_in(words: str) -> tuple[str, str]:
-    """Return the name of a solution, and the framework that it is written with. Raises ProblemError."""
+    """Return the name of a solution, and the framework that it is written with. Raises TaskError."""
     path = Path(words.partition(":")[0])
     if path.suffix in _COMPILED:
         raise TaskError(f"{path}: a kernel in C or C++ is declared in a pack: see fuzz/docs/judging.md")
@@ -176,7 +176,7 @@ def framework_in(words: str) -> tuple[str, str]:
 
 
 def framework_of(texts: Iterable[str], file: str = "its source") -> str:
-    """Return the framework of sources, by what they import; beside JAX alone arrays are NumPy's. Raises ProblemError,
+    """Return the framework of sources, by what they import; beside JAX alone arrays are NumPy's. Raises TaskError,
     which names the file."""
     imported = {name for text in texts for name in _imports(text, file)}
     known = {"triton": "triton", "torch": "torch", "numpy": "numpy", "jax": "numpy"}
@@ -208,7 +208,7 @@ _MOST = 2
 @contextmanager
 def begun(solutions: tuple[str, ...], against: str, output: Path, *, untrusted: bool) -> Iterator[None]:
     """Start the server from which workers of solutions are forked. Its sandbox shows the folder that a solution will be
-    written to, which is made now, and removed in the end if nothing was written to it. Raises ProblemError for
+    written to, which is made now, and removed in the end if nothing was written to it. Raises TaskError for
     something that is no solution, before seconds are spent on the problem."""
     made, files = list[Path](), [framework_in(words) for words in files_in(solutions)]
     with suppress(TaskError, CacheError, OSError):  # whoever reads it reports the error

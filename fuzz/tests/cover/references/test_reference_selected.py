@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -162,3 +164,35 @@ def test_an_order_is_read_with_any_values_and_the_place_of_a_nan_is_left_open() 
     found = derive(lambda x: tuple(torch.topk(x, 4, -1)), "x=... n", values="any", name="largest")
     assert "the place of a NaN in an order is not judged" in found.said
     assert "returns something else" not in found.said
+
+
+WITH_A_ROW = """
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+
+row, plain = '    Integer("uint8", "uint8", 1, 0, 2**8 - 1),\\n', SourceFileLoader.get_code
+
+def with_a_row(loader, name):
+    if name != "oracles.dtypes":
+        return plain(loader, name)
+    more = row + '    Integer("int16", "int16", 2, -(2**15), 2**15 - 1),\\n'
+    return compile(Path(loader.path).read_text().replace(row, more), loader.path, "exec")
+
+SourceFileLoader.get_code = with_a_row
+
+from fuzz.references.derive import derive
+from fuzz.references.replay.cases import Span, spans_of
+
+def weighed(x, w):
+    return x @ w.float()
+
+print(derive(weighed, "x=... k, w=k n", dtypes={"w": "int16"}).op.operand("w").values)
+print(spans_of("int16", None)[0] == Span(-(2**15), 2**15 - 1))
+"""
+
+
+def test_a_new_row_of_short_integers_makes_them_numbers_of_formulas_and_of_replays() -> None:
+    """They were listed by hand, so that a formula took numbers of 16 bits for places, and a replay did not."""
+    command = (sys.executable, "-c", WITH_A_ROW)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == [CODES, "True"], done.stderr
