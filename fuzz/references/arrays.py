@@ -142,12 +142,15 @@ def _made_by_torch() -> Iterator[None]:
 
 
 def _or_ours(plain: Callable[..., Any], ours: Callable[..., Any], thread: int) -> Callable[..., Any]:
-    """Return NumPy's own function in other threads and in libraries, ours elsewhere."""
+    """Return NumPy's own function in other threads and in libraries, ours elsewhere. Compiled code, such as that of
+    numpy.random, has no frame and must get an array of NumPy's own: its caller does not name the function."""
 
     @wraps(plain)
     def made(*args: Any, **kwargs: Any) -> Any:
-        caller = str(sys._getframe(1).f_globals.get("__name__")).partition(".")[0]
-        return (plain if caller in _LIBRARIES or get_ident() != thread else ours)(*args, **kwargs)
+        frame = sys._getframe(1)
+        library = str(frame.f_globals.get("__name__")).partition(".")[0] in _LIBRARIES
+        own = library or get_ident() != thread or plain.__name__ not in frame.f_code.co_names
+        return (plain if own else ours)(*args, **kwargs)
 
     return made
 

@@ -18,12 +18,13 @@ from fuzz.core.base.text import counted
 from fuzz.core.transport.python.arrays import NumpyArrays, TorchArrays, UnreadableArrayError
 from fuzz.references.derive import ANY, FINITE, Derived, derive
 from fuzz.references.dims import UnreadableError
+from fuzz.references.parameters import has_signature, parameters_of
 from fuzz.report.words import element
 from fuzz.tasks.check.function import held
 from fuzz.tasks.check.reference import contract_of, named_examples
 from fuzz.tasks.check.results import CheckError, CheckFailed, reason_of, told
 from oracles.doubledouble import DoubleDouble, head
-from oracles.dtypes import DTYPES, INTEGERS
+from oracles.dtypes import DTYPES, INTEGERS, DtypeError
 from oracles.enclosure import Enclosure
 from oracles.formula.contract import Contract
 from oracles.problem import Problem, ProblemError
@@ -100,6 +101,9 @@ def assert_right(
         raise CheckError(f"the reference has {wanted}, {', '.join(names)}, and the output is {got}")
     arrays = {name: _array(given[name], name) for name in names}
     truth = task.truth({name: dtype for name, (_, dtype) in arrays.items()}, random=random)
+    for name, (array, _) in arrays.items():
+        if array.shape != truth.op.shape(name):
+            raise CheckFailed(f"{name}: shape {array.shape}, must be {truth.op.shape(name)}\n{task.derived.said}")
     try:
         checks = truth.check(task.contract, {name: values for name, (values, _) in arrays.items()})
     except (ProblemError, NumericsError) as error:
@@ -132,12 +136,19 @@ class _ReadTask:
         cls, reference: Callable[..., Any], inputs: Inputs, contract: Contract | Mapping[str, Any] | None, values: str
     ) -> _ReadTask:
         """Read a reference for these inputs. Raises CheckError."""
+        if values not in (FINITE, ANY):
+            raise CheckError(f"values={values!r}: it must be {FINITE!r} or {ANY!r}")
         if not isinstance(inputs, (Mapping, list, tuple)):
             inputs = (inputs,)
+        if not any(hasattr(each, "shape") for each in (inputs.values() if isinstance(inputs, Mapping) else inputs)):
+            raise CheckError("inputs must hold an array or a tensor: make arrays of lists, such as np.asarray(x)")
         try:
             derived = derive(reference, example_inputs=inputs, values=values)
         except UnreadableError as error:
             raise CheckError(str(error)) from reason_of(error)
+        known = parameters_of(reference) if has_signature(reference) else derived.called
+        if len(inputs) > len(known):
+            raise CheckError(f"inputs are {len(inputs)}, and the reference takes {len(known)}")
         named = named_examples(reference, derived.called, inputs)
         of = {own: named[theirs or own] for own, theirs in derived.called.items() if (theirs or own) in named}
         found = {name: _array(value, name) for name, value in of.items()}
@@ -153,9 +164,11 @@ class _ReadTask:
         outputs = {name: dtype or self.dtype for name, dtype in dtypes.items()}
         op = self.derived.op
         try:
-            return Truth(Problem(op.name, {}, self.arrays, outputs, structured=not random, known=op))
-        except (ProblemError, NumericsError) as error:
+            truth = Truth(Problem(op.name, {}, self.arrays, outputs, structured=not random, known=op))
+            truth.op.settled(self.contract)
+        except (ProblemError, NumericsError, DtypeError) as error:
             raise CheckError(str(error)) from None
+        return truth
 
     def shown(self, found: OutputBound) -> OutputBound:
         """Return a bound whose arrays are where the inputs are."""
@@ -164,7 +177,7 @@ class _ReadTask:
         import torch
 
         return OutputBound(**{
-            each.name: torch.from_numpy(np.ascontiguousarray(getattr(found, each.name))).to(self.like.device)
+            each.name: torch.from_numpy(getattr(found, each.name).copy()).to(self.like.device)
             for each in fields(found)
         })  # fmt: skip
 

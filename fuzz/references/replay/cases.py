@@ -84,12 +84,12 @@ class Span:
 
 
 def spans_of(dtype: str, shown: Shown | None) -> Sequence[Span]:
-    """Return what a tensor of integers may be drawn from, the widest first, given what its examples show. Codes are
-    numbers, and other integers places, unless examples show what is no place; none is below 0 where no example is."""
+    """Return what a tensor of integers may be drawn from, the widest first, given what its examples show. Codes and
+    integers of 16 bits are numbers, and other integers places, unless examples show what is no place; none is below 0 where no example is."""
     places = [Span(0), Span(1)]
     if dtype == "bool" or (shown is not None and (shown.low, shown.high) == (0, 1)):
         return [Span(0, 1)]  # flags: nobody said what a 2 means
-    if dtype not in CODED and (shown is None or shown.are_places):
+    if dtype not in CODED and np.iinfo(dtype).bits > 16 and (shown is None or shown.are_places):
         return places
     low, high = max(int(np.iinfo(dtype).min), -_EXACT), min(int(np.iinfo(dtype).max), _EXACT)
     if shown is None:

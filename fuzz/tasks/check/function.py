@@ -117,6 +117,8 @@ def held(contract: Contract | Mapping[str, Any] | None, plain: Contract) -> Cont
     CheckError."""
     if isinstance(contract, Contract):
         return contract
+    if not isinstance(contract, (Mapping, type(None))):
+        raise CheckError(f"contract={contract!r}: it must be a fuzz.Contract or a dict of its fields")
     known, said = [each.name for each in fields(Contract)], dict[str, Any]()
     for name, value in (contract or {}).items():
         if name not in known:

@@ -114,7 +114,6 @@ def test_several_outputs_come_as_several_and_places_by_the_assertion_alone() -> 
 @pytest.mark.parametrize(
     ("output", "inputs", "said"),
     [
-        (torch.zeros(2, 3), (torch.ones(2, 4), torch.ones(4)), r"shape \(2, 3\), expected \(2, 4\)"),
         (torch.zeros(2, 4, dtype=torch.complex64), (torch.ones(2, 4), torch.ones(4)), "its dtype is torch.complex64"),
         (torch.zeros(2, 4), (torch.ones(2, 4), torch.ones(3)), "reference rms_norm cannot be read"),
         (torch.zeros(2, 4), (torch.ones(2, 4),), "rms_norm"),
@@ -123,3 +122,29 @@ def test_several_outputs_come_as_several_and_places_by_the_assertion_alone() -> 
 def test_what_does_not_fit_is_one_plain_error(output: Any, inputs: Any, said: str) -> None:
     with pytest.raises(CheckError, match=said):
         assert_right(output, rms_norm, inputs)
+
+
+@pytest.mark.parametrize("output", [torch.zeros(2, 3), torch.zeros(1, 2, 4), torch.zeros(())])
+def test_an_output_of_another_shape_is_wrong(output: torch.Tensor) -> None:
+    with pytest.raises(CheckFailed, match=r"y: shape \(.*\), must be \(2, 4\)"):
+        assert_right(output, rms_norm, (torch.ones(2, 4), torch.ones(4)))
+
+
+def test_the_bound_of_a_number_has_the_shape_of_the_output() -> None:
+    assert bound(lambda x: x.sum(), torch.ones(3, 4)).low.shape == ()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "options", "said"),
+    [
+        ((torch.ones(3), torch.ones(3)), {}, "inputs are 2, and the reference takes 1"),
+        (([1.0, 2.0],), {}, "make arrays of lists"),
+        ((torch.ones(3),), {"values": "some"}, "values='some': it must be 'finite' or 'any'"),
+        ((torch.ones(3),), {"contract": "strict"}, "contract='strict': it must be a fuzz.Contract or a dict"),
+        ((torch.ones(3),), {"contract": {"compute": "bf17"}}, "unknown dtype 'bf17'"),
+        ((torch.ones(3),), {"dtype": "bf17"}, "unknown dtype 'bf17'"),
+    ],
+)
+def test_what_is_asked_wrongly_is_one_plain_error(inputs: Any, options: Any, said: str) -> None:
+    with pytest.raises(CheckError, match=said):
+        bound(lambda x: x.exp(), inputs, **options)
