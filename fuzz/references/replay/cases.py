@@ -85,7 +85,8 @@ class Span:
 
 def spans_of(dtype: str, shown: Shown | None) -> Sequence[Span]:
     """Return what a tensor of integers may be drawn from, the widest first, given what its examples show. Codes and
-    integers of 16 bits are numbers, and other integers places, unless examples show what is no place; none is below 0 where no example is."""
+    integers of 16 bits are numbers, and other integers places, unless examples show what is no place; none is below 0
+    where no example is."""
     places = [Span(0), Span(1)]
     if dtype == "bool" or (shown is not None and (shown.low, shown.high) == (0, 1)):
         return [Span(0, 1)]  # flags: nobody said what a 2 means
