@@ -56,7 +56,9 @@ class OutputBound:
     """True where the contract allows any value."""
 
     def allows(self, output: Any) -> Any:
-        """Return where an output lies within the bound."""
+        """Return where an output lies within the bound. Raises CheckError for one of another shape."""
+        if (shape := tuple(np.shape(output))) != tuple(self.low.shape):
+            raise CheckError(f"the output's shape is {shape}, and must be {tuple(self.low.shape)}")
         inside = (self.low <= output) & (output <= self.high)
         return inside | self.open | ((output != output) & self.nan)
 

@@ -148,3 +148,8 @@ def test_the_bound_of_a_number_has_the_shape_of_the_output() -> None:
 def test_what_is_asked_wrongly_is_one_plain_error(inputs: Any, options: Any, said: str) -> None:
     with pytest.raises(CheckError, match=said):
         bound(lambda x: x.exp(), inputs, **options)
+
+
+def test_an_output_of_another_shape_is_not_spread_over_the_bound() -> None:
+    with pytest.raises(CheckError, match=r"shape is \(4,\), and must be \(2, 4\)"):
+        bound(np.negative, np.ones((2, 4), np.float32)).allows(-np.ones(4, np.float32))
