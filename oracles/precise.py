@@ -85,8 +85,7 @@ class Bounds:
         if self.zero:
             low, high = min(low, 0.0), max(high, 0.0)
         if self.mirrored:
-            high = max(abs(low), abs(high))
-            low = -high
+            low, high = min(low, -high), max(high, -low)
         low, high = -math.inf if self.infinities & MINUS else low, math.inf if self.infinities & PLUS else high
         if self.beside is None:
             return low, high

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 import operator
 import sys
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
 from threading import get_ident
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -143,16 +144,29 @@ def _made_by_torch() -> Iterator[None]:
 
 def _or_ours(plain: Callable[..., Any], ours: Callable[..., Any], thread: int) -> Callable[..., Any]:
     """Return NumPy's own function in other threads and in libraries, ours elsewhere. Compiled code, such as that of
-    numpy.random, has no frame and must get an array of NumPy's own: its caller does not name the function."""
+    numpy.random, has no frame, and would crash on an array of ours: its caller calls another function."""
 
     @wraps(plain)
     def made(*args: Any, **kwargs: Any) -> Any:
         frame = sys._getframe(1)
         library = str(frame.f_globals.get("__name__")).partition(".")[0] in _LIBRARIES
-        own = library or get_ident() != thread or plain.__name__ not in frame.f_code.co_names
+        own = library or get_ident() != thread or not _may_call(frame, plain.__name__)
         return (plain if own else ours)(*args, **kwargs)
 
     return made
+
+
+def _may_call(frame: FrameType, name: str) -> bool:
+    """Return whether what a frame calls now may be the function of that name: it is called by it, or by a local name of
+    code that has the name. The expression of a call begins where that of the function does, and ends after it."""
+    steps = [(each, each.positions) for each in dis.get_instructions(frame.f_code) if each.positions is not None]
+    at = next((where for each, where in steps if each.offset == frame.f_lasti and None not in where), None)
+    called = [
+        (where[1::2], each.argval) for each, where in steps
+        if at and where[::2] == at[::2] and where[1::2] <= at[1::2]
+        and each.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL", "LOAD_NAME")
+    ]  # fmt: skip
+    return name in frame.f_code.co_names and (not called or max(called)[1] == name)
 
 
 def library_of(reference: Callable[..., Any]) -> str:

@@ -56,7 +56,7 @@ class Lines:
         said = ast.dump(expression)
         if said in self.said:
             return ast.Name(self.said[said])
-        key = f"{len(self.found)} {hint}"  # not a valid name in Python, so none of the reference's
+        key = f"{len(self.found)} {hint}"  # not a valid name in Python, so the reference cannot have it
         self.found[key] = FormulaLine(key, expression, hint)
         self.said[said] = key
         return ast.Name(key)

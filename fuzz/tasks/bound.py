@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.core.base.dtypes import numbers
+from fuzz.core.base.errors import error_line
 from fuzz.core.base.text import counted
 from fuzz.core.transport.python.arrays import NumpyArrays, TorchArrays, UnreadableArrayError
 from fuzz.references.derive import ANY, FINITE, Derived, derive
@@ -42,10 +43,10 @@ class OutputBound:
     tensors."""
 
     exact: Any
-    """The exact value of each element, rounded to float64."""
+    """The exact value of each element, as float64 has it."""
     tail: Any
-    """What that leaves of the exact value: `exact + tail` has about 100 bits. 0 where the reference is simple enough
-    to be calculated in float64 with a bound."""
+    """What that leaves of the exact value where it is known to about 100 bits, as for outputs of float64. 0 where
+    float64 suffices to judge by: then `exact` has the rounding errors of float64."""
     low: Any
     high: Any
     """The least and the greatest value that a right kernel returns, numbers of the output's dtype; NaN where only NaN
@@ -93,7 +94,8 @@ def assert_right(
     random: bool = False, values: str = FINITE,
 ) -> None:  # fmt: skip
     """Raise CheckFailed, an AssertionError, unless an output is right for these inputs: an array, or for several
-    outputs a tuple of arrays or a mapping. Each is judged in its own dtype; for the rest see `bound`."""
+    outputs a tuple of arrays or a mapping. Each is judged in its own dtype; for the rest see `bound`. Elements that the
+    oracle cannot decide raise it, too."""
     task = _ReadTask.of(reference, inputs, contract, values)
     names = [each.name for each in task.derived.op.outputs]
     several = output if isinstance(output, (Mapping, tuple, list)) else [output]
@@ -114,7 +116,7 @@ def assert_right(
     for check in checks:
         if check.result == "gave_up":
             lines.append(f"{check.output}: {counted(check.late or 1, 'element')} could not be decided")
-        elif check.result != "pass" and check.worst_index is not None:
+        elif check.result != "pass":
             lines.append(_wrong(truth, task.contract, check, arrays[check.output][0]))
     if lines:
         raise CheckFailed("\n".join([*lines, task.derived.said]))
@@ -146,6 +148,8 @@ class _ReadTask:
             raise CheckError("inputs must hold an array or a tensor: make arrays of lists, such as np.asarray(x)")
         try:
             derived = derive(reference, example_inputs=inputs, values=values)
+        except ImportError as error:
+            raise CheckError(f"reference: it is read with torch: {error_line(error)}") from error
         except UnreadableError as error:
             raise CheckError(str(error)) from reason_of(error)
         known = parameters_of(reference) if has_signature(reference) else derived.called

@@ -50,8 +50,8 @@ def run_replay(
     **how: Any,
 ) -> ReplayRun:
     """Judge cases until a limit is reached, it is `enough` or a stop is wanted, in a session that is made so. The cases
-    of errors of ours go to the folder. Raises ReplayError, InternalError, and UsageError where the
-    only kernel cannot be called."""
+    of errors of ours go to the folder. Raises ReplayError, InternalError, and UsageError where the only kernel cannot
+    be called."""
     book = FindingBook(FileStore(folder), lambda: Source(seed), name_of=lambda _, each: each.target, keeps=False)
     terms = Terms([each.kernel for each in targets], tuple(laws), twin_one_in=PROBED_ONE_IN)
     stop = stop or Interruption()

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 _MOST = 2000
-"""The most characters of a text that are kept: none of our lines is longer, and compilers repeat whole sources."""
+"""The most characters of a text that are kept: our lines are all shorter, and compilers repeat whole sources."""
 _COMMAND = re.compile(r":(?=:[A-Za-z-]+(?:::|\s|$))|#(?=#\[)")
 """The beginning of a workflow command of GitHub: `::name::` or `::name key=value::` after blanks, `##[name]`
 anywhere."""

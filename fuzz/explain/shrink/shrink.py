@@ -52,7 +52,7 @@ def _cut(trials: Trials, case: Case) -> Case:
             return case
         best = _with_plainest_memory(trials, choices, best)
         around = _beginning(choices, best, _worst(case, trials.judge([case])[0]))
-        # Its own values, as they were drawn: an outlier of a long row is none of a short one.
+        # Its own values, as they were drawn: an outlier of a long row need not be one of a short row.
         seeds = around, _swept(trials, choices, around, _doubled)
         for _ in range(_ROUNDS):
             best = _by_hypothesis(trials, choices, [best, *seeds])

@@ -25,7 +25,7 @@ from oracles.tiers.problem import FormulaProblem
 from oracles.truth import Truth
 
 _UNUSUAL = (11, 13, 7, 5, 3)
-"""Unusual extents: state that a kernel keeps of earlier calls fits none of them, and n - 1 is never 0."""
+"""Unusual extents: state that a kernel keeps of earlier calls does not fit them, and n - 1 is never 0."""
 TELLING = 16.0
 """Two right results are said to differ if they are this many times what is allowed apart. Chosen, not measured."""
 _PASSED = {Verdict.PASS: True, Verdict.FAIL_NUMERIC: False, Verdict.FAIL_NONFINITE: False}

@@ -104,7 +104,7 @@ class Beginning:
     """The prototype of a function in C, or a header that has it."""
     wanted: Wanted = field(default_factory=Wanted)
     own: str = ""
-    """The function that says what the kernel computes, if it is none of the known ops."""
+    """The function that says what the kernel computes, unless that is a known op."""
 
 
 @dataclass(frozen=True)

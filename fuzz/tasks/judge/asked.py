@@ -69,7 +69,7 @@ class JudgeRequest:
 
 
 def decoded(message: bytes) -> JudgeRequest:
-    """Return the request. Raises UsageError for what is none, and for one of another version."""
+    """Return the request. Raises UsageError for a message that cannot be read, and for another version's."""
     import msgspec
 
     try:

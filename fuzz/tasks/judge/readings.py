@@ -62,7 +62,7 @@ class Readings:
 
 def _key(asked: Asked) -> object:
     names = frozenset[str]()
-    with suppress(TaskError):  # of a solution that is none: whoever reads it says so
+    with suppress(TaskError):  # of a solution that cannot be read: whoever judges it says so
         names = names_read(asked.against, asked.solutions)
     return asked.against, asked.shapes, asked.values, asked.own, asked.any_values, names
 

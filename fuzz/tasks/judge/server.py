@@ -192,7 +192,7 @@ def _said(line: str) -> None:
 
 
 def serve(address: str, at_once: int) -> Exit:
-    """Answer requests on a socket of that name, so many at once, until the process is told to end. Raises
+    """Answer requests on a socket of that name, `at_once` at a time, until the process is told to end. Raises
     UsageError."""
     _free(address)
     try:

@@ -124,6 +124,14 @@ def test_what_has_no_formula_is_named(reference: Callable[..., Any], said: str) 
 def test_random_numbers_in_a_reference_end_no_process() -> None:
     """Their compiled code asks numpy.empty for an array, and takes what it gets for one."""
     drawn = np.random.default_rng(0)
+
+    def filled(x: Any) -> Any:
+        made = np.empty(x.shape)
+        made[...] = np.random.rand(*x.shape)
+        return x + made
+
     for random in (np.random.rand, lambda *shape: drawn.random(shape)):
         with pytest.raises(UnreadableError):
             derive(lambda x, random=random: x + random(*x.shape).astype(np.float32), "x=m n")
+    with pytest.raises(UnreadableError):
+        derive(filled, "x=m n")

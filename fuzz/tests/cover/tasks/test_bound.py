@@ -153,3 +153,12 @@ def test_what_is_asked_wrongly_is_one_plain_error(inputs: Any, options: Any, sai
 def test_an_output_of_another_shape_is_not_spread_over_the_bound() -> None:
     with pytest.raises(CheckError, match=r"shape is \(4,\), and must be \(2, 4\)"):
         bound(np.negative, np.ones((2, 4), np.float32)).allows(-np.ones(4, np.float32))
+
+
+def test_without_torch_a_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*given: Any, **named: Any) -> Any:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr("fuzz.tasks.bound.derive", missing)
+    with pytest.raises(CheckError, match=r"read with torch: .*pip install"):
+        bound(np.negative, np.ones(3, np.float32))
