@@ -25,7 +25,7 @@ from oracles.ops import OPS
 if TYPE_CHECKING:
     from fuzz.findings.casefile import FoundRecord
 
-CASE, SUITE, ACCURACY = "kernelfuzz case", "kernelfuzz suite", "kernelfuzz accuracy"
+CASE, ACCURACY = "kernelfuzz case", "kernelfuzz accuracy"
 """A JSON file is of the kind whose name is one of its members."""
 NAMED = 12
 """A file's name has this many leading digits of the digest."""
@@ -82,12 +82,12 @@ def file_name(case: Case) -> str:
 
 
 def kind_of(path: Path) -> str:
-    """Return which of the three kinds of file this is. Raises CaseError for another file."""
+    """Return which of the two kinds of file this is. Raises CaseError for another file."""
     record = _read(path)
-    for kind in (CASE, SUITE, ACCURACY):
+    for kind in (CASE, ACCURACY):
         if kind in record:
             return kind
-    raise CaseError(f"{path}: neither a case file nor a suite: it has no field {CASE!r}")
+    raise CaseError(f"{path}: no case file: it has no field {CASE!r}")
 
 
 def json_files(folder: Path) -> list[Path]:

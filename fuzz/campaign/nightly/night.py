@@ -7,7 +7,7 @@ import math
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +17,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.orm import Session as Transaction
 
-from fuzz.campaign.corpus.folder import CASE, SUITE, Kept, entries_of, in_batches, json_files, kind_of, load
-from fuzz.campaign.corpus.suites import expand, load_suite
+from fuzz.campaign.corpus.folder import CASE, Kept, entries_of, in_batches, json_files, kind_of, load
 from fuzz.campaign.nightly.opening import (
     REPLAY_SHARE,
     Opened,
@@ -78,21 +77,6 @@ def known_cases(folders: Sequence[Path], ops: Iterable[str]) -> tuple[list[Kept]
         if kept is not None and kept.case.op in wanted:
             found.append(kept)
     return found, broken
-
-
-def published(
-    folders: Sequence[Path], ops: Iterable[str], broken: Callable[[str], object], known: Collection[Path] = ()
-) -> Iterator[list[Entry]]:
-    """Yield the cases of the suites in these folders, one at a time, since they are many. A broken suite is left at the
-    break, which `broken` is told; `known` are files that are broken as a whole."""
-    wanted = set(ops)
-    for path in (path for folder in folders for path in json_files(folder) if path not in known):
-        try:
-            for each in expand(load_suite(path)) if kind_of(path) == SUITE else ():
-                if each.case.op in wanted:
-                    yield [Entry(each.case)]
-        except CaseError as error:
-            broken(f"not replayed: {error}")
 
 
 def until(groups: Iterable[list[Entry]], seconds: float) -> Iterator[list[Entry]]:
@@ -217,7 +201,7 @@ class Night:
 
     def search(self) -> None:
         """Replay, then search, until a stop is wanted. Raises CannotSave where the disk is full for too long."""
-        self.runner.skipped = CountedSchedule(frozenset(), slow_targets_of(self.targets), _SLOW_EVERY)
+        self.runner.skipped = CountedSchedule(slow_targets_of(self.targets), _SLOW_EVERY)
         earlier = self._slices()
         if not any(part.done for part in earlier if part.op == _REPLAY):
             with self._slice(Slice(len(earlier), _REPLAY, slice_seed(self.opened.seed, len(earlier)), math.inf)):
@@ -287,10 +271,8 @@ class Night:
                 judgement = self.triage.replay_history(each)
                 if judgement is not None:
                     self.recorder.replayed(bucket, each.case, judgement)
-        left = end - time.monotonic()
-        if left > 0 and not self.stopping.wanted:  # so all of them were replayed
+        if time.monotonic() < end and not self.stopping.wanted:  # so all of them were replayed
             self._sweep(known)
-            self.runner.replay(until(published(self._corpora, self.ops, self.say, broken), left))
 
     def _sweep(self, known: Sequence[Kept]) -> None:
         """Remove the case files that no bucket keeps: they were replayed, and what still fails is kept elsewhere
