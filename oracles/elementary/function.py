@@ -1,4 +1,4 @@
-"""An elementary function as one record: everything that values, budgets, signs, laws and emitted C know of it."""
+"""An elementary function as one record: everything that values, budgets, signs and laws know of it."""
 
 from __future__ import annotations
 
@@ -66,9 +66,6 @@ class Named:
     """The accuracy in ulp of a plain CPU kernel, which contracts promise unless they say otherwise; or `EXACT`."""
     loose: float
     """The accuracy in ulp of the least accurate kernels in use, for calibration; or `EXACT`."""
-    c: str
-    """The function of `x` as an expression of C, for f32 and f64, with the generic functions of <tgmath.h>; the
-    constant of a family is `c`."""
     examples: tuple[float, ...] = (0.0,)
     """The constants that tests try; a function without a constant has 0."""
     reciprocal_of: str = ""

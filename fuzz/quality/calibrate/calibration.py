@@ -1,4 +1,4 @@
-"""Calibration of ops: the packs of all contracts of a covering array, spread over processes; pairs that met or not."""
+"""Calibration of ops: the kernels of all contracts of a covering array, spread over processes, and which pairs met."""
 
 from __future__ import annotations
 
@@ -10,21 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from fuzz.campaign.parallel import spread
-from fuzz.core.adapters import toolchain
-from fuzz.core.adapters.c import OPTS
 from fuzz.core.adapters.pack import load
-from fuzz.core.adapters.toolchain import this_host
 from fuzz.quality.calibrate.contracts import contracts, covering, fields, pairs_of
-from fuzz.quality.calibrate.measure import SIMULATED, ContractMeasurement, Work, measured
-from fuzz.quality.calibrate.packs import Pair
+from fuzz.quality.calibrate.measure import ContractMeasurement, Work, measured
+from fuzz.quality.calibrate.packs import SimulatedPack
 from oracles.op import Op
 from oracles.ops import OPS
-
-BUILDS = (SIMULATED, *(f"{family}-{opt}" for family in toolchain.USUAL for opt in OPTS))
-"""What makes a kernel's code. It is a field of the covering array too, so each build meets all values of the others."""
 
 
 @dataclass(frozen=True)
@@ -34,22 +27,17 @@ class Calibrated:
     op: str
     contracts: Sequence[ContractMeasurement]
     covered: int
-    """The number of pairs of values of two fields, builds among them, of which some kernel was judged."""
+    """The number of pairs of values of two fields of which some kernel was judged."""
     missing: Mapping[str, int]
     """The number of the other pairs, by the reason why no kernel was judged."""
 
     @property
     def runs(self) -> int:
-        return sum(sum(each.runs.values()) for each in self.contracts)
+        return sum(each.runs for each in self.contracts)
 
     @property
     def elements(self) -> int:
-        return sum(sum(each.elements.values()) for each in self.contracts)
-
-    @property
-    def simulated(self) -> int:
-        """The number of elements that simulated kernels returned."""
-        return sum(each.simulated for each in self.contracts)
+        return sum(each.elements for each in self.contracts)
 
     @property
     def ratio(self) -> float:
@@ -101,8 +89,7 @@ def carried_out(plan: Sequence[Work], jobs: int, seconds: float = math.inf) -> I
 
 def begun(plan: Sequence[Work], jobs: int, end: float, took: Sequence[float]) -> Iterator[Work]:
     """Yield each piece when its turn comes, with the time at which it shall end, so that slow kernels leave time for
-    others. None gets less than the quickest of the finished ones `took`, most of which is the compilation of its
-    kernels."""
+    others. None gets less than the quickest of the finished ones `took`."""
     for place, work in enumerate(plan):
         now = time.monotonic()
         if now + min(took, default=0.0) >= end:
@@ -118,7 +105,7 @@ def _carry_out(work: Work) -> ContractMeasurement:
         if work.op not in OPS:  # a process of its own
             load(work.pack)
         op = OPS[work.op]
-        found = measured(work, Pair(op, contracts(op)[work.number], work.number))
+        found = measured(work, SimulatedPack(op, contracts(op)[work.number], work.number))
     except Exception:
         words = f"{work.op}, contract {work.number}: internal error\n{traceback.format_exc()}"
         found = ContractMeasurement(work.op, work.number, "", found=1, alarms=[words])
@@ -127,32 +114,14 @@ def _carry_out(work: Work) -> ContractMeasurement:
 
 def calibrated(op: Op, every: Sequence[ContractMeasurement]) -> Calibrated:
     """Return what came of one op, and which pairs did not meet."""
-    known: dict[str, Sequence[Any]] = {**fields(op), "build": BUILDS}
-    rows, names = covering(fields(op)), list(known)
-    pairs = {pair for row in rows for build in range(len(BUILDS)) for pair in pairs_of({**row, "build": build}, names)}
+    rows, names = covering(fields(op)), list(fields(op))
     met, reasons = set[object](), dict[object, str]()
     for each in every:
-        for build, name in enumerate(BUILDS):
-            mine = pairs_of({**rows[each.number], "build": build}, names)
-            if each.runs[name]:
-                met |= mine
-            else:
-                reasons |= dict.fromkeys(mine, _reason(each, name))
+        mine = pairs_of(rows[each.number], names)
+        if each.runs:
+            met |= mine
+        else:
+            reasons |= dict.fromkeys(mine, each.not_run or "no case of its search could be given to it")
+    pairs = {pair for row in rows for pair in pairs_of(row, names)}
     missing = Counter(reasons.get(pair, "its contract was not reached") for pair in pairs - met)
     return Calibrated(op.name, every, len(met), missing)
-
-
-def _reason(of: ContractMeasurement, build: str) -> str:
-    """Return why a build of a contract was not judged."""
-    if "" in of.not_run:
-        return of.not_run[""]
-    if build in of.not_run:
-        return of.not_run[build]
-    if build != SIMULATED:
-        if "C" in of.not_run:
-            return of.not_run["C"]
-        host = this_host()
-        missing = toolchain.compiler(build.partition("-")[0], host.arch, host).missing
-        if missing:
-            return missing
-    return "no case of its search could be given to it"

@@ -1,7 +1,7 @@
 """A covering array of contracts: any two values of two fields meet in one of them.
 
-Correct kernels under these contracts calibrate the budgets: none of them may be accused. Kernels are simulated
-(`oracles.simulated.simulation`) or written in C (`fuzz.quality.emission`).
+Correct kernels under these contracts, simulated by `oracles.simulated`, calibrate the budgets: none of them may be
+accused.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""One pack of correct kernels, searched: what was judged, and what was accused."""
+"""The pack of one correct kernel, searched: what was judged, and what was accused."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.laws.registry import Entry
 from fuzz.findings import casefile
 from fuzz.quality.calibrate.extremes import case_of, problems
-from fuzz.quality.calibrate.packs import Pair
+from fuzz.quality.calibrate.packs import SimulatedPack
 
 _KEPT = 3
 """How many alarms of a contract are kept as case files."""
@@ -33,14 +32,12 @@ _LONG_S = 2.0
 """In work that ends by time, turns that together take longer are not taken more at a time: it could not end within
 them. Other work never depends on a clock."""
 _CASE_LIMIT_S = 60.0
-"""The limit of a case in seconds. It only ends what hangs and is no alarm: the kernels are correct, but their loops
-without optimisation took more than the usual 5 s for four million elements."""
-SIMULATED = "simulated"
+"""The limit of a case in seconds. It only ends what hangs: the kernels are correct, and being slow is no alarm."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """The kernels of one contract, and how many runs of them are judged."""
+    """The kernel of one contract, and how many runs of it are judged."""
 
     op: str
     number: int
@@ -63,105 +60,83 @@ class ContractMeasurement:
     op: str
     number: int
     contract: str
-    runs: Counter[str] = field(default_factory=Counter)
-    """The number of judged runs by build: SIMULATED, or a compiler with its level of optimisation."""
-    elements: Counter[str] = field(default_factory=Counter)
+    runs: int = 0
+    """The number of judged runs."""
+    elements: int = 0
+    """The number of elements that the kernel returned."""
     ratio: float = 0.0
     """The largest err/budget of a passing run."""
     found: int = 0
-    """The number of judged runs that did not pass; each is a false alarm, since the kernels are correct."""
+    """The number of judged runs that did not pass; each is a false alarm, since the kernel is correct."""
     gave_up: int = 0
     alarms: list[str] = field(default_factory=list)
     """The first false alarms, in words."""
     undecided: str = ""
     """How to reproduce the last run that the oracle gave up on."""
-    not_run: dict[str, str] = field(default_factory=dict)
-    """By build, why it was not judged."""
+    not_run: str = ""
+    """Why it was not judged."""
     extremes: int = 0
     """The number of judged runs of problems at the ends of dtypes, which `runs` does not count."""
     seconds: float = 0.0
     """The seconds that all of it took."""
 
-    @property
-    def simulated(self) -> int:
-        """The number of elements that the simulated kernel returned."""
-        return self.elements[SIMULATED]
 
-
-def build_of(target: Target) -> str:
-    """Return what made the code of a target."""
-    return f"{target.name.compiler}-{target.name.opt}" if target.name.compiler else SIMULATED
-
-
-def measured(work: Work, pair: Pair, clock: Callable[[], float] = time.monotonic) -> ContractMeasurement:
-    """Write the kernels, build and search them."""
-    found = ContractMeasurement(work.op, work.number, str(pair.contract))
-    trouble = pair.written(work.folder, work.pack)
+def measured(work: Work, made: SimulatedPack, clock: Callable[[], float] = time.monotonic) -> ContractMeasurement:
+    """Write the kernel, and search it."""
+    found = ContractMeasurement(work.op, work.number, str(made.contract))
+    made.write(work.folder, work.pack)
     try:
         pack = load(work.folder)
     except PackError as error:
-        found.not_run[""] = str(error).removeprefix(f"{work.folder / 'pack.py'}: ")
+        found.not_run = str(error).removeprefix(f"{work.folder / 'pack.py'}: ")
         return found
-    targets = expand(pack.kernels)
-    if trouble:
-        found.not_run["C"] = trouble
-    with WorkerPool(targets, jobs=1, limit=_CASE_LIMIT_S) as pool:
-        for target in targets:
-            status = pool.statuses[target.id]
-            if isinstance(status, NotRun):
-                found.not_run[build_of(target)] = status.reason
-        _judge_extremes(work, pair, targets, pool, found)
-        _search(work, pack, targets, pool, found, clock)
+    [target] = expand(pack.kernels)
+    with WorkerPool([target], jobs=1, limit=_CASE_LIMIT_S) as pool:
+        status = pool.statuses[target.id]
+        if isinstance(status, NotRun):
+            found.not_run = status.reason
+            return found
+        _judge_extremes(work, made, target, pool, found)
+        _search(work, pack, target, pool, found, clock)
     return found
 
 
 def _judge_extremes(
-    work: Work, pair: Pair, targets: Sequence[Target], pool: WorkerPool, found: ContractMeasurement
+    work: Work, made: SimulatedPack, target: Target, pool: WorkerPool, found: ContractMeasurement
 ) -> None:
-    """Judge the kernels on problems at the ends of dtypes, which a search seldom meets."""
-    cases = [case_of(each) for each in problems(pair.op, pair.main, _EXTREMES, work.seed)]
+    """Judge the kernel on problems at the ends of dtypes, which a search seldom meets."""
+    cases = [case_of(each) for each in problems(made.op, made.main, _EXTREMES, work.seed)]
     for case, outcomes in zip(cases, pool.submit(cases).outcomes(), strict=True):
-        judge = EntryJudge(Entry(case), outcomes)
-        for target in targets:
-            if target.id not in outcomes or outcomes[target.id].status is Status.REJECTED:
-                continue
-            judgement = judge.judge(target)
-            found.extremes += 1
-            found.gave_up += judgement.verdict is Verdict.ORACLE_GAVE_UP
-            found.ratio = max(found.ratio, judgement.ratio if judgement.verdict is Verdict.PASS else 0.0)
-            if judgement.verdict.is_finding:
-                found.found += 1
-                found.alarms += [_told(case, judgement, work)] if len(found.alarms) < _KEPT else []
+        if target.id not in outcomes or outcomes[target.id].status is Status.REJECTED:
+            continue
+        judgement = EntryJudge(Entry(case), outcomes).judge(target)
+        found.extremes += 1
+        found.gave_up += judgement.verdict is Verdict.ORACLE_GAVE_UP
+        found.ratio = max(found.ratio, judgement.ratio if judgement.verdict is Verdict.PASS else 0.0)
+        if judgement.verdict.is_finding:
+            found.found += 1
+            found.alarms += [_told(case, judgement, work)] if len(found.alarms) < _KEPT else []
 
 
 def _search(
-    work: Work,
-    pack: Pack,
-    targets: Sequence[Target],
-    pool: WorkerPool,
-    found: ContractMeasurement,
-    clock: Callable[[], float],
+    work: Work, pack: Pack, target: Target, pool: WorkerPool, found: ContractMeasurement, clock: Callable[[], float]
 ) -> None:
-    builds = {target.id: build_of(target) for target in targets}
-
     def counted(judge: EntryJudge) -> None:
-        size = sum(output.layout.size for output in judge.entry.case.outputs.values())
-        for name, outcome in judge.outcomes.items():
-            if outcome.status is Status.RAN:
-                found.elements[builds[name]] += size
+        if target.id in judge.outcomes and judge.outcomes[target.id].status is Status.RAN:
+            found.elements += sum(output.layout.size for output in judge.entry.case.outputs.values())
 
-    turn_runner = TurnRunner(pool, targets, Terms(pack.kernels), counted, lambda: clock() >= work.end)
-    for place, reports in enumerate(_reports(turn_runner, work, work.runs // (BATCH * len(targets)), clock)):
+    turn_runner = TurnRunner(pool, [target], Terms(pack.kernels), counted, lambda: clock() >= work.end)
+    for place, reports in enumerate(_reports(turn_runner, work, work.runs // BATCH, clock)):
         for report in reports:
-            _count(report, work, builds, found)
-        enough = sum(found.runs.values()) >= work.runs or place >= work.runs  # of a contract that takes no case
+            _count(report, work, found)
+        enough = found.runs >= work.runs or place >= work.runs  # of a contract that takes no case
         if enough or clock() >= work.until:
             return
 
 
-def _count(report: TurnReport, work: Work, builds: Mapping[str, str], found: ContractMeasurement) -> None:
+def _count(report: TurnReport, work: Work, found: ContractMeasurement) -> None:
     for name, line in report.tally.targets.items():
-        found.runs[builds[name]] += line.judged
+        found.runs += line.judged
         found.found += line.findings
         found.gave_up += line.gave_up
         if line.undecided and int(line.undecided.rpartition(":")[2]) % PLACES <= BATCH:  # not copied from others
@@ -173,7 +148,7 @@ def _count(report: TurnReport, work: Work, builds: Mapping[str, str], found: Con
             )
         found.ratio = max([found.ratio, *(worst.ratio for worst in line.worst.values())])
         if line.not_run and not line.judged:
-            found.not_run.setdefault(builds[name], line.not_run_reason)
+            found.not_run = found.not_run or line.not_run_reason
     failing = [(each.case, run) for each in report.sightings for run in each.judgements]
     found.alarms += [_told(case, run, work) for case, run in failing[: max(0, _KEPT - len(found.alarms))]]
     for words, case in report.errors[: max(0, _KEPT - len(found.alarms))]:
