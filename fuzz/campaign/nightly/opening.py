@@ -28,7 +28,7 @@ from fuzz.findings.store import Position, utc_now
 from fuzz.findings.tables import CounterRow, LeaseRow, NightRow, SessionRow, SliceRow, TargetRow
 
 RESUMABLE = ("", "signal")
-"""The ends of a night after which `--resume` continues it; '' is a night whose process was killed."""
+"""The ends of a night after which `--resume` continues it; '' stands for a kill or an error."""
 REPLAY_SHARE = 0.25
 """The largest share of a night for replaying what is known: earlier findings and corpora."""
 TRIAGE_SHARE = 0.2
