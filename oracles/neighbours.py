@@ -1,4 +1,4 @@
-"""Neighbours of a contract: they differ from it in one field. If a declared contract is wrong, a neighbour may be
+"""Neighbours of a contract differ from it in one field. If a declared contract is wrong, one of its neighbours may be
 right."""
 
 from __future__ import annotations
