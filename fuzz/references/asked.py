@@ -92,7 +92,7 @@ def asked_of(
     reference: Callable[..., Any], shapes: Shapes | None, examples: Sequence[Any] | Mapping[str, Any] | None,
     dtypes: Mapping[str, str], fixed: Mapping[str, int], values: Mapping[str, str] | str, *, twice: bool = False,
 ) -> Iterator[AskedReference]:  # fmt: skip
-    """Yield possible meanings of the arguments, the most general first. With `twice` a tensor may have a dimension
+    """Yield possible meanings of the arguments, the most general first. With `twice` a tensor may have one dimension
     twice."""
     dims, numbers = (None, {}) if shapes is None else parsed(shapes, twice=True)
     dims = dims or None
