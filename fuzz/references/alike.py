@@ -45,8 +45,7 @@ class Evaluated:
 
     def comparable(self, name: str, theirs: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return an output of the formula and that of the reference, as arrays to compare. Places are replaced by the
-        elements that they hold, since any of equal ones is right. Where an integer output is NaN by the formula, any is
-        equal."""
+        elements that they hold, since any of equal ones is right. Any integer equals NaN."""
         mine, node = self.outputs[name], self.graph.outputs[name]
         if node.kind == "place":
             repeats = np.inf if self._repeats(name, node, theirs) else 0.0

@@ -92,7 +92,7 @@ def asked_of(
     reference: Callable[..., Any], shapes: Shapes | None, examples: Sequence[Any] | Mapping[str, Any] | None,
     dtypes: Mapping[str, str], fixed: Mapping[str, int], values: Mapping[str, str] | str, *, twice: bool = False,
 ) -> Iterator[AskedReference]:  # fmt: skip
-    """Yield possible meanings of the arguments, the most general first. With `twice` a tensor may have one dimension
+    """Yield possible meanings of the arguments, the most general first. `twice`: a tensor may have a dimension
     twice."""
     dims, numbers = (None, {}) if shapes is None else parsed(shapes, twice=True)
     dims = dims or None
@@ -180,8 +180,7 @@ _MOST_APART = 6
 
 def _apart(dims: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[Mapping[str, tuple[str, ...]], Square, Square]]:
     """Yield the dimensions, if a tensor has one of them twice, with other names for its axes, the most names first.
-    Then come pairs of dimensions that are equal in cases, and in the last attempt those that are equal in traced calls
-    too."""
+    Then come pairs of dimensions that are equal in cases, and, in the last attempt, pairs equal in traced calls."""
     twice = next((dim for some in dims.values() for dim in some if dim != OUTER and some.count(dim) > 1), "")
     places = [(name, at) for name, some in dims.items() for at, dim in enumerate(some) if dim == twice]
     if not twice or len(places) > _MOST_APART:
