@@ -79,8 +79,6 @@ class Runner:
     begun: Callable[[], None] = lambda: None
     """A function that is called once the first turns of a search are handed out; other processes take them
     meanwhile."""
-    ended: Callable[[Schedule], None] = lambda schedule: None
-    """A function that is called at the end of each search."""
     asked_for: Callable[[], Collection[FindingId]] | None = None
     """A function that returns the findings whose earlier calls may be needed; by default, all that the book keeps."""
     interruption: Interruption = field(default_factory=Interruption)
@@ -153,8 +151,6 @@ class Runner:
         schedules = [self._schedule(op, run_seed, share) for op in ops if op in runs]
         with escalation.until(self._is_overdue):
             self._take_turns(schedules)
-        for schedule in schedules:
-            self.ended(schedule)
         self._ends = math.inf
         return self.tally
 
