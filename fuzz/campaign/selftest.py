@@ -29,7 +29,7 @@ from fuzz.explain.attribute.history import Need, history_line, recognise
 from fuzz.explain.diagnosis import TimeAllowance, diagnose, never
 from fuzz.explain.facts import explanation_of
 from fuzz.explain.finding import Finding
-from fuzz.explain.shrink.smallest import Swept, sweep
+from fuzz.explain.shrink.shrink import Swept, sweep
 from fuzz.explain.trial.family import Family
 from fuzz.explain.trial.trial import FreshProcess, Trials
 from fuzz.findings.tally import whereabouts

@@ -22,8 +22,7 @@ from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
 from fuzz.core.base.errors import UsageError
-from fuzz.quality.calibrate.calibration import Calibrated, calibrated, carried_out, planned
-from fuzz.quality.calibrate.measure import ContractMeasurement
+from fuzz.quality.calibrate.measure import Calibrated, ContractMeasurement, calibrated, carried_out, planned
 from fuzz.quality.calibrate.nearest import accused, accused_of_formulas
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table

@@ -43,8 +43,7 @@ PLACES: Mapping[str, frozenset[str]] = {
     "core/laws/symmetry.py": frozenset({"sum"}),  # the same
     "quality/calibrate/contracts.py": frozenset({"mean"}),  # a field of a contract
     "quality/power.py": frozenset({"sum"}),  # a kind of node of a formula
-    "explain/stages/forms.py": frozenset({"sum"}),  # a kind of node
-    "explain/stages/meaning.py": frozenset({"mean", "sum"}),  # a field of a contract, and a kind of node
+    "explain/stages/forms.py": frozenset({"mean", "sum"}),  # a field of a contract, and a kind of node
 }
 """Modules in which such a name is another thing even as a text."""
 

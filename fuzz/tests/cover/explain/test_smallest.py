@@ -9,8 +9,7 @@ import pytest
 from fuzz.core.base.case import Case
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.execute.pool import WorkerPool
-from fuzz.explain.shrink.shrink import shrink
-from fuzz.explain.shrink.smallest import Swept, sweep
+from fuzz.explain.shrink.shrink import Swept, shrink, sweep
 from fuzz.explain.trial.family import CLEAR, Family
 from fuzz.explain.trial.trial import Trials
 from fuzz.tests.common.hunting import TAIL_63, failing, given_case, target_of, with_edits

@@ -16,10 +16,8 @@ from fuzz.core.adapters.pack import load
 from fuzz.core.adapters.target import Target
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.quality.__main__ import app
-from fuzz.quality.calibrate.calibration import begun, calibrated, planned
-from fuzz.quality.calibrate.contracts import contracts, fields
-from fuzz.quality.calibrate.measure import ContractMeasurement, Work, measured
-from fuzz.quality.calibrate.packs import SimulatedPack
+from fuzz.quality.calibrate.contracts import SimulatedPack, contracts, fields
+from fuzz.quality.calibrate.measure import ContractMeasurement, Work, begun, calibrated, measured, planned
 from fuzz.tests.common.other_ops import write_other_ops
 from fuzz.tests.common.own_dims import write_dims_pack
 from fuzz.tests.common.own_pack import unknown_afterwards

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from fuzz.quality.__main__ import app
-from fuzz.quality.calibrate.calibration import carried_out
-from fuzz.quality.calibrate.measure import Work, measured
-from fuzz.quality.calibrate.packs import SimulatedPack
+from fuzz.quality.calibrate.contracts import SimulatedPack
+from fuzz.quality.calibrate.measure import Work, carried_out, measured
 from fuzz.tests.common.other_ops import write_other_ops
 from fuzz.tests.common.own_pack import unknown_afterwards
 from fuzz.tests.conftest import Cli

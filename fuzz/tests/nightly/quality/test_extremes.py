@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from fuzz.core.adapters.pack import load
-from fuzz.quality.calibrate.contracts import contracts
+from fuzz.quality.calibrate.contracts import SimulatedPack, contracts
 from fuzz.quality.calibrate.extremes import accused, problems
 from fuzz.quality.calibrate.measure import Work, measured
-from fuzz.quality.calibrate.packs import SimulatedPack
 from fuzz.tests.common.other_ops import write_other_ops
 from fuzz.tests.common.own_dims import write_dims_pack
 from fuzz.tests.common.own_pack import unknown_afterwards
