@@ -1,5 +1,4 @@
-"""Runs of one kernel, on drawn and designed cases, judged under any contract: which contracts allow them, and how much
-wider one contract is than another."""
+"""Runs of one kernel, judged under any contract: which contracts allow them, and how much wider one of two is."""
 
 from __future__ import annotations
 
@@ -89,9 +88,8 @@ class TargetRun:
             return True
 
     def ratio(self, contract: Contract) -> float | None:
-        """Return the worst err/budget under the contract; None if an output certainly contradicts the contract, or if
-        values cannot be judged. The fast tier alone is asked, so a contract that it allows may still be contradicted by
-        the precise tier: see `conforms`."""
+        """Return the worst err/budget under the contract, by the fast tier alone: the precise tier may still contradict
+        the contract, see `conforms`. None if an output certainly contradicts it, or cannot be judged."""
         if contract not in self._ratios:
             self._ratios[contract] = self._ratio(contract)
         return self._ratios[contract]
@@ -262,8 +260,7 @@ _BESIDE = 8
 
 
 def gathered(pool: Pool, target: Target, seed: int, most: int, over: Callable[[], bool]) -> list[TargetRun]:
-    """Return the judged runs of at most `most` cases on a target. They are fewer if there is no time left, or if few
-    drawn cases are small enough."""
+    """Return the judged runs of at most `most` cases; fewer if time is short, or if few drawn cases are small."""
     found, cases_run, kernel = list[TargetRun](), 0, target.kernel
     if isinstance(pool.statuses.get(target.id), NotRun):
         return found

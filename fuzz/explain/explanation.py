@@ -1,5 +1,4 @@
-"""An explanation: everything that is known of a failure, as data. It is stored once, and all reports are made from
-it."""
+"""An explanation: everything that is known of a failure, as data, which is stored once; reports are made from it."""
 
 from __future__ import annotations
 

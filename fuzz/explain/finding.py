@@ -55,8 +55,7 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Finding:
-    """A failing case. First it is seen; then it may turn out to need earlier calls; in the end it is shrunk and
-    explained."""
+    """A failing case: seen first, then perhaps found to need earlier calls, in the end shrunk and explained."""
 
     case: Case
     """The case as it was seen; after the explanation, the smallest case that fails in the same way, unless the failure

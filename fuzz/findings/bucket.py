@@ -38,8 +38,7 @@ class Source:
 
 @dataclass
 class Bucket:
-    """One bug, as far as is known: its smallest finding, the rule that identifies it, and where and how often it was
-    seen."""
+    """One bug, as far as is known: its smallest finding, the rule that identifies it, and its sightings."""
 
     name: str
     kernel: str
@@ -118,8 +117,7 @@ class Bucket:
 
     @property
     def is_explained(self) -> bool:
-        """Whether the bucket is one cause, and not just failures that look alike. An earlier session may have found the
-        cause."""
+        """Whether the bucket's failures have one cause, which this or an earlier session found, or only look alike."""
         if self.finding is None:
             return False
         return self.finding.diagnosis is not None or (self.finding.told is not None and not self.pending)
@@ -176,8 +174,7 @@ def base_of(name: str) -> str:
 
 
 def family_of(bucket: Bucket) -> str:
-    """Return the kernel and family of a bucket that has failed in this session. Buckets with the same may be one
-    cause."""
+    """Return the kernel and family of a bucket that failed in this session: equal ones may be one cause."""
     return by_family(bucket.kernel, bucket.judgement)
 
 

@@ -116,8 +116,7 @@ class Explainer:
         return self._ends - self.bounds.clock()
 
     def _sort(self, pile: Sequence[Bucket]) -> list[Bucket]:
-        """Sort a pile as `_sorted` does. An internal error is noted in its buckets, and other piles are not
-        affected."""
+        """Sort a pile as `_sorted` does. An internal error is noted in its buckets, and spares other piles."""
         try:
             return self._sorted(pile)
         except OutOfTimeError:

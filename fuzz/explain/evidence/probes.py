@@ -279,8 +279,7 @@ def _in_memory(draw: Draw, memory: Memory) -> Draw:
 
 
 def _shared(base: Draw, *, law: bool) -> list[frozenset[str]]:
-    """Return ways to give the first input a second time: as none of the other inputs of its shape, or as one of
-    them."""
+    """Return ways to give the first input a second time: as one of the other inputs of its shape, or as none."""
     main = OPS[base.op].main
     op = OPS[base.op]
     names = [p.name for p in base.parts if p.given and p.name in op.alike and p.name != main]

@@ -110,8 +110,7 @@ def _take_both(
 
 
 def _menu(base: Draw, rules: Sequence[Rule], tried: Tried) -> probes.ProbeMenu:
-    """Return a menu of lengths near the thresholds of rules and elsewhere, and of parameters near the base's, if a rule
-    names them."""
+    """Return a menu of lengths near the thresholds of rules and elsewhere, and of parameters that rules name."""
     op = OPS[base.op]
     length = op.row
     failing = sorted({int(each.traits[Feature("extent", length)]) for each in tried if each.failed}) or [base.n]

@@ -31,8 +31,7 @@ class Columns:
         self._columns: dict[Feature, dict[Trait, int]] = {}
         self._held: dict[Atom, int] = {}
         self._sums: dict[Feature, tuple[list[Number], list[int]]] = {}
-        """By trait: its numbers in order, and at index k the mask of the probes that have one of the first k
-        numbers."""
+        """By trait: its numbers in order, and at index k the mask of the probes with one of the first k numbers."""
         for place, traits in enumerate(probes):
             for trait, value in traits.items():
                 column = self._columns.setdefault(trait, {})

@@ -74,8 +74,7 @@ def _is_confirmed(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool], 
 
 
 def _necessary(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> Rule:
-    """Return conditions that all failures meet. Each is the one that rules out most of the passes that the earlier ones
-    left."""
+    """Return conditions that all failures meet, each the one that rules out most of the passes still left."""
     atoms, left = list[Atom](), list(range(len(probes)))
     fewest = max(_TELLING * (len(failed) - sum(failed)), HELD)
     first = known if any(failed[known:]) else 0  # if no random case fails, only the probes near a failure remain
@@ -167,8 +166,7 @@ def _limit(ordered: Sequence[_Number]) -> tuple[float, float] | None:
 
 
 def _room(share: float) -> int:
-    """Return how many tries in a row all pass with a probability of e^-8 only, if each fails with probability
-    `share`."""
+    """Return how many tries in a row all pass with a probability of only e^-8, if a share `share` fails."""
     return math.ceil(-_EDGE / math.log1p(-share))
 
 

@@ -121,8 +121,7 @@ def _cheapest(grown: Iterable[Grown]) -> list[Grown]:
 
 
 def _widest(grown: Sequence[Grown], table: Table, width: int) -> list[Grown]:
-    """Return the most promising conjunctions: those that separate most, and those with the largest share of
-    failures."""
+    """Return the most promising conjunctions: those that separate most, or have the largest share of failures."""
     failures, passes = max(table.failures.bit_count(), 1), max(table.passes.bit_count(), 1)
 
     def separated(each: Grown) -> float:

@@ -65,8 +65,7 @@ def is_close(atom: Atom, gap: tuple[float, float]) -> bool:
 
 
 def is_open(rule: Rule, tried: Tried) -> bool:
-    """Return whether a threshold on values lies far from the nearest passing probe beyond it, so that its place is not
-    known."""
+    """Return whether the nearest passing probe lies far from a threshold on values, so that its place is unknown."""
     return any(atom.trait.hides and not is_close(atom, gap) for atom, _, gap in gaps(rule, tried))
 
 

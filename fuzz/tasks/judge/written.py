@@ -70,8 +70,7 @@ def derived(problem: Statement, values: str, *, any_values: bool = False) -> Der
 
 
 def _typed(op: Op, problem: Statement, found: Derived) -> Op:
-    """Return the op with the dtypes that the problem states for tensors of floats, if they differ from the first
-    input's."""
+    """Return the op with the dtypes that the problem states for floats, if they differ from the first input's."""
     spelled = {DTYPES[name].spelling: name for name in COMPUTED}
     said = {name: problem.dtypes.get(found.called[name] or name, "") for name in found.called}
     first = said[op.main]
@@ -170,8 +169,7 @@ def floats_of(problem: Statement, first: str = "") -> Sequence[str]:
 
 
 def probes_of(problem: Statement) -> Sequence[str]:
-    """Return the probes, other ways to call a solution. A solution that reads numbers out of tensors cannot be captured
-    as a graph."""
+    """Return the probes. A solution that reads numbers out of tensors cannot be captured as a graph."""
     return tuple(each for each in PROBES if each != CALLER or not problem.arguments)
 
 
