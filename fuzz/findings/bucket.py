@@ -179,6 +179,5 @@ def family_of(bucket: Bucket) -> str:
 
 
 def hangs(bucket: Bucket) -> bool:
-    """Whether the verdict is a timeout. It was already seen alone, since a worker tries a hanging case in a new
-    process."""
+    """Whether the verdict is a timeout, which was seen in a new process, too: a worker tries a hanging case there."""
     return bucket.verdict == Verdict.TIMEOUT.value

@@ -365,8 +365,7 @@ def note_open(known: Decided, later: Mapping[tuple[str, str], int]) -> None:
 
 
 def never_decided(decided: Decided) -> list[str]:
-    """Return the outputs that no case could decide, and those that no case of some dtype could, if there were
-    enough."""
+    """Return the outputs that no case could decide, and those that no case of some dtype could, given enough cases."""
     seen = {output for (output, _), count in decided.items() if not count}
     found = [
         f"{output} in {dtype}" if output in seen else output

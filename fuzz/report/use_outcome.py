@@ -110,8 +110,7 @@ def outcome_of(
     errors: Sequence[str] = (), unsaved: Sequence[str] = (), interrupted: bool = False, idle: bool = False,
     usual: str = NO_CASE,
 ) -> UseOutcome:  # fmt: skip
-    """Return the outcome for the counts of a use; targets that judged nothing and give no reason have the `usual`
-    one."""
+    """Return the outcome for the counts of a use; targets that judged nothing without a reason have the `usual` one."""
     lines = tally.targets.values()
     judged, unjudged, decided = Counter[str](), dict[str, str](), dict[str, Decided]()
     for line in lines:

@@ -1,5 +1,4 @@
-"""The interface of executors, which take the turns of a search: in this process, in other processes, or on other
-machines."""
+"""The interface of executors, which take the turns of a search in this process, in other ones, or on other machines."""
 
 from __future__ import annotations
 

@@ -42,14 +42,13 @@ _HOPE = 0.25
 """The share of successes from which on a turn has RELATIVES relatives; also the share that is assumed first. Chosen."""
 
 _SHARPNESS = 4
-"""The power of its promise by which a case is weighted: one twice as near to failing is chosen sixteen times as
-often."""
+"""The power of its promise by which a case is weighted: one twice as near to failing is chosen 16 times as often."""
 _ASIDE = 4
 """For one relative in this many, its size class is chosen first, without regard to promise. Chosen."""
 
 _MOST_WORK = 1 << 18
-"""The most terms in the largest step (`Op.work`) of a case that gets relatives: these would take as long as the rest of
-a turn. Chosen."""
+"""The most terms in the largest step (`Op.work`) of a case that gets relatives, which take as long as a turn.
+Chosen."""
 _T = TypeVar("_T")
 
 Cell = tuple[str, ...]

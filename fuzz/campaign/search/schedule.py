@@ -180,8 +180,7 @@ class Schedule:
 
     @property
     def _most_turns(self) -> float:
-        """The position before which the search surely ends: a turn has at least BATCH entries, unless it is a big
-        case."""
+        """The position before which the search ends: each turn has at least BATCH entries, unless it is a big case."""
         if not self.is_counted:
             return math.inf
         return len(self.lessons) + math.ceil((self.most - self.entries) / BATCH)

@@ -25,8 +25,7 @@ from fuzz.findings.tally import Observer, Sighting, Tally
 from fuzz.report.records import run_lines
 
 FIRST, LATEST = 8, 120
-"""The numbers of calls of a process that are kept: first ones, which a kernel may remember for ever, and latest
-ones."""
+"""The numbers of calls of a process to keep: the first ones, which a kernel may remember for ever, and the latest."""
 
 FindingId = tuple[str, str]
 """The id of the target, and the digest of the failing case."""
@@ -243,8 +242,7 @@ class TurnRunner:
         told: Callable[[EntryJudge], None] = lambda judge: None,
         ended: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`told` is called with the judge of each entry. Once `ended` returns true, the rest of a turn is not
-        judged."""
+        """Call `told` with the judge of each entry. Once `ended` returns true, leave the rest of the turn unjudged."""
         self.terms = terms
         self.kept: Collection[FindingId] = ()
         """The findings whose earlier calls may be needed, of the turns that were counted."""

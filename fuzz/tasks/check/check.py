@@ -382,8 +382,7 @@ def remembered(todo: CheckPlan, op: str) -> list[Kept]:
 
 
 def remember(todo: CheckPlan, book: FindingBook, earlier: Sequence[Kept]) -> None:
-    """Keep the smallest case of each bucket in the database. Delete cases that pass now or that a smaller one
-    covers."""
+    """Keep the smallest case of each bucket in the database. Delete cases that pass now or have a smaller stand-in."""
     if todo.database is None or not (earlier or book.buckets):
         return
     from fuzz.findings.casefile import FoundRecord, formula_of
