@@ -228,7 +228,7 @@ class Runs:
 
 
 def times_as_wide(runs: Iterable[TargetRun], contract: Contract, other: Contract) -> float:
-    """Return how many times as much error one contract allows as the other: the geometric mean over runs, or 1."""
+    """Return how many times as much error `contract` allows as `other`: the geometric mean over runs, or 1."""
     shares = _shares(runs, contract, other)
     if {-math.inf, math.inf} <= {*shares}:  # in some runs one allows no error at all, or any: others decide
         shares = [share for share in shares if math.isfinite(share)] or [0.0]
@@ -236,8 +236,8 @@ def times_as_wide(runs: Iterable[TargetRun], contract: Contract, other: Contract
 
 
 def usually_as_wide(runs: Iterable[TargetRun], contract: Contract, other: Contract) -> float:
-    """Return how many times as much error one contract allows as the other in the median run. The mean would be
-    infinite if a value overflows in a single run, for which a contract may judge nothing."""
+    """Return how many times as much error `contract` allows as `other` in the median run. The mean would be infinite if
+    a value overflows in a single run, for which a contract may judge nothing."""
     return float(np.exp(np.median(_shares(runs, contract, other))))
 
 
@@ -308,7 +308,7 @@ def _along(base: Draw, n: int, small: float) -> Draw:
 
 
 def _over(base: Draw, rows: int, small: float) -> Draw:
-    """Return a draw of `rows` rows of 3 elements: the first input is all ones, the terms are in the others."""
+    """Return a draw of `rows` rows of 3 elements: the first input is all ones, the other inputs have the terms."""
     column = np.full((rows, 1), small)
     column[0, 0] = 1.0
     main = OPS[base.op].main

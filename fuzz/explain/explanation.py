@@ -362,7 +362,7 @@ class Explanation:
     verdicts: Mapping[str, str] = field(default_factory=dict)
     """The verdicts of other targets on the smallest case."""
     beside: Mapping[str, int] = field(default_factory=dict)
-    """The numbers of failures with other verdicts that no rule separates from this one."""
+    """The numbers of failures with other verdicts that no rule separates from this failure."""
     contract: FittingContract | None = None
     suggestion: Suggestion | None = None
     """A declaration that would refuse the failing cases, if one fits."""

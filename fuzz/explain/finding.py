@@ -82,7 +82,7 @@ class Finding:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it was explained in full."""
+        """Whether the finding was explained in full."""
         return self.diagnosis is not None and self.diagnosis.whole
 
     @property

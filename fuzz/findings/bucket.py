@@ -67,7 +67,7 @@ class Bucket:
     tries: int = 0
     """The number of explanations that were not finished in time."""
     pending: bool = True
-    """Whether it is waiting to be explained."""
+    """Whether the bucket is waiting to be explained."""
     sightings: Counter[str] = field(default_factory=Counter)
     """The number of failing runs of this session, by target."""
     pile: Pile = field(default_factory=_no_pile, repr=False)
@@ -124,12 +124,12 @@ class Bucket:
 
     @property
     def is_sorted(self) -> bool:
-        """Whether its cause has been looked for."""
+        """Whether the cause of the bucket has been looked for."""
         return self.need is not None
 
     @property
     def alone(self) -> bool:
-        """Whether its case fails without earlier calls, as far as is known."""
+        """Whether the bucket's case fails without earlier calls, as far as is known."""
         from fuzz.explain.attribute.history import Need
 
         return self.need in (None, Need.NOTHING)

@@ -146,7 +146,7 @@ class Schedule:
         return task
 
     def joined(self, report: TurnReport) -> Iterator[TurnReport]:
-        """Yield the reports that count now that this one has come. If cases are counted they come in the order of the
+        """Yield the reports that count once this report has come. If cases are counted they come in the order of the
         search; otherwise each counts at once, so that a hanging case delays no other."""
         if report.task.group:
             self._slow_out -= not report.rest

@@ -73,8 +73,7 @@ def swamped(evidence: Evidence) -> Iterator[Draw]:
 
 
 def _is_wrong(judgement: Judgement) -> bool:
-    """Whether the values are wrong, or break a law, so that other values may hide the failure. A stray access is
-    neither: chance decides what it reads."""
+    """Whether values are wrong or a law is broken, which other values may hide. What a stray access reads is chance."""
     return Family.of(judgement).name in ("values", "law")
 
 

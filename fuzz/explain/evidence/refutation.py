@@ -145,7 +145,7 @@ def _limits(dim: str, rules: Sequence[Rule]) -> set[int]:
 
 
 _Size = tuple[tuple[tuple[str, int], ...], tuple[int, ...]]
-"""Extents of named dimensions, and extents of the others."""
+"""The extents of named dimensions, and those of all other dimensions."""
 
 
 def _sized(base: Draw, target: Target, rules: Sequence[Rule], menu: probes.ProbeMenu, key: int) -> Iterator[Draw]:

@@ -38,7 +38,7 @@ Tried = Sequence[Probed]
 
 
 def held_against(atom: Atom, rule: Rule, tried: Tried) -> int:
-    """Return the number of passing cases that meet all conditions of a rule except this one."""
+    """Return the number of passing cases that meet all conditions of a rule except `atom`."""
     others = Rule(tuple(each for each in rule.atoms if each is not atom))
     return sum(not each.failed and others.holds(each.traits) and not atom.holds(each.traits) for each in tried)
 

@@ -1,4 +1,4 @@
-"""Traits: the answers to features of a case, of its values and of its target. Rules of failing are made of traits."""
+"""Traits: what is true of a case, of its values and of its target, by feature. Rules of failing are made of traits."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ _UNEXERCISED = (
 _OTHERS = "not exercised, as only the shapes that come with the task were asked for: other shapes"
 _UNPROBED = "not exercised, as a case takes long: other ways to make the same call"
 _PROBED = 4
-"""With fewer cases, none is called in other ways: each such call has other values, whose replay takes as long."""
+"""With fewer cases, none is called in other ways too: a call with other values takes another replay."""
 _UNREAD = "not exercised, as the reference is neither read nor replayed there: other shapes"
 _TURNS, _MOST_ELEMENTS, _FEW, _DIGITS = 3, 1024, 2, 2
 
