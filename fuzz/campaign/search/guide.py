@@ -256,7 +256,7 @@ class Guide:
 
 
 def _size_class(n: int) -> int:
-    """Return the class of rows whose lengths differ by at most a factor of four."""
+    """Return the size class of a row length; lengths of one class differ by at most a factor of four."""
     return n.bit_length() // 2
 
 

@@ -252,7 +252,7 @@ def plain_name(function: Callable[..., Any]) -> str:
 
 
 def source_of(function: Callable[..., Any]) -> Path:
-    """Return the file that reports name for the function; this file if the function has no source."""
+    """Return the file of a function, for reports; this module's file if the function has none."""
     try:
         return Path(inspect.getsourcefile(inspect.unwrap(function)) or __file__)
     except TypeError:  # a compiled function, or an object with __call__

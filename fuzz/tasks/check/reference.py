@@ -119,8 +119,8 @@ class ReadReference:
         return {name: value for name, value in self.derived.constants.items() if name in names and name not in mine}
 
     def called(self, kernel: Callable[..., Any]) -> Mapping[str, str]:
-        """Return the parameters of a kernel's function, matched by position, by the reference's tensors whose names
-        differ. Raises CheckError if it is unclear which is which."""
+        """Return the kernel's parameters by the reference's tensors, matched by position, for those whose names differ.
+        Raises CheckError if it is unclear which is which."""
         try:
             parameters = inspect.signature(kernel).parameters.values()
         except (TypeError, ValueError):

@@ -175,8 +175,8 @@ def array_of(tensor: Any) -> NDArray[Any]:
 def own_shapes(
     asked: Asked, problem: Statement, solutions: Solutions, seed: int, screen: Console, file: str = _FILE
 ) -> Mapping[str, OwnShapes]:
-    """Return what is said of solutions at the shapes that come with a problem, by kernel; nothing if none do. Their
-    callers are in files whose names begin with `file`, in the same folder, which the sandbox shows."""
+    """Return what is said of solutions at the shapes that come with a problem, if any do, by kernel. Their callers are
+    in files whose names begin with `file`, in the same folder, which the sandbox shows."""
     if problem.module is None or not solutions:
         return {}
     try:
@@ -243,7 +243,7 @@ def in_other_mode(
 
 
 def with_mode(ruling: SolutionRuling, problem: Statement, other: SolutionRuling | None) -> SolutionRuling:
-    """Return the ruling with that in the other mode. If only the other mode can be judged, "right" becomes
+    """Return the ruling with `other`, the one in the other mode. If only that mode can be judged, "right" is
     undecided."""
     if problem.module is None or not problem.module.mode.random or ruling.verdict != "right":
         return replace(ruling, other_mode=other)
@@ -272,7 +272,8 @@ def replay_s(ways: Ways, arrays: Mapping[str, NDArray[Any]]) -> float:
 
 
 def with_own(ruling: SolutionRuling, own: OwnShapes | None) -> SolutionRuling:
-    """Return the ruling with that at the shapes that come with the problem; who is wrong there is wrong."""
+    """Return the ruling with `own`, the one at the shapes that come with the problem. If `own` is wrong, so is the
+    ruling."""
     if own is None or not (own.judged or ruling.judged):  # the solution did not run, as the ruling says
         return ruling
     if own.verdict != "wrong" or ruling.verdict == "wrong":

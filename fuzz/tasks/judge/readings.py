@@ -27,8 +27,8 @@ class Readings:
         self._threads = 0
 
     def know(self, asked: Asked) -> None:
-        """Read the problem, unless it is known. If a file of an earlier one has changed, end the process, since Python
-        would keep what it has imported."""
+        """Read the problem, unless it is known. If a file of an earlier problem has changed, end the process, since
+        Python would keep what it has imported."""
         if any(_stamp(path) != stamp for path, stamp in self._stamps.items()):
             os._exit(0)
         if (key := _key(asked)) in self._known:

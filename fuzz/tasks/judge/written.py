@@ -162,14 +162,15 @@ def _pack(
 
 
 def floats_of(problem: Statement, first: str = "") -> Sequence[str]:
-    """Return the dtypes of the problem's tensors of floats, or that of the `first`, which tensors without one share."""
+    """Return the dtypes of the problem's tensors of floats, or that of `first`, which tensors without a dtype share."""
     tensors = {name: dtype for name, dtype in problem.dtypes.items() if problem.shapes is None or problem.shapes[name]}
     there = [tensors[first]] if first in tensors else [*tensors.values()]
     return sorted({name for name in COMPUTED if DTYPES[name].spelling in there} or {SINGLE.name})
 
 
 def probes_of(problem: Statement) -> Sequence[str]:
-    """Return the probes. A solution that reads numbers out of tensors cannot be captured as a graph."""
+    """Return the probes, without the capture of a graph if solutions read numbers out of tensors, which none can
+    hold."""
     return tuple(each for each in PROBES if each != CALLER or not problem.arguments)
 
 

@@ -202,7 +202,7 @@ def _json(path: Path, text: str) -> Mapping[str, object]:
 
 
 _MOST = 2
-"""The most solutions whose workers start at once: more processes than this are more than most processors."""
+"""The most solutions whose workers start at once; more would be more processes than most machines have processors."""
 
 
 @contextmanager
