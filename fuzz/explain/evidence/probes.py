@@ -194,7 +194,7 @@ def combined(base: Draw, target: Target, menu: ProbeMenu, count: int, key: int, 
         words = iter(stream.child(str(number)).words(_WORDS).tolist())
 
         def pick(kept: _T, others: Sequence[_T], words: Iterator[int] = words) -> _T:
-            """Return the base's own value for every second word, else one of the others."""
+            """Return the base's own value `kept` or, about as often, one of `others`, by the next random word."""
             word = next(words)
             return kept if word % 2 or not others else others[word // 2 % len(others)]
 
