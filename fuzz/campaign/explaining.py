@@ -39,8 +39,8 @@ def note_histories(
     case_limit: float | None,
     interruption: Interruption,
 ) -> None:
-    """Run each bucket's case again in a new process, and note in the book which earlier calls the failure needs, among
-    those that a runner knows, or that it does not repeat."""
+    """Run each bucket's case again in a new process. Note in the book which of the earlier calls that a runner knows
+    the failure needs, or that the case does not fail again."""
     by_id = {target.id: target for target in targets}
     for bucket in book.seen:
         if interruption.wanted:

@@ -23,8 +23,7 @@ from fuzz.report.records import environment, status_record
 
 
 def tools(targets: Sequence[Target]) -> tuple[Tool, ...]:
-    """Return all compilers and emulators for C kernels, and all programs that a Python target needs, without
-    repeats."""
+    """Return all compilers and emulators for C kernels, and all programs of Python targets, each once."""
     host = this_host()
     compilers = [toolchain.compiler(family, arch, host) for family in toolchain.USUAL for arch in architectures()]
     emulators = [toolchain.emulator(QEMU, arch) for arch in architectures()]

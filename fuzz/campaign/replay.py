@@ -1,5 +1,4 @@
-"""Replaying a kept case: choosing the case and its targets, reporting the result, and writing a program that shows
-it."""
+"""Replaying a kept case: choosing it and its targets, reporting the result, and writing a program that shows it."""
 
 from __future__ import annotations
 

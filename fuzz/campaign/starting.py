@@ -138,8 +138,7 @@ def executor_of(
 def pools_of(
     targets: Sequence[Target], case_limit: float | None, longest: float | None, programs: str = ""
 ) -> Callable[[Sequence[Target]], WorkerPool]:
-    """Return a function that makes a pool for a process of a search. The builds that the pools share are started at
-    once."""
+    """Return a function that makes a pool for a process of a search. Builds that the pools share start at once."""
     builder = Builder()
     for target in targets:
         with suppress(OSError):  # starting a worker will report it

@@ -212,7 +212,7 @@ def _share(value: float) -> str:
 
 
 PLAIN = "normal"
-"""The recipe of inputs that can have it."""
+"""The recipe that is given to each input which may have it."""
 LANES = Lanes(16, 4, "predicated")
 _FEW = 4
 """The extent of dimensions other than the row and the first one. Chosen."""

@@ -1,5 +1,4 @@
-"""What a kernel accepts beyond its declaration: other extents, strides, dtypes and ranks are tried and reported. An
-answer here is never a failure."""
+"""What a kernel accepts beyond its declaration, in extents, strides, dtypes and ranks. No answer is a failure."""
 
 from __future__ import annotations
 
@@ -65,8 +64,7 @@ class Accepted:
 
     @property
     def text(self) -> str:
-        """The extents and how to declare them: "takes n in multiples of 8 only: declare multiple_of={"n": 8} in its
-        capabilities"."""
+        """The extents and how to declare them: "takes ... only: declare multiple_of={"n": 8} in its capabilities"."""
         return f"takes {self.taken} only: declare {', '.join(_declared(self))} in its capabilities"
 
     @property
@@ -170,8 +168,7 @@ _LAYOUTS: Mapping[str, Strides] = {
 """The layout classes that are tried, with the `strides` that declare each; each value includes those above."""
 DTYPES = ("f32", "f64", "f16", "bf16")
 _USUAL_ROW, _BATCH, _MOST_USUAL = 64, 3, 1 << 12
-"""The extent of a usual case along named dimensions, which kernels that need multiples take too; along unnamed
-dimensions; and the most elements of a tensor."""
+"""The extent of a usual case along named dimensions, along unnamed ones, and the most elements of a tensor."""
 
 Contracts = Callable[[str], Contract]
 """A function that returns the contract by which a kernel is judged in a dtype."""

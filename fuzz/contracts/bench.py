@@ -1,5 +1,4 @@
-"""A bench runs cases on one target that differ in their values alone, and evaluates the formula for them; a template
-makes a bench's first case with chosen extents."""
+"""Running cases on one target that differ only in their values, and evaluating the op's formula for them."""
 
 from __future__ import annotations
 
@@ -188,8 +187,7 @@ def _share(elements: float, dims: Sequence[str]) -> int:
 
 
 def template(target: Target, dtype: str) -> Template:
-    """Return the template of a target with all optional tensors that the kernel takes, and with the parameters that
-    hide least of a sum, such as the smallest eps."""
+    """Return a target's template with all optional tensors that it takes, and parameters that hide little of a sum."""
     op, able, there = OPS[target.kernel.op], target.kernel.capability, dict[str, str]()
     for operand in op.operands:
         if not operand.optional or operand.name in able.able.optional:

@@ -1,5 +1,4 @@
-"""Designed cases at a few extents measure a target's arithmetic: the orders of its sums, its accumulators, products,
-subnormal numbers, functions and casts."""
+"""Measuring a target's arithmetic by designed cases: the orders of its sums, its accumulators, and roundings."""
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ from oracles.ops import OPS
 from oracles.summation import Read, Summation
 
 _LONG, _SHORT = 256, 67
-"""The numbers of terms of the sums that are tried, in turn, until one shows an order. The long one has whole blocks and
-lanes, the short one a tail."""
+"""The numbers of terms of the sums to try, until one shows an order: a long sum of whole blocks, a short one with a
+tail."""
 GUESSED = 1031
 """The number of terms of a sum whose order is guessed: enough to tell known orders apart."""
 _WORK, _MOST_RUNS, _FEW_RUNS = 1 << 24, 1500, 40
@@ -221,8 +220,7 @@ def accumulator(carrier: Carrier) -> int | None:
 
 
 def product_bits(carrier: Carrier) -> int | None:
-    """Return how many significant bits of an element its term keeps. None if they are about as many as in f32, since
-    other roundings hide some."""
+    """Return how many significant bits of an element its term keeps; None if about as many as in f32."""
     dtype = form(carrier.bench.like.inputs[carrier.name].dtype)
     output = max((each.dtype for each in carrier.bench.like.outputs.values()), key=lambda each: form(each).precision)
     if dtype is not SINGLE or form(output).precision < SINGLE.precision or carrier.sizes[1] != 1.0:

@@ -201,8 +201,7 @@ def _blocks(n: int, block: int, within: str, between: str) -> Tree:
 
 Pair = tuple[int, int]
 Meeting = Callable[[Sequence[Pair]], Sequence[int | None]]
-"""A function that returns, for each pair of terms, how many terms lie below the addition at which the two meet; None if
-the total is no possible count."""
+"""A function that returns for each pair of terms how many terms lie below the addition where both meet, or None."""
 
 
 class UnreadableSumError(Exception):
@@ -211,8 +210,7 @@ class UnreadableSumError(Exception):
 
 @dataclass
 class _Path:
-    """A term, and the parts of the sum that are added to it on the way up: usually one at each addition, but several if
-    the kernel adds them in one step."""
+    """A term, and the parts of the sum that are added to it on the way up, one or several at each addition."""
 
     term: int
     met: list[list[_Path]] = field(default_factory=list)

@@ -9,8 +9,7 @@ from oracles.dtypes import COMPUTED, FORMATS
 
 _TF32 = 11
 _ONCE = 0.505
-"""The largest error in ulp of a result that counts as correctly rounded: one half, plus a margin for the error of the
-exact value."""
+"""The largest error in ulp of a correctly rounded result: one half, plus a margin for the error of the exact value."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,4 @@
-"""Runs of one kernel, on drawn and designed cases, judged under any contract: which contracts allow them, and how much
-wider one contract is than another."""
+"""Runs of one kernel, judged under any contract: which contracts allow them, and how much wider one of two is."""
 
 from __future__ import annotations
 
@@ -89,9 +88,8 @@ class TargetRun:
             return True
 
     def ratio(self, contract: Contract) -> float | None:
-        """Return the worst err/budget under the contract; None if an output certainly contradicts the contract, or if
-        values cannot be judged. The fast tier alone is asked, so a contract that it allows may still be contradicted by
-        the precise tier: see `conforms`."""
+        """Return the worst err/budget under the contract, by the fast tier alone: the precise tier may still contradict
+        the contract, see `conforms`. None if an output certainly contradicts it, or cannot be judged."""
         if contract not in self._ratios:
             self._ratios[contract] = self._ratio(contract)
         return self._ratios[contract]
@@ -230,7 +228,7 @@ class Runs:
 
 
 def times_as_wide(runs: Iterable[TargetRun], contract: Contract, other: Contract) -> float:
-    """Return how many times as much error one contract allows as the other: the geometric mean over runs, or 1."""
+    """Return how many times as much error `contract` allows as `other`: the geometric mean over runs, or 1."""
     shares = _shares(runs, contract, other)
     if {-math.inf, math.inf} <= {*shares}:  # in some runs one allows no error at all, or any: others decide
         shares = [share for share in shares if math.isfinite(share)] or [0.0]
@@ -238,8 +236,8 @@ def times_as_wide(runs: Iterable[TargetRun], contract: Contract, other: Contract
 
 
 def usually_as_wide(runs: Iterable[TargetRun], contract: Contract, other: Contract) -> float:
-    """Return how many times as much error one contract allows as the other in the median run. The mean would be
-    infinite if a value overflows in a single run, for which a contract may judge nothing."""
+    """Return how many times as much error `contract` allows as `other` in the median run. The mean would be infinite if
+    a value overflows in a single run, for which a contract may judge nothing."""
     return float(np.exp(np.median(_shares(runs, contract, other))))
 
 
@@ -262,8 +260,7 @@ _BESIDE = 8
 
 
 def gathered(pool: Pool, target: Target, seed: int, most: int, over: Callable[[], bool]) -> list[TargetRun]:
-    """Return the judged runs of at most `most` cases on a target. They are fewer if there is no time left, or if few
-    drawn cases are small enough."""
+    """Return the judged runs of at most `most` cases; fewer if time is short, or if few drawn cases are small."""
     found, cases_run, kernel = list[TargetRun](), 0, target.kernel
     if isinstance(pool.statuses.get(target.id), NotRun):
         return found
@@ -311,7 +308,7 @@ def _along(base: Draw, n: int, small: float) -> Draw:
 
 
 def _over(base: Draw, rows: int, small: float) -> Draw:
-    """Return a draw of `rows` rows of 3 elements: the first input is all ones, the terms are in the others."""
+    """Return a draw of `rows` rows of 3 elements: the first input is all ones, the other inputs have the terms."""
     column = np.full((rows, 1), small)
     column[0, 0] = 1.0
     main = OPS[base.op].main

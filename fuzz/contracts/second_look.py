@@ -175,8 +175,7 @@ def _others(
 
 
 def _is_used(runs: Iterable[TargetRun], other: Contract, contract: Contract, least: float = _USED) -> bool:
-    """Return whether some run has an error as large as the contract `other` with fewer bits would make: a contract with
-    few bits allows nearly anything."""
+    """Return whether a run has an error as large as the contract `other`, which has fewer bits, would make."""
     return any(run.used(other, contract) > least for run in runs)
 
 

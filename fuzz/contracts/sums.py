@@ -28,8 +28,7 @@ _PAIRS, _MOST_ORDERS = 8, 4
 
 @dataclass(frozen=True)
 class Carrier:
-    """A sum in a formula whose terms are the elements of one input times a constant, if all other inputs are 1 or 0. At
-    least one output shows the sum."""
+    """A sum in a formula whose terms are elements of one input times a constant, if all other inputs are 1 or 0."""
 
     bench: SumBench
     node: Node
@@ -78,8 +77,7 @@ class Carrier:
         return self.bench.filled({**others, **more, self.name: values.reshape(self.bench.floats[self.name])})
 
     def totals(self, rows: Sequence[F64]) -> list[F64]:
-        """Return for each case the kernel's sums in units of the small number, shape `[rows]`. A sum is NaN if no
-        output shows it, or if two outputs disagree."""
+        """Return for each case the kernel's sums in small numbers, shape `[rows]`; NaN if no outputs agree on a sum."""
         found = list[F64]()
         for low, high in self.bounds(rows):
             with np.errstate(invalid="ignore"):
@@ -89,8 +87,7 @@ class Carrier:
         return found
 
     def bounds(self, rows: Sequence[F64]) -> list[tuple[F64, F64]]:
-        """Return for each case the least and the largest sums that its outputs show, shape `[rows]`; inf and -inf if no
-        output shows the sum."""
+        """Return for each case the least and largest sums that its outputs show, shape `[rows]`; inf, -inf for none."""
         cases = [self.case(each) for each in rows]
         return [self._read(case, got) for case, got in zip(cases, self.bench.outputs(cases), strict=True)]
 
@@ -146,8 +143,7 @@ class Carrier:
         return found
 
     def _meeting(self, rows: NDArray[np.intp]) -> Meeting:
-        """Return the function that `read_tree` asks: it measures a pair of terms in each of these rows, all of which
-        are summed in the same order."""
+        """Return the function that `read_tree` asks: it measures a pair of terms in rows that are summed alike."""
         large, small = self.sizes
 
         def meeting(pairs: Sequence[Pair]) -> list[int | None]:
@@ -164,8 +160,7 @@ class Carrier:
         return meeting
 
     def trees(self, most_runs: int) -> list[Tree]:
-        """Return the orders of additions: one, unless some rows are summed in another order than others. Raises
-        UnmeasurableError."""
+        """Return the orders of additions: one, unless the orders of rows differ. Raises UnmeasurableError."""
         if self.n < 2:
             raise UnmeasurableError("it has one term")
         try:
@@ -215,8 +210,7 @@ def _carrier(bench: SumBench, node: Node, name: str) -> Carrier | None:
 
 
 def _with_factor(carrier: Carrier) -> Carrier | None:
-    """Return the carrier with its factor and the outputs that are linear in its sum; None if terms are not the elements
-    times a constant, or if there is no such output."""
+    """Return the carrier with its factor and the outputs that are linear in its sum; None if there is none."""
     bench, node, random = carrier.bench, carrier.node, np.random.default_rng(0)
     rows = random.integers(1, 8, (carrier.rows, carrier.n)).astype(np.float64)
     case = carrier.case(rows)

@@ -22,11 +22,9 @@ from fuzz.explain.trial.trial import traits_for
 
 _MOST_FINDINGS = 5_000
 _MOST_BYTES = 128 << 20
-"""The most bytes of values that one pile keeps; failures beyond that are counted, but not sorted. Chosen, not
-measured."""
+"""The most bytes of values that one pile keeps; further failures are counted, but not sorted. Chosen, not measured."""
 _MOST_CAUSES = 6
-"""The most causes of one pile: a kernel that is wrong everywhere, each time differently, is not explained piece by
-piece."""
+"""The most causes of one pile, so that a kernel that is wrong everywhere is not explained piece by piece."""
 _STRAYS = 0.03
 """The share of a pile up to which failures outside a rule that nearly fits count as strays, and not as another
 cause."""
@@ -197,8 +195,7 @@ def kernels_within(kernel: Kernel, kernels: Iterable[Kernel]) -> list[Kernel]:
 
 
 def shared_sources(kernels: Sequence[Kernel]) -> list[str]:
-    """Return the names of the files that all kernels are made of; if one kernel includes another, the latter's
-    source."""
+    """Return the names of the files that all kernels are made of, or the source of the one that others include."""
     parts = [_parts(kernel) for kernel in kernels]
     common = {path for path, text in parts[0].items() if all(other.get(path) == text for other in parts[1:])}
     whole = common & {kernel.source.resolve() for kernel in kernels}

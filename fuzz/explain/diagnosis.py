@@ -36,8 +36,7 @@ _CHANGING = 0.3
 """The largest share of the remaining time for changing one thing at a time: kernels on a GPU may be compiled for each
 change. Chosen, not measured."""
 _MOST_RUNS = 20_000
-"""The most runs for shrinking. It ends by count where possible, so that a seed gives the same answer on fast and slow
-machines."""
+"""The most runs for shrinking. A limit by count gives the same answer by a seed on fast and slow machines."""
 _MOST_ELEMENTS = 1 << 12
 """The most elements of a case whose error is reported besides that of the smallest case. Chosen, not measured."""
 _HANGING_S = 0.5

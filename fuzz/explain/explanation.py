@@ -1,5 +1,4 @@
-"""An explanation: everything that is known of a failure, as data. It is stored once, and all reports are made from
-it."""
+"""An explanation: everything that is known of a failure, as data, which is stored once; reports are made from it."""
 
 from __future__ import annotations
 
@@ -363,7 +362,7 @@ class Explanation:
     verdicts: Mapping[str, str] = field(default_factory=dict)
     """The verdicts of other targets on the smallest case."""
     beside: Mapping[str, int] = field(default_factory=dict)
-    """The numbers of failures with other verdicts that no rule separates from this one."""
+    """The numbers of failures with other verdicts that no rule separates from this failure."""
     contract: FittingContract | None = None
     suggestion: Suggestion | None = None
     """A declaration that would refuse the failing cases, if one fits."""

@@ -55,8 +55,7 @@ _CHANGED_BY: Mapping[Kind, str] = {
 }  # fmt: skip
 """The counterfactual that shows whether a condition matters, by the kind of the condition."""
 _LIKE_ROUNDING, _GROSS = 1e-3, 0.01
-"""The relative error below which a failure may be taken for rounding, and the one above which it may not. Chosen, not
-measured."""
+"""The relative errors below which a failure may be rounding, and above which it may not. Chosen, not measured."""
 _EXACTLY_S = 10.0
 """The seconds for the exact value of one element: in a network it may take minutes."""
 _RUNS = 64

@@ -55,8 +55,7 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Finding:
-    """A failing case. First it is seen; then it may turn out to need earlier calls; in the end it is shrunk and
-    explained."""
+    """A failing case: seen first, then perhaps found to need earlier calls, in the end shrunk and explained."""
 
     case: Case
     """The case as it was seen; after the explanation, the smallest case that fails in the same way, unless the failure
@@ -83,7 +82,7 @@ class Finding:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it was explained in full."""
+        """Whether the finding was explained in full."""
         return self.diagnosis is not None and self.diagnosis.whole
 
     @property

@@ -1,5 +1,4 @@
-"""The book of findings: failures are sorted into buckets as they come, and each bucket's smallest case is saved at
-once."""
+"""The book of findings: failures are sorted into buckets at once, and the smallest case of each bucket is saved."""
 
 from __future__ import annotations
 
@@ -26,8 +25,7 @@ TRIES = 3
 """The number of times that a bucket is explained if time runs out: what two more tries do not finish needs more time
 than a night has for it. Chosen, not measured."""
 _MOST_CAUSES = 6
-"""The most buckets of one kernel and family: a kernel that is wrong everywhere, each time differently, is not reported
-in pieces."""
+"""The most buckets of one kernel and family, so that a kernel that is wrong everywhere is not reported in pieces."""
 _MOST_ERRORS = 3
 """The most internal errors of one run whose cases are kept: a single cause could otherwise fill the disk."""
 

@@ -38,8 +38,7 @@ class Source:
 
 @dataclass
 class Bucket:
-    """One bug, as far as is known: its smallest finding, the rule that identifies it, and where and how often it was
-    seen."""
+    """One bug, as far as is known: its smallest finding, the rule that identifies it, and its sightings."""
 
     name: str
     kernel: str
@@ -68,7 +67,7 @@ class Bucket:
     tries: int = 0
     """The number of explanations that were not finished in time."""
     pending: bool = True
-    """Whether it is waiting to be explained."""
+    """Whether the bucket is waiting to be explained."""
     sightings: Counter[str] = field(default_factory=Counter)
     """The number of failing runs of this session, by target."""
     pile: Pile = field(default_factory=_no_pile, repr=False)
@@ -118,20 +117,19 @@ class Bucket:
 
     @property
     def is_explained(self) -> bool:
-        """Whether the bucket is one cause, and not just failures that look alike. An earlier session may have found the
-        cause."""
+        """Whether the bucket's failures have one cause, which this or an earlier session found, or only look alike."""
         if self.finding is None:
             return False
         return self.finding.diagnosis is not None or (self.finding.told is not None and not self.pending)
 
     @property
     def is_sorted(self) -> bool:
-        """Whether its cause has been looked for."""
+        """Whether the cause of the bucket has been looked for."""
         return self.need is not None
 
     @property
     def alone(self) -> bool:
-        """Whether its case fails without earlier calls, as far as is known."""
+        """Whether the bucket's case fails without earlier calls, as far as is known."""
         from fuzz.explain.attribute.history import Need
 
         return self.need in (None, Need.NOTHING)
@@ -176,12 +174,10 @@ def base_of(name: str) -> str:
 
 
 def family_of(bucket: Bucket) -> str:
-    """Return the kernel and family of a bucket that has failed in this session. Buckets with the same may be one
-    cause."""
+    """Return the kernel and family of a bucket that failed in this session: equal ones may be one cause."""
     return by_family(bucket.kernel, bucket.judgement)
 
 
 def hangs(bucket: Bucket) -> bool:
-    """Whether the verdict is a timeout. It was already seen alone, since a worker tries a hanging case in a new
-    process."""
+    """Whether the verdict is a timeout, which was seen in a new process, too: a worker tries a hanging case there."""
     return bucket.verdict == Verdict.TIMEOUT.value

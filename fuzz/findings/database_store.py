@@ -53,7 +53,7 @@ class DatabaseStore:
         self._tried: Unsaved | None = None
         """The batch whose transaction failed; the store has all of it or nothing."""
         self._waiting = Unsaved()
-        """The batches after that one, as one."""
+        """The batches after the failed one, joined into one."""
         self._again = 0.0
         """The time before which a store that was away is not tried again."""
         self._trouble = ""

@@ -106,7 +106,7 @@ class LabelTotals(NamedTuple):
     kind: str
     value: str
     wanted: bool
-    """Whether the label is part of the space, so that no visit is a coverage gap."""
+    """Whether the label is part of the space, so that it is a coverage gap if nothing visits it."""
     visits: int
 
 

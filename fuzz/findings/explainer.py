@@ -116,8 +116,7 @@ class Explainer:
         return self._ends - self.bounds.clock()
 
     def _sort(self, pile: Sequence[Bucket]) -> list[Bucket]:
-        """Sort a pile as `_sorted` does. An internal error is noted in its buckets, and other piles are not
-        affected."""
+        """Sort a pile as `_sorted` does. An internal error is noted in its buckets, and spares other piles."""
         try:
             return self._sorted(pile)
         except OutOfTimeError:
@@ -185,8 +184,8 @@ class Explainer:
         return [each.name for each in kernels_within(target.kernel, known)] if target is not None else []
 
     def _of_source(self, home: Bucket, waiting: Sequence[Finding]) -> _OfSource | None:
-        """Return the findings that the rule of another kernel explains, if that kernel's source is part of this one,
-        and each kernel fails on the other's case. These findings need no explanation of their own."""
+        """Return the findings that the rule of another kernel explains, if that kernel's source is part of this
+        kernel's, and each kernel fails on the other's case. These findings need no explanation of their own."""
         within = self.within(home)
         for bucket in list(self.book.buckets.values()):
             if bucket.kernel not in within or bucket.core is None or bucket.target not in self._by_id:

@@ -93,8 +93,7 @@ class Unsaved:
     files: dict[str, str] = field(default_factory=dict)
     """The contents of the buckets' case files, by name."""
     merged: list[tuple[str, str]] = field(default_factory=list)
-    """Pairs of a merged bucket, and the bucket that has its findings of all nights now. They apply in order, after
-    `sightings`."""
+    """Pairs of a merged bucket and the bucket that has its findings now, to apply in order, after `sightings`."""
     passed: set[str] = field(default_factory=set)
     """The buckets whose kept case was replayed and passed."""
     released: list[Path] = field(default_factory=list)
@@ -178,8 +177,7 @@ def write_unsaved(path: Path, position: Position, batches: Sequence[Unsaved]) ->
 
 
 def read_unsaved(path: Path) -> tuple[Position, list[Unsaved]]:
-    """Return the position and the batches in a file of `write_unsaved`. Raises ValueError for other files, and
-    OSError."""
+    """Return the position and the batches in a file of `write_unsaved`. Raises ValueError and OSError."""
     record = json.loads(path.read_text(encoding="utf-8"))
     try:
         if record[_KIND] != _VERSION:

@@ -124,8 +124,7 @@ class BatchRow(Base):
 
 
 class CounterRow(Base):
-    """A counter of one night. Counts are added to existing rows, since one row for each batch would make millions of
-    rows a night."""
+    """A counter of one night. Counts are added to existing rows; a row per batch would make millions a night."""
 
     __tablename__ = "counter"
     night_id: Mapped[int] = mapped_column(ForeignKey("night.id"), primary_key=True)

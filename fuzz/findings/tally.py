@@ -145,8 +145,8 @@ class WorstPass:
 
 @dataclass(frozen=True)
 class Largest:
-    """The largest numbers among judged cases, each from any of them: an extent of a tensor, its rows (the product of
-    all extents but the last), and its elements."""
+    """The largest extent, rows (the product of all extents but the last) and elements of a tensor among judged cases.
+    Each may be from another case."""
 
     extent: int = 0
     rows: int = 0
@@ -159,7 +159,7 @@ class Largest:
 
 
 def largest_of(case: Case) -> tuple[str, Largest]:
-    """Return the dtype of a case's first input, and the largest numbers of all its tensors."""
+    """Return the dtype of a case's first input, and the largest extent, rows and elements of all its tensors."""
     shapes = [each.layout.shape for each in case.tensors.values()]
     extent = max((max(shape, default=1) for shape in shapes), default=1)
     rows = max((math.prod(shape[:-1]) for shape in shapes), default=1)
@@ -255,7 +255,7 @@ class Tally:
     together: dict[str, Together] = field(default_factory=dict)
     """The pairs of conditions that held together in judged cases, by op."""
     largest: dict[str, Largest] = field(default_factory=dict)
-    """The largest numbers of judged cases, by the dtype of the first input."""
+    """The largest extents, rows and elements of judged cases, by the dtype of the first input."""
     threads: int = 0
     """The most processor threads that a call could use; 0 if unknown."""
     never: tuple[str, ...] = ()
@@ -302,7 +302,7 @@ class Tally:
             self.together.setdefault(op, Together()).add(together)
 
     def note_largest(self, dtype: str, found: Largest) -> None:
-        """Note the largest numbers of a judged case."""
+        """Note the largest extent, rows and elements of a judged case."""
         known = self.largest.get(dtype)
         self.largest[dtype] = found if known is None else known.joined(found)
 
@@ -365,8 +365,7 @@ def note_open(known: Decided, later: Mapping[tuple[str, str], int]) -> None:
 
 
 def never_decided(decided: Decided) -> list[str]:
-    """Return the outputs that no case could decide, and those that no case of some dtype could, if there were
-    enough."""
+    """Return the outputs that no case could decide, and those that no case of some dtype could, given enough cases."""
     seen = {output for (output, _), count in decided.items() if not count}
     found = [
         f"{output} in {dtype}" if output in seen else output

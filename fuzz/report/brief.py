@@ -109,8 +109,7 @@ def brief_of(told: Explanation, width: int = WIDTH) -> Brief:
 
 
 def brief(told: Explanation, commands: Commands, width: int = WIDTH, before: int = 0) -> str:
-    """Return the first lines of every report, and the commands to type next. `before` columns of the first line are
-    taken."""
+    """Return the first lines of a report, and the commands to type next. `before` columns of line one are taken."""
     said = brief_of(told, width)
     head, seen = wrapped(said.headline, width, before=before), _folded(f"{said.case}  ->  ", said.outcome, width)
     lines = [*_placed(head, seen, said.where, width, before), *_folded("", said.evidence, width)]

@@ -47,8 +47,7 @@ def print_coverage(console: Console, tally: Tally, pairs: Mapping[str, PairCover
 
 
 def pairs_line(op: str, pairs: PairCoverage) -> str:
-    """Return a line about how many pairs of conditions held together in some case, with a few of those that never
-    did."""
+    """Return a line about how many pairs of conditions held together, with a few of those that never did."""
     line = f"{pairs.allowed - len(pairs.never):,} of {pairs.allowed:,} pairs of conditions of {op} held together"
     if not pairs.never:
         return line

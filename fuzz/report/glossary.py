@@ -66,7 +66,7 @@ RUNS: Mapping[str, str] = _TEXTS["runs"]
 FIELDS: Mapping[str, str] = _TEXTS["fields"]
 """The fields of `Capabilities` that the end of a run names."""
 GIVEN: Mapping[str, str] = _TEXTS["given"]
-"""The kinds of values that replace those of a smallest case."""
+"""The kinds of values that are tried in place of those of a smallest case."""
 RULINGS: Mapping[str, str] = _TEXTS["rulings"]
 """The verdicts of `kernelfuzz judge`."""
 MEANINGS: Mapping[Verdict, Meaning] = {Verdict(name): Meaning(**each) for name, each in _TEXTS["verdicts"].items()}

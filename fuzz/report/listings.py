@@ -28,8 +28,7 @@ def listing(what: str, pack: Path | None) -> PlainTable:
 
 
 def kernels_table(path: Path | None) -> PlainTable:
-    """Return a table with a line for each kernel: what it accepts, and its targets. `fuzz/docs/kernels.md` has it
-    too."""
+    """Return the table of `fuzz/docs/kernels.md`, with a line for each kernel: what it accepts, and its targets."""
     pack = load(path, rehearsed=True)
     rows = [
         (kernel.name, kernel.op, " ".join(kernel.able.dtypes), _takes(kernel), _places(kernel), kernel.summary)

@@ -48,8 +48,7 @@ def print_night(
     pairs: Mapping[str, PairCoverage] = MappingProxyType({}),
     outcome: UseOutcome | None = None,
 ) -> None:
-    """Print a line for each kernel that ran, a paragraph for each bug, lines about what was not exercised, and
-    totals."""
+    """Print a line for each kernel that ran, a paragraph for each bug, what was not exercised, and totals."""
     print_kernels(console, kernel_lines_of(seen))
     print_lines(console, (*not_run_lines(idle_reasons(seen)), *not_run_lines(partly_run(seen))), "yellow")
     for bucket in seen.buckets:

@@ -120,8 +120,7 @@ def came_words(bracket: Bracket, folder: Path | None) -> str:
 
 
 def moves_of(trends: Trends) -> list[Moved]:
-    """Return the trends of pace, of coverage, and of the accuracy of each kernel that was judged in two nights or
-    more."""
+    """Return the trends of pace, coverage, and the accuracy of each kernel that two nights or more judged."""
     nights = [past for past in trends.nights if past.judged]
     found = [Moved("judged runs a second", [past.rate for past in nights], "{:,.0f}")] if nights else []
     covered = [past.coverage for past in nights if past.coverage is not None]

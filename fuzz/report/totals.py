@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from fuzz.report.outline import Outline
 
 _GROUPS = 3
-"""The number of groups of kernels that declare less than others which are named, so that the end of a run stays
-short."""
+"""The number of groups of kernels with missing declarations that are named, so that the end of a run stays short."""
 _NAMED = 6
 """The number of kernels that the last line names."""
 _FEW_LINES = 4
@@ -64,8 +63,7 @@ def run_notes(tally: Tally, *, verbose: bool = False, usual: str = NO_CASE) -> l
 
 
 def partly_run_lines(told: Iterable[TargetTally]) -> list[str]:
-    """Return lines such as 'NOT_RUN triton-k@interpret: 38 of 87 runs: ...', for targets with some runs without
-    verdict."""
+    """Return lines such as 'NOT_RUN triton-k@interpret: 38 of 87 runs: ...', for targets with runs without verdict."""
     some = {each.target: each for each in told if each.judged and each.not_run}
     partly = {name: each.not_run_reason for name, each in some.items()}
     for reason, names in by_reason(partly).items():
@@ -124,8 +122,7 @@ def kernels_judged(targets: Iterable[Target], tally: Tally) -> list[Kernel]:
 
 
 def not_exercised(by_op: UndeclaredByOp) -> list[str]:
-    """Return lines about what no case had: for each op, what none of its kernels declares; then what only some of them
-    declare."""
+    """Return lines about what no case had: for each op, what none or only some of its kernels declare."""
     lines, groups = list[str](), dict[str, list[str]]()
     for op, kernels in by_op.items():
         first, *others = kernels.values()

@@ -46,7 +46,7 @@ class UseOutcome:
     """A line for each file that could not be written."""
     interrupted: bool = False
     largest: Mapping[str, Largest] = field(default_factory=dict)
-    """The largest numbers among judged cases, by the dtype of the first input."""
+    """The largest extents, rows and elements of judged cases, by the dtype of the first input."""
     never: tuple[str, ...] = ()
     """The ways of calling in which nothing ran."""
     idle: bool = False
@@ -110,8 +110,7 @@ def outcome_of(
     errors: Sequence[str] = (), unsaved: Sequence[str] = (), interrupted: bool = False, idle: bool = False,
     usual: str = NO_CASE,
 ) -> UseOutcome:  # fmt: skip
-    """Return the outcome for the counts of a use. `usual` is the reason for targets that judged nothing and give
-    none."""
+    """Return a use's outcome from its counts; targets that judged nothing without a reason get the reason `usual`."""
     lines = tally.targets.values()
     judged, unjudged, decided = Counter[str](), dict[str, str](), dict[str, Decided]()
     for line in lines:

@@ -48,7 +48,7 @@ PHRASES: Mapping[Verdict, str] = {
 }
 """What the kernel does wrong, by verdict."""
 _BY_VALUES = (Verdict.FAIL_NUMERIC, Verdict.FAIL_NONFINITE, Verdict.FAIL_UNWRITTEN)
-"""The verdicts that a known cause describes better; for other verdicts both are stated."""
+"""The verdicts whose words are left out if a cause is known; for other verdicts both are stated."""
 _UNSET = {
     "registers": "a register",
     "stack": "memory of the stack",

@@ -49,16 +49,15 @@ class OutputBound:
     float64. 0 for elements that float64 suffices to judge: there, `exact` has the rounding errors of float64."""
     low: Any
     high: Any
-    """The smallest and the largest value that a correct kernel may return, in the output's dtype; NaN for elements that
-    must be NaN."""
+    """The smallest and the largest value that a correct kernel may return, in the output's dtype; NaN if only NaN is
+    right."""
     nan: Any
     """True for elements that may be NaN as well."""
     open: Any
     """True for elements that may have any value, by the contract."""
 
     def allows(self, output: Any) -> Any:
-        """Return, for each element of an output, whether it lies within the bound. Raises CheckError if the shape
-        differs."""
+        """Return for each element of an output whether it is within the bound. Raises CheckError for another shape."""
         if (shape := tuple(np.shape(output))) != tuple(self.low.shape):
             raise CheckError(f"the output's shape is {shape}, and must be {tuple(self.low.shape)}")
         inside = (self.low <= output) & (output <= self.high)
@@ -168,8 +167,7 @@ class _ReadTask:
                    next(iter(tensors), None))  # fmt: skip
 
     def truth(self, dtypes: Mapping[str, str], *, random: bool) -> Truth:
-        """Return the oracle for outputs of these dtypes; an empty dtype stands for that of the inputs. Raises
-        CheckError."""
+        """Return the oracle for outputs of these dtypes; '' stands for the dtype of the inputs. Raises CheckError."""
         outputs = {name: dtype or self.dtype for name, dtype in dtypes.items()}
         op = self.derived.op
         try:
@@ -230,8 +228,7 @@ def _bound(truth: Truth, name: str, enclosure: Enclosure, contract: Contract, st
 
 
 def _wrong(truth: Truth, contract: Contract, check: OutputCheck, got: NDArray[Any]) -> str:
-    """Return the line about a wrong output: its worst element, the value that this must have, and the number of wrong
-    elements."""
+    """Return the line about a wrong output: its worst element, the right value, and the number of wrong elements."""
     index = check.worst_index or ()
     value = float(got[index])
     try:

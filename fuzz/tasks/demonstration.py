@@ -111,7 +111,7 @@ def found_by_check(
     arrays: Arrays = "torch",
     max_cases: int | None = None,
 ) -> list[Explanation]:
-    """Return the findings of `fuzz.check` for a plain function, explained for `explain_s` seconds; nothing if it
+    """Return the findings of `fuzz.check` for a plain function, explained for `explain_s` seconds; none if it
     passes."""
     with _aside(op, kernel.__name__, explain_s) as folder:
         with suppress(CheckFailed):

@@ -20,7 +20,7 @@ from fuzz.references.replay.oracle import Replay, ReplayFailure
 from fuzz.tasks.task import Task, drive
 
 PROBED_ONE_IN = 4
-"""One of this many cases is called again by each probe; there are five probes, and few cases."""
+"""One case in this many is called again by one of the five probes: a large share, since there are few cases."""
 
 
 @dataclass(frozen=True)

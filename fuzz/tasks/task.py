@@ -41,8 +41,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Task:
-    """Kernels of one op, and the inputs that they are judged on. The op says what they should compute, their contract
-    what they promise."""
+    """Kernels of one op, which says what they should compute, and the inputs that they are judged on."""
 
     targets: Sequence[Target]
     """The targets that the kernels run on; all are kernels of one op."""

@@ -87,8 +87,7 @@ class Ratchet:
 
     worst: Table
     on: Mapping[str, str]
-    """The processor or device on which each target was measured, since the same target may round differently on
-    another."""
+    """The processor or device on which each target was measured; on another one, rounding may differ."""
 
 
 def load_accuracy(path: Path) -> Ratchet:
@@ -197,8 +196,7 @@ def unknown(before: Table, after: Table) -> list[Key]:
 
 
 def absent(before: Table, after: Table, targets: Iterable[str]) -> dict[str, list[str]]:
-    """Return the targets of the file that have no new figure, by reason: there is no such target here, or it did not
-    run."""
+    """Return the targets of the file without a new figure, by reason: they are not here, or did not run."""
     here = set(targets)
     missing = sorted({target for _, target, _ in before} - {target for _, target, _ in after})
     reasons: dict[str, list[str]] = {}

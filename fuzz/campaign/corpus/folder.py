@@ -187,8 +187,8 @@ class Subsumed:
 
 
 def subsumed(corpus: Iterable[Kept]) -> list[Subsumed]:
-    """Return the files that show the same failure, on the same kind of input, as a smaller one. Documented cases are
-    never among them."""
+    """Return the files that show the same failure on the same kind of input as a smaller one; never documented
+    cases."""
     best: dict[tuple[object, ...], Kept] = {}
     dropped = []
     for kept in sorted(corpus, key=lambda each: (each.case.elements, each.case.digest)):

@@ -43,8 +43,7 @@ class ChangesError(UsageError):
 
 @dataclass(frozen=True)
 class Changes:
-    """The files that differ from the commit `base`; if `files` is None this is unknown, and all files count as
-    changed."""
+    """The files that differ from the commit `base`; None if unknown, and then all files count as changed."""
 
     base: str
     files: frozenset[Path] | None

@@ -1,4 +1,4 @@
-"""One run of the gate: the corpora on every kernel, then a search of a fixed length for kernels that the change
+"""One run of the gate: the corpora on every kernel, then a search of fixed length for kernels that the change
 touches."""
 
 from __future__ import annotations
@@ -241,8 +241,7 @@ class GateRun:
         return [bucket for bucket in self.book.seen if self.known(bucket) is None and not self.before.issue(bucket)]
 
     def known(self, bucket: Bucket) -> Known | None:
-        """Return the entry that covers a bucket on all targets where it was seen; None if one of them is not
-        covered."""
+        """Return the entry that covers a bucket on all targets that it was seen on; None if one is not covered."""
         broken = bucket.judgement.broken_law_name
         entries = [
             self.watch.covering(bucket.kernel, bucket.verdict, broken, target) for target in sorted(bucket.targets)

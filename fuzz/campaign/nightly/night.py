@@ -210,8 +210,7 @@ class Night:
         return sorted({target.kernel.op for target in self.targets})
 
     def search(self) -> None:
-        """Replay, then search, until a stop is wanted. Raises CannotSave if the state cannot be written for too
-        long."""
+        """Replay, then search, until a stop is wanted. Raises CannotSave if saving the state fails for too long."""
         self.runner.skipped = CountedSchedule(slow_targets_of(self.targets), _SLOW_EVERY)
         earlier = self._slices()
         if not any(part.done for part in earlier if part.op == _REPLAY):
@@ -313,8 +312,7 @@ class Night:
         return self._store.in_memory(self.book.rescued())
 
     def _last_save(self) -> bool:
-        """Save what is left, in several attempts since another process may be reading. Return whether that
-        succeeded."""
+        """Save what is left, in several attempts since others may be reading. Return whether that succeeded."""
         until = time.monotonic() + (_AWAY_PATIENCE_S if is_shared(self.engine) else _PATIENCE_S)
         while not self.recorder.save():
             if time.monotonic() >= until:

@@ -125,8 +125,7 @@ class Recorder(Observer):
         return not trouble
 
     def replayed(self, bucket: Bucket, case: Case, judgement: Judgement) -> None:
-        """Count the judgement of a bucket's kept case, which was run after the calls that it needs, in its own
-        process."""
+        """Count the judgement of a bucket's kept case, run in its own process after the calls that it needs."""
         more = Tally(accuracy={})
         more.count(case, [judgement], self.targets)
         self.counted(more)

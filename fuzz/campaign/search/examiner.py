@@ -52,8 +52,7 @@ class Examiner:
         self.targets: Mapping[str, Target] = {target.id: target for target in targets}
         self._several = len({target.kernel.name for target in self.targets.values()}) > 1
         self._decided: dict[str, Decided] = {name: {} for name in self.targets if decides}
-        """The outputs that were already checked at a value where an error would show. They are not examined again, as
-        that takes time."""
+        """The outputs that were checked at a value where an error would show. Examining them again would take time."""
         self._accuracy = accuracy
         self._told, self._ended = told, ended
 
@@ -75,8 +74,7 @@ class Examiner:
         return found
 
     def _settled(self, judges: Sequence[EntryJudge]) -> list[tuple[str, Case]]:
-        """Let the oracles settle the outputs that certainly pass. Return internal errors, which cost time but change no
-        verdict."""
+        """Let the oracles settle the outputs that certainly pass. Return internal errors, which change no verdict."""
         try:
             settle(asked_of(judges, self.targets))
         except Exception as error:

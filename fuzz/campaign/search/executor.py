@@ -1,5 +1,4 @@
-"""The interface of executors, which take the turns of a search: in this process, in other processes, or on other
-machines."""
+"""The interface of executors, which take the turns of a search in this process, in other ones, or on other machines."""
 
 from __future__ import annotations
 
@@ -102,7 +101,7 @@ class Engine(Protocol):
 
     @property
     def told(self) -> Mapping[str, Attestation]:
-        """Return what workers there attested, by target."""
+        """Return the attestations of workers on the other machines, by target."""
         ...
 
     def executor(
@@ -112,7 +111,7 @@ class Engine(Protocol):
         ...
 
     def explain(self, book: FindingBook, pile: Sequence[Bucket], seconds: float, over: Callable[[], bool]) -> None:
-        """Explain on other machines what failed only there, in at most `seconds` for each cause."""
+        """Explain on other machines the findings that occur only there, in at most `seconds` for each cause."""
         ...
 
 

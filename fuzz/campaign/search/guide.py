@@ -42,18 +42,18 @@ _HOPE = 0.25
 """The share of successes from which on a turn has RELATIVES relatives; also the share that is assumed first. Chosen."""
 
 _SHARPNESS = 4
-"""The power of its promise by which a case is weighted: one twice as near to failing is chosen sixteen times as
-often."""
+"""The power to which a case's promise is raised: one twice as near to failing is chosen 16 times as often."""
 _ASIDE = 4
 """For one relative in this many, its size class is chosen first, without regard to promise. Chosen."""
 
 _MOST_WORK = 1 << 18
-"""The most terms in the largest step (`Op.work`) of a case that gets relatives: these would take as long as the rest of
-a turn. Chosen."""
+"""The most terms in the largest step (`Op.work`) of a case that gets relatives, which take as long as a turn.
+Chosen."""
 _T = TypeVar("_T")
 
 Cell = tuple[str, ...]
-"""Size class, dtype, recipe, and the worst output. The first case in a new cell is kept, however accurate it is."""
+"""The size class, dtype, recipe and worst output of a case. The first case in a new cell is kept, however accurate it
+is."""
 
 
 class Elite(Struct, frozen=True, tag="elite", array_like=True):
@@ -109,7 +109,7 @@ class _Climb:
     """By the name of a change: `wins` counts the relatives that were worse than their elite, `tries` counts all."""
 
     def keep(self, elite: Elite) -> None:
-        """Make the elite that of its cell, if it is worse than the present one."""
+        """Store the elite of a cell, if it is worse than the present one."""
         known = self.elites.get(elite.cell)
         if known is None:
             self.sizes.setdefault(_size_class(elite.draw.n), []).append(elite.cell)
@@ -256,7 +256,7 @@ class Guide:
 
 
 def _size_class(n: int) -> int:
-    """Return the class of rows whose lengths differ by at most a factor of four."""
+    """Return the size class of a row length; lengths of one class differ by at most a factor of four."""
     return n.bit_length() // 2
 
 

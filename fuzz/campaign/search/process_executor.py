@@ -65,7 +65,7 @@ class _Process:
     restarts: Mapping[str, int] = field(default_factory=dict)
     waits: Sequence[Wait] = ()
     started: bool = False
-    """Whether its workers have started."""
+    """Whether the workers of the process have started."""
     retires: bool = False
 
     @property

@@ -77,8 +77,7 @@ class Runner:
     records: Callable[[Iterable[str]], None] = lambda records: None
     """A function that is given the records of judged runs, if `terms` ask for records."""
     begun: Callable[[], None] = lambda: None
-    """A function that is called once the first turns of a search are handed out; other processes take them
-    meanwhile."""
+    """A function that is called once other processes have the first turns of a search."""
     asked_for: Callable[[], Collection[FindingId]] | None = None
     """A function that returns the findings whose earlier calls may be needed; by default, all that the book keeps."""
     interruption: Interruption = field(default_factory=Interruption)

@@ -137,7 +137,7 @@ class Schedule:
         return task
 
     def joined(self, report: TurnReport) -> Iterator[TurnReport]:
-        """Yield the reports that count now that this one has come. If cases are counted they come in the order of the
+        """Yield the reports that count once this report has come. If cases are counted they come in the order of the
         search; otherwise each counts at once, so that a hanging case delays no other."""
         if report.task.group:
             self._slow_out -= not report.rest
@@ -171,8 +171,7 @@ class Schedule:
 
     @property
     def _most_turns(self) -> float:
-        """The position before which the search surely ends: a turn has at least BATCH entries, unless it is a big
-        case."""
+        """The position before which the search ends: each turn has at least BATCH entries, unless it is a big case."""
         if not self.is_counted:
             return math.inf
         return len(self.lessons) + math.ceil((self.most - self.entries) / BATCH)

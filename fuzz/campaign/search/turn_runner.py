@@ -25,8 +25,7 @@ from fuzz.findings.tally import Observer, Sighting, Tally
 from fuzz.report.records import run_lines
 
 FIRST, LATEST = 8, 120
-"""The numbers of calls of a process that are kept: first ones, which a kernel may remember for ever, and latest
-ones."""
+"""The numbers of calls of a process to keep: the first ones, which a kernel may remember for ever, and the latest."""
 
 FindingId = tuple[str, str]
 """The id of the target, and the digest of the failing case."""
@@ -89,10 +88,10 @@ SEARCHES = 64
 AHEAD = 3 * TOGETHER
 """The most turns that one process is given: workers run some while others are judged or wait."""
 MATES = ((0, 3), (1, 15), (4, 31))
-"""Pairs of the number of a turn, counted for the same kernels, and of how many cases from this turn on follow each case
-and run the same programs. They are used if a target compiles programs for each length and dtype. Measured on an H100
-without such cases: a run of RMSNorm took 32 ms for its programs and 3 ms for the rest. The first turns have few, so
-that of many ops that share a minute each is judged on something."""
+"""Pairs of a turn's number, counted for the same kernels, and of a count: from this turn on, so many cases follow each
+case and run the same programs. They are used if a target compiles programs for each length and dtype. Measured on an
+H100 without such cases: a run of RMSNorm took 32 ms for its programs and 3 ms for the rest. The first turns have few,
+so that each of many ops that share a minute is judged on something."""
 PIECES = 8
 """The number of pieces in which a turn is reported if programs are compiled for it, which may take seconds: a piece is
 reported as soon as all of it has run."""
@@ -105,7 +104,7 @@ class TurnJob:
     """One turn of a search, for one group of targets."""
 
     place: int
-    """Its position in the order of the search."""
+    """The turn's position in the order of the search."""
     op: str
     seed: int
     turn: Turn | int
@@ -243,8 +242,7 @@ class TurnRunner:
         told: Callable[[EntryJudge], None] = lambda judge: None,
         ended: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`told` is called with the judge of each entry. Once `ended` returns true, the rest of a turn is not
-        judged."""
+        """Call `told` with the judge of each entry. Once `ended` returns true, leave the rest of the turn unjudged."""
         self.terms = terms
         self.kept: Collection[FindingId] = ()
         """The findings whose earlier calls may be needed, of the turns that were counted."""

@@ -55,7 +55,7 @@ class WorkersStarted(Struct, tag="started"):
 
 @dataclass(frozen=True)
 class RemoteWait(Wait):
-    """A wait of another process, in words that were made there."""
+    """A wait in another process, in the words of that process."""
 
     said: str = ""
     named: str = ""
@@ -87,7 +87,7 @@ class Failed(Struct, tag="failed"):
     error: str
     trace: str
     usage: bool = False
-    """Whether it is an error of the user, which is reported in one line."""
+    """Whether the user made the error, which is then reported in one line."""
 
 
 class TurnTaken(Struct, tag="taken"):

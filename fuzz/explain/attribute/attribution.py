@@ -64,7 +64,7 @@ def _others(told: Sequence[tuple[Target, Verdict]], name: str) -> dict[str, bool
 
 
 def witnesses(kernels: Sequence[Kernel]) -> list[frozenset[str]]:
-    """Return the names of the kernels in groups that share a source or library: the agreement of a group counts
+    """Return the names of the kernels in groups that share a source or library, as each group's agreement counts
     once."""
     found: list[list[Kernel]] = []
     for kernel in kernels:
@@ -104,8 +104,7 @@ def _files(kernel: Kernel) -> Collection[Path]:
 
 
 def _witnessed(name: str, others: Mapping[str, bool], groups: Sequence[Collection[str]]) -> list[str]:
-    """Return sentences about which kernels fail on the case, and which agree with the oracle; each source counts
-    once."""
+    """Return sentences about the kernels that fail on the case, and those that agree with the oracle, by source."""
     own = next(group for group in groups if name in group)
     siblings = [others[each] for each in own if each != name]
     elsewhere = [each for each, fails in others.items() if fails and each not in own]

@@ -95,8 +95,7 @@ def _goes_on(fails: Fails, case: Case, history: Sequence[Case]) -> bool:
 
 
 def _windows(before: Sequence[Case]) -> Iterator[tuple[Case, ...]]:
-    """Yield all calls, then the latest half of them, and so on: a later call may have repaired what an earlier one left
-    behind."""
+    """Yield all calls, then the latest half of them, and so on: a later call may repair what an earlier one broke."""
     calls = tuple(before)
     while calls:
         yield calls
@@ -206,8 +205,7 @@ def need_line(found: Recognised, case: Case) -> str:
 
 
 def history_line(history: Sequence[Case], case: Case, how: str) -> str:
-    """Return a sentence with the calls before the case, each by how it differs from the case; equal calls in a row are
-    counted."""
+    """Return a sentence with the calls before the case, each by how it differs from it; equal ones are counted."""
     count = counted(len(history), "earlier call")
     told = [(differences(call, case), len(list(equal))) for call, equal in groupby(history)]
     return f"{how} after {count}: " + "; ".join(f"{what}, {n} times" if n > 1 else what for what, n in told)

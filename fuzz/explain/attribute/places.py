@@ -39,8 +39,8 @@ Element = tuple[Traits, bool]
 
 
 def places_of(failures: Sequence[tuple[Case, Judgement]]) -> Places | None:
-    """Return the pattern of bad elements that the failures share; cases with several rows and many columns come
-    first."""
+    """Return the pattern of bad elements that the failures share, preferring cases with several rows and many
+    columns."""
     known = [(case, judgement) for case, judgement in failures if _has_mask(judgement)]
     if not known:
         return None
@@ -126,8 +126,7 @@ def _elements(case: Case, judgement: Judgement) -> Iterator[Element]:
 
 
 def _along(op: Op, dim: str, at: int, size: int) -> Iterator[tuple[Feature, int | str]]:
-    """Yield the traits of index `at` along a dimension of extent `size`; along the row also those of its blocks and
-    end."""
+    """Yield the traits of index `at` along a dimension of extent `size`, for the row also those of blocks and end."""
     if dim == OUTER:
         yield Feature("index", "row" if op.turns else "index in the batch"), at
         return

@@ -168,16 +168,14 @@ def _vary(base: Draw, trait: Feature, value: float) -> Draw | None:
 
 
 def _of_product(base: Draw, trait: Feature, value: float) -> Draw | None:
-    """Return the base with another product of two extents; the first extent is the largest of `FACTORS` that divides
-    the product, or 1."""
+    """Return the base with another product of two extents, the first the largest of `FACTORS` that divides it."""
     dims, whole = (trait.subject, str(trait.operand)), int(value)
     first = next((each for each in reversed(FACTORS) if whole % each == 0), 1)
     return with_extents(base, dict(zip(dims, (first, whole // first), strict=True)))
 
 
 def with_extents(base: Draw, extents: Mapping[str, int]) -> Draw | None:
-    """Return the base with these extents of named dimensions, and of all others together; None if its rank leaves no
-    room for them."""
+    """Return the base with these extents of named dimensions and of all others; None if its rank has no room."""
     op = OPS[base.op]
     draw = vary.extended(base, {dim: size for dim, size in extents.items() if dim in op.named})
     rows = next((size for dim, size in extents.items() if dim not in op.named), None)

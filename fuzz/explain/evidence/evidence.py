@@ -56,8 +56,7 @@ class Evidence:
     failed: list[bool] = field(default_factory=list)
     bad: list[tuple[Case, Judgement]] = field(default_factory=list)
     probed: set[tuple[str, str]] = field(default_factory=set)
-    """The target and digest of each probe, so that none counts twice. Cases that shrinking judged are included: it
-    knows which pass."""
+    """The target and digest of each probe, so that none counts twice, including the cases that shrinking judged."""
 
     masking: Masking = Masking()
     """What is known of values that hide the failure."""

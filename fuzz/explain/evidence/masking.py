@@ -46,8 +46,7 @@ _SWAMPED = 4
 _PURE = 0.9
 """The share of probes that must fail with ordinary values too for values not to be the cause."""
 _BY_LUCK = 0.15
-"""The share of probes that must fail with ordinary values for the failure to show by luck, and not by its own
-values."""
+"""The share of probes that must fail with ordinary values for the failure not to need its own values."""
 _CLEAR = ("ones", "integers", "shifted")
 """The recipes of plain values that may show a failure for certain."""
 _MOST_HIDDEN = 0.5
@@ -74,8 +73,7 @@ def swamped(evidence: Evidence) -> Iterator[Draw]:
 
 
 def _is_wrong(judgement: Judgement) -> bool:
-    """Whether the values are wrong, or break a law, so that other values may hide the failure. A stray access is
-    neither: chance decides what it reads."""
+    """Whether values are wrong or a law is broken, which other values may hide. What a stray access reads is chance."""
     return Family.of(judgement).name in ("values", "law")
 
 
@@ -106,8 +104,7 @@ def unmask(trials: Trials, evidence: Evidence) -> None:
 
 
 def shown_in(evidence: Evidence) -> frozenset[str]:
-    """Return the dtypes of the first input in which the failure showed; none for a stray access, which shows in every
-    dtype."""
+    """Return the dtypes of the first input in which the failure showed; none for a stray access, shown in any."""
     return frozenset(_dtype(case) for case, _ in evidence.bad) if _is_wrong(evidence.bad[0][1]) else frozenset()
 
 

@@ -194,7 +194,7 @@ def combined(base: Draw, target: Target, menu: ProbeMenu, count: int, key: int, 
         words = iter(stream.child(str(number)).words(_WORDS).tolist())
 
         def pick(kept: _T, others: Sequence[_T], words: Iterator[int] = words) -> _T:
-            """Return the base's own value for every second word, else one of the others."""
+            """Return the base's own value `kept` or, about as often, one of `others`, by the next random word."""
             word = next(words)
             return kept if word % 2 or not others else others[word // 2 % len(others)]
 
@@ -279,8 +279,7 @@ def _in_memory(draw: Draw, memory: Memory) -> Draw:
 
 
 def _shared(base: Draw, *, law: bool) -> list[frozenset[str]]:
-    """Return ways to give the first input a second time: as none of the other inputs of its shape, or as one of
-    them."""
+    """Return ways to give the first input a second time: as one of the other inputs of its shape, or as none."""
     main = OPS[base.op].main
     op = OPS[base.op]
     names = [p.name for p in base.parts if p.given and p.name in op.alike and p.name != main]

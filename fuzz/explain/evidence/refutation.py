@@ -110,8 +110,7 @@ def _take_both(
 
 
 def _menu(base: Draw, rules: Sequence[Rule], tried: Tried) -> probes.ProbeMenu:
-    """Return a menu of lengths near the thresholds of rules and elsewhere, and of parameters near the base's, if a rule
-    names them."""
+    """Return a menu of lengths near the thresholds of rules and elsewhere, and of parameters that rules name."""
     op = OPS[base.op]
     length = op.row
     failing = sorted({int(each.traits[Feature("extent", length)]) for each in tried if each.failed}) or [base.n]
@@ -146,7 +145,7 @@ def _limits(dim: str, rules: Sequence[Rule]) -> set[int]:
 
 
 _Size = tuple[tuple[tuple[str, int], ...], tuple[int, ...]]
-"""Extents of named dimensions, and extents of the others."""
+"""The extents of named dimensions, and those of all other dimensions."""
 
 
 def _sized(base: Draw, target: Target, rules: Sequence[Rule], menu: probes.ProbeMenu, key: int) -> Iterator[Draw]:

@@ -35,8 +35,7 @@ class Columns:
         self._columns: dict[Feature, dict[Trait, int]] = {}
         self._held: dict[Atom, int] = {}
         self._sums: dict[Feature, tuple[list[Number], list[int]]] = {}
-        """By trait: its numbers in order, and at index k the mask of the probes that have one of the first k
-        numbers."""
+        """By trait: its numbers in order, and at index k the mask of the probes with one of the first k numbers."""
         for place, traits in enumerate(probes):
             for trait, value in traits.items():
                 column = self._columns.setdefault(trait, {})
@@ -260,8 +259,7 @@ def _cheapest(grown: Iterable[Grown]) -> list[Grown]:
 
 
 def _widest(grown: Sequence[Grown], table: Table, width: int) -> list[Grown]:
-    """Return the most promising conjunctions: those that separate most, and those with the largest share of
-    failures."""
+    """Return the most promising conjunctions: those that separate most, or have the largest share of failures."""
     failures, passes = max(table.failures.bit_count(), 1), max(table.passes.bit_count(), 1)
 
     def separated(each: Grown) -> float:

@@ -44,7 +44,7 @@ Tried = Sequence[Probed]
 
 
 def held_against(atom: Atom, rule: Rule, tried: Tried) -> int:
-    """Return the number of passing cases that meet all conditions of a rule except this one."""
+    """Return the number of passing cases that meet all conditions of a rule except `atom`."""
     others = Rule(tuple(each for each in rule.atoms if each is not atom))
     return sum(not each.failed and others.holds(each.traits) and not atom.holds(each.traits) for each in tried)
 
@@ -71,8 +71,7 @@ def is_close(atom: Atom, gap: tuple[float, float]) -> bool:
 
 
 def is_open(rule: Rule, tried: Tried) -> bool:
-    """Return whether a threshold on values lies far from the nearest passing probe beyond it, so that its place is not
-    known."""
+    """Return whether the nearest passing probe lies far from a threshold on values, so that its place is unknown."""
     return any(atom.trait.hides and not is_close(atom, gap) for atom, _, gap in gaps(rule, tried))
 
 
@@ -192,8 +191,7 @@ def _is_confirmed(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool], 
 
 
 def _necessary(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> Rule:
-    """Return conditions that all failures meet. Each is the one that rules out most of the passes that the earlier ones
-    left."""
+    """Return conditions that all failures meet, each the one that rules out most of the passes still left."""
     atoms, left = list[Atom](), list(range(len(probes)))
     fewest = max(_TELLING * (len(failed) - sum(failed)), HELD)
     first = known if any(failed[known:]) else 0  # if no random case fails, only the probes near a failure remain
@@ -285,8 +283,7 @@ def _limit(ordered: Sequence[_Number]) -> tuple[float, float] | None:
 
 
 def _room(share: float) -> int:
-    """Return how many tries in a row all pass with a probability of e^-8 only, if each fails with probability
-    `share`."""
+    """Return how many tries in a row all pass with a probability of only e^-8, if a share `share` fails."""
     return math.ceil(-_EDGE / math.log1p(-share))
 
 

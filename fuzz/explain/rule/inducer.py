@@ -77,8 +77,8 @@ def loosened(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Ru
         return sum(held) / max(len(held), 1)
 
     def without(left_out: Atom) -> tuple[Atom, ...]:
-        """Return the atoms without one. If that one was about the values of a tensor, another one says that the tensor
-        is given."""
+        """Return the atoms without `left_out`. If it was about the values of a tensor, an atom that the tensor is given
+        takes its place."""
         name = Feature("presence", left_out.trait.tensor)
         there = [Atom(name, "=", (THERE,), 1.0)] if any(traits.get(name) == THERE for traits in probes) else []
         return (*there, *(atom for atom in atoms if atom is not left_out and atom not in there))

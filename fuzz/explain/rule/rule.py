@@ -12,7 +12,7 @@ from fuzz.core.base.feature import Feature
 
 Trait = float | int | str
 Traits = Mapping[Feature, Trait]
-"""The answers of one probe to features: numbers, residues and words."""
+"""The traits of one probe, by feature: numbers, residues and words."""
 
 OF_NOTHING = -999
 """The value of a power-of-two trait for zero: below that of any number."""
@@ -27,7 +27,7 @@ _COMPARED: Mapping[str, Callable[[float, float], bool]] = {
 
 
 def word(what: object, yes: str = "yes", no: str = "no") -> str:
-    """Return one of two words as a trait."""
+    """Return the trait `yes` if `what` is true, else `no`."""
     return yes if what else no
 
 

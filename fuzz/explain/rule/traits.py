@@ -1,4 +1,4 @@
-"""Traits: the answers to features of a case, of its values and of its target, and of a case and its twin. Rules of
+"""Traits: what is true of a case, of its values and of its target, or of a case and its twin, by feature. Rules of
 failing are made of traits."""
 
 from __future__ import annotations

@@ -76,12 +76,12 @@ class Fitting:
 
     @property
     def excuses(self) -> bool:
-        """Whether it allows more everywhere although the kernel errs in one range only, so that it excuses a bug."""
+        """Whether the neighbour allows more everywhere although errors lie in one range, so that it excuses a bug."""
         return self.typical > ALIKE and self.spread < _SPREAD
 
     @property
     def telling(self) -> bool:
-        """Whether it is narrow enough to be stated first: a contract that fits everything proves nothing. Another
+        """Whether the contract is narrow enough to be stated first: one that fits everything proves nothing. Another
         algorithm only needs to give no number where the kernel fails, and a number where it passes."""
         is_way, breaks_down = self.neighbour.changed == ("algorithm",), self.width == math.inf
         used = self.width <= ALIKE or self.used >= _USED or (is_way and breaks_down)

@@ -66,7 +66,7 @@ def _is_reached(frame: Case, first: _Bits, last: _Bits, fails: Callable[[Sequenc
 
 
 def _between(first: NDArray[np.int64], last: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Yield values in steps from the one to the other, ending with the other."""
+    """Yield values in steps from `first` to `last`, ending with `last`."""
     for step in range(1, _STEPS):
         yield first + (last // _STEPS - first // _STEPS) * step
     yield last

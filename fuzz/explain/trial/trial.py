@@ -106,8 +106,8 @@ class Trials:
     explained: tuple[Rule, ...] = ()
     """The rules of other findings: a failure that one of them covers proves nothing about this finding."""
     within: tuple[Trials, ...] = ()
-    """Trials of other kernels whose source is part of this one, and on which the finding passes: a case that fails on
-    them shows another bug, in that source."""
+    """Trials of other kernels whose source is part of this kernel's, and on which the finding passes: a case that fails
+    on them shows another bug, in that source."""
     work: int = CHEAP_WORK
     """The most terms in a step of a probe, see `Op.work`."""
     room: int = 0
@@ -175,7 +175,7 @@ class Trials:
         return not self.fail_within([case])
 
     def fail_within(self, cases: Sequence[Case]) -> set[str]:
-        """Return the digests of the cases that fail on one of the kernels that this one contains."""
+        """Return the digests of the cases that fail on another kernel whose source is part of this kernel's."""
         judged = [
             (case.digest, each) for other in self.within for case, each in zip(cases, other.judge(cases), strict=True)
         ]

@@ -67,7 +67,7 @@ class DaskEngine:
 
     @cached_property
     def hosts(self) -> Sequence[Host]:
-        """The machines of those workers that have another processor than this one."""
+        """The machines of those workers that have another processor than this machine."""
         asked = json.dumps({"code": code_digest(), "ask": "machine", "campaign": {}, "group": 0})
         try:
             told = within(partial(self.client.run, answered, asked, on_error="return"), AWAY_S)

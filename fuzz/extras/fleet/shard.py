@@ -96,7 +96,7 @@ class _Shard:
         self.started: WorkersStarted | None = None
         self.failed = ""
         self.usage = False
-        """Whether it failed because of a mistake of the user."""
+        """Whether the process failed because of a mistake of the user."""
         self.send(json.dumps({"campaign": campaign, "group": group}).encode(), packed(Start()))
         threading.Thread(target=self._read, daemon=True).start()
 

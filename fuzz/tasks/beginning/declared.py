@@ -35,8 +35,7 @@ KINDS = ("c", "c++", "shared", "cuda", "torch", "numpy", "triton", "dlpack", "co
 _ISAS = {"_mm512_": "avx512", "_mm256_": "avx2", "arm_sve.h": "sve", "arm_neon.h": "neon"}
 """The instruction set that a C source needs, by a text that the source contains."""
 _GLOBAL = re.compile(r"__global__\s+(?:__launch_bounds__\s*\([^()]*\)\s*)?(void\s[^{};]*\))")
-"""A pattern of CUDA kernels. The group is the declaration without `__global__` and launch bounds, which only nvcc
-knows."""
+"""A pattern of CUDA kernels; the group is the declaration without what only nvcc knows."""
 
 
 @dataclass(frozen=True)
@@ -250,8 +249,7 @@ def read(path: Path) -> str:
 
 
 def c_function(text: str, wanted: Wanted, where: str) -> Binding:
-    """Return the binding of the function that is meant, found in a source, a header or a prototype. Raises
-    UsageError."""
+    """Return the binding of the function that is meant in a source, a header or a prototype. Raises UsageError."""
     prototypes, wrong = dict[str, str](), list[str]()
     for prototype in _prototypes(text):
         try:

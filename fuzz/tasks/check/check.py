@@ -80,8 +80,7 @@ __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]
 
 __tracebackhide__ = told
 _AFTER_FINDING = 64
-"""The number of cases that a check still runs after its first finding, since a smaller failing case is easier to
-understand."""
+"""The number of cases that a check still runs after its first finding, to find a case that is easier to understand."""
 _WHOLE = 100
 """The number of cases from which on a check also tries the longest extents: the usual number of a check."""
 _AGAIN = (
@@ -241,8 +240,7 @@ def _named(op: Op | str | None) -> str | None:
 
 
 def _chosen(kernel: Kernel, patterns: Sequence[str]) -> tuple[Target, ...]:
-    """Return those of the kernel's targets that the call and the options of pytest ask for. Raises CheckFailed if
-    none."""
+    """Return the kernel's targets that the call and pytest's options ask for. Raises CheckFailed if there are none."""
     every = expand([replace(kernel)])  # a copy: each check is a run of its own and must read the kernel's files anew
     chosen = every
     for wanted in (globs(patterns), globs(GIVEN.options.targets)):
@@ -351,8 +349,7 @@ def _misuse_is_said() -> Iterator[None]:
 
 
 def _tell_undeclared(targets: Sequence[Target], tally: Tally) -> None:
-    """Print what was not exercised because the kernel does not declare it. In a test suite pytest's summary tells that
-    once for all checks."""
+    """Print what was not exercised because the kernel does not declare it. In pytest, the summary tells that once."""
     found = undeclared_by_op(kernels_judged(targets, tally))
     new = {op: kernels for op, kernels in found.items() if not {*kernels} <= {*GIVEN.undeclared.get(op, ())}}
     for op, kernels in new.items():
@@ -385,8 +382,7 @@ def remembered(todo: CheckPlan, op: str) -> list[Kept]:
 
 
 def remember(todo: CheckPlan, book: FindingBook, earlier: Sequence[Kept]) -> None:
-    """Keep the smallest case of each bucket in the database. Delete cases that now pass or that have a smaller
-    stand-in."""
+    """Keep the smallest case of each bucket in the database. Delete cases that pass now or have a smaller stand-in."""
     if todo.database is None or not (earlier or book.buckets):
         return
     from fuzz.findings.casefile import FoundRecord, formula_of

@@ -190,9 +190,8 @@ def _other_mode(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def never_given(function: Callable[..., Any], of: str, given: Collection[str], always: Sequence[str]) -> str:
-    """Return a message about optional parameters of a function that may be tensors but are never given, because the op
-    or reference named `of` has no such tensor; '' if there are none. `always` are the arguments that every call
-    needs."""
+    """Return a message about optional parameters that may be tensors but are never given, because the op or reference
+    named `of` has no such tensor; '' if there are none. `always` are the arguments of every call."""
     names = [name for name in optional_of(function) if name not in given]
     if not names:
         return ""
@@ -224,8 +223,7 @@ class HereKernel(PythonKernel):
 def _signature(
     function: Callable[..., Any], op: Op, called: Mapping[str, str], constants: Collection[str]
 ) -> Signature:
-    """Return the signature by which the function is called as a kernel of the op. Raises CheckError if it does not
-    fit."""
+    """Return the signature by which the function is called as a kernel of the op. Raises CheckError if none fits."""
     needed = ", ".join(always_of(op))
     advice = f"wrap it: fuzz.check(lambda {needed}: mine({needed}), ...)"
     try:
@@ -254,7 +252,7 @@ def plain_name(function: Callable[..., Any]) -> str:
 
 
 def source_of(function: Callable[..., Any]) -> Path:
-    """Return the file that reports name for the function; this file if the function has no source."""
+    """Return the file of a function, for reports; this module's file if the function has none."""
     try:
         return Path(inspect.getsourcefile(inspect.unwrap(function)) or __file__)
     except TypeError:  # a compiled function, or an object with __call__

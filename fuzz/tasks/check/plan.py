@@ -47,8 +47,7 @@ class Options:
 
 @dataclass
 class _Given:
-    """The options in force, which the plugin sets before any test is collected, and what checks leave for the
-    plugin."""
+    """The options in force, which the plugin sets before tests are collected, and what checks leave for the plugin."""
 
     options: Options = field(default_factory=Options)
     undeclared: dict[str, dict[str, Mapping[str, Sequence[str]]]] = field(default_factory=dict)
@@ -125,8 +124,7 @@ def _number(text: str) -> int:
 
 
 def origin_words() -> tuple[str, ...]:
-    """Return the words that name, on a command line, the file whose check is running; none if the check was typed at a
-    prompt."""
+    """Return the words that name, on a command line, the file whose check is running; none for a check at a prompt."""
     test = running_test()
     file = GIVEN.options.root / test.partition("::")[0] if test else Path(program())
     if not file.is_file():

@@ -102,8 +102,7 @@ class ReadReference:
         return False
 
     def of_rank(self, example_inputs: Sequence[Any] | Mapping[str, Any] | None) -> Mapping[str, str]:
-        """Return the dimensions of the reference's tensors. In place of "..." come as many as the examples have, or
-        one."""
+        """Return the dimensions of the reference's tensors; "..." becomes as many as the examples have, or one."""
         op = self.derived.op
         examples = example_inputs.values() if isinstance(example_inputs, Mapping) else example_inputs or ()
         ranks = [len(each.shape) for each in examples if hasattr(each, "shape")]
@@ -111,8 +110,7 @@ class ReadReference:
         return with_names(self.derived, max(max(ranks, default=inner + 1) - inner, 0))
 
     def constants(self, kernel: Callable[..., Any]) -> Mapping[str, Any]:
-        """Return the reference's constants, such as eps, for those parameters of a kernel's function that have their
-        names."""
+        """Return the reference's constants, such as eps, that parameters of the kernel's function are named after."""
         try:
             names = inspect.signature(kernel).parameters
         except (TypeError, ValueError):
@@ -121,8 +119,8 @@ class ReadReference:
         return {name: value for name, value in self.derived.constants.items() if name in names and name not in mine}
 
     def called(self, kernel: Callable[..., Any]) -> Mapping[str, str]:
-        """Return the parameters of a kernel's function, matched by position, by the reference's tensors whose names
-        differ. Raises CheckError if it is unclear which is which."""
+        """Return the kernel's parameters by the reference's tensors, matched by position, for those whose names differ.
+        Raises CheckError if it is unclear which is which."""
         try:
             parameters = inspect.signature(kernel).parameters.values()
         except (TypeError, ValueError):
@@ -143,8 +141,7 @@ class ReadReference:
         return {name: mine for name, mine in found.items() if name != mine}
 
     def said_of(self, kernel: Callable[..., Any]) -> str:
-        """Return the text about the reference, with the parameters of the kernel's function that are given tensors of
-        other names."""
+        """Return the text about the reference, and about parameters that are given tensors of other names."""
         given = ", ".join(f"{mine} is given {name}" for name, mine in self.called(kernel).items())
         return f"{self.said}; by its place {given}" if given else self.said
 
@@ -221,7 +218,7 @@ def with_names(found: Derived, count: int) -> Mapping[str, str]:
 
 
 def is_replayable(reference: Callable[..., Any], error: UnreadableError) -> bool:
-    """Whether a reference that no formula is read from may be replayed. A function of JAX must be compilable for
+    """Whether a reference that no formula is read from may be replayed; a function of JAX must be compilable for
     that."""
     if library_of(reference) == "jax":
         from jax.errors import JAXTypeError
@@ -289,8 +286,7 @@ if TYPE_CHECKING:
     from fuzz.tasks.check.reference import ReadReference
 
 _UNTYPED = ("ctypes", "cffi", "data_ptr")
-"""Names in a function that calls C code without telling it dtypes: C code would read elements of 16 bits as longer
-ones."""
+"""Names in a function that calls C code which does not know dtypes and would read all elements as floats of 32 bits."""
 
 
 def tried(

@@ -1,5 +1,4 @@
-"""A check against the reference itself, run in float64: for references that no formula is read from, only on
-request."""
+"""A check against the reference itself, run in float64 because no formula is read from it; only on request."""
 
 from __future__ import annotations
 

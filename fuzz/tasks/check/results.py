@@ -74,8 +74,7 @@ def reason_of(error: BaseException) -> BaseException | None:
 
 
 def program_ends(before: _Hook, kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
-    """Show the exception that ends a program outside a test runner. The report of a check is shown without the frames
-    of this package."""
+    """Show the exception that ends a program outside pytest; a check's report without this package's frames."""
     if isinstance(error, (CheckFailed, CheckError)):
         tb = users(tb)
         error = error.with_traceback(tb)

@@ -39,8 +39,7 @@ def by_name(**given):
     returned = {entry}(**{{{called!r}.get(name, name): each for name, each in given.items()}}, **{constants!r})
     return dict(zip({returns!r}, returned)) if isinstance(returned, (tuple, list)) else returned
 """
-"""The source of a function that takes tensors by the op's names and returns a tuple of results by the outputs'
-names."""
+"""The source of a function that takes tensors by the op's names and returns results by the outputs' names."""
 _MEMBER = "check"
 """The key of a case file that names the check which found the case."""
 
@@ -104,8 +103,7 @@ def file_words(path: Path) -> tuple[str, ...]:
 
 
 def refuse_alone(path: Path, verb: str) -> None:
-    """Raise UsageError if the case file was written by a check, since no pack has its kernel. The message says what to
-    type."""
+    """Raise UsageError, saying what to type, if the case file was written by a check: no pack has its kernel."""
     words = file_words(path)
     if words:
         test = _signature(path).get("test")
@@ -124,8 +122,7 @@ def _signature(path: Path) -> Mapping[str, Any]:
 
 
 def retrieved(command: Sequence[str], case: Path | None) -> Retrieved:
-    """Return the kernel of the check that found the case. `command` is the check's file and arguments. Raises
-    UsageError."""
+    """Return the kernel of the check that found the case, run by `command`, a file and arguments. Raises UsageError."""
     file = Path(command[0])
     signed = _signature(case) if case is not None else {}
     test = str(signed.get("test", ""))
@@ -149,8 +146,7 @@ def _target_of(case: Path | None) -> str:
 
 
 def _asked(command: Sequence[str], test: str, *, program: bool) -> list[Checked]:
-    """Run the file and return what its checks would check. The output of the file is hidden, unless there is no
-    check."""
+    """Run the file and return what its checks would check. Its output is hidden, unless it has no check."""
     file, before, said = Path(command[0]), (GIVEN.asked, sys.argv), io.StringIO()
     GIVEN.asked, sys.argv = [], [*command]
     sys.path.insert(0, str(Path.cwd()))  # as `python -m pytest` has it
@@ -193,8 +189,7 @@ def _run_test(file: Path, test: str) -> None:
 
 
 def _with_end(what: str, said: str) -> str:
-    """Return a message followed by the first line of the output that reports an error, else by the output's last
-    line."""
+    """Return a message followed by the first line of the output that reports an error, else by the last line."""
     lines = [line.strip(" =") for line in said.splitlines() if line.strip(" =")]
     errors = [line.removeprefix("E ").strip() for line in lines if line.startswith("E  ")]
     return printable(f"{what}: {[*errors, *lines[-1:]][0]}" if lines else what)
@@ -271,8 +266,7 @@ def _is_literal(value: object) -> bool:
 
 
 def _module(body: Sequence[ast.stmt], wanted: Sequence[ast.stmt]) -> str:
-    """Return the text of the wanted statements, preceded by those of `body` that bind a name which they need, directly
-    or indirectly."""
+    """Return the text of the wanted statements after those of `body` that bind names which they need in any way."""
     kept = {id(each): each for each in body if _is_for_all(each)}
     waiting = list(wanted)
     while waiting:

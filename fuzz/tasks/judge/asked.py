@@ -1,5 +1,5 @@
-"""The request to a judge: the options of the command, or of a request to a server. Imports little, since every client
-imports it."""
+"""The request to a judge: the options of the command, here or for a server. Imports little, as every client needs
+it."""
 
 from __future__ import annotations
 
@@ -30,20 +30,17 @@ class Asked:
     seed: int | None
     cases: int
     replays: int
-    """The most cases if the reference is run in place of a formula. Each such case takes twenty runs of the
-    reference."""
+    """The most cases if the reference is run in place of a formula: twenty runs of the reference for each."""
     output: Path
     untrusted: bool
     targets: tuple[str, ...]
     case_limit: float | None
     explain_s: float | None
-    """The seconds for explaining each bug. If None, bugs are not shrunk; each is shown as found, with what changes the
-    failure."""
+    """The seconds for explaining each bug. If None, bugs are shown as found, with what changes the failure."""
     own: bool = False
     """Whether to judge at the shapes that come with the task only."""
     any_values: bool = False
-    """Whether inputs may lack the properties, such as being triangular, that all inputs that come with the task
-    have."""
+    """Whether inputs may lack properties, such as being triangular, that all inputs of the task have."""
     max_time: float | None = None
     """The seconds after which the ruling is printed, on whatever was judged until then; None for no limit."""
 

@@ -48,8 +48,7 @@ class SizeLimits:
     """Limits on the size of a task, and on the part of its outputs that is compared."""
 
     elements: int = 1 << 26
-    """The most elements of all inputs, weights and outputs together. A worker takes about 5 s to receive and return
-    these."""
+    """The most elements of all inputs, weights and outputs, which a worker takes about 5 s to receive and return."""
     compared: int = 1 << 20
     """The most elements of the largest tensor among the rows that are replayed. Such a replay takes some seconds."""
     row: int = 1 << 22
@@ -74,8 +73,7 @@ class _Task:
     """The names of the inputs that have a row for each row of the batch."""
     count: int
     ahead: bool = False
-    """Whether the first rows are compared, because a row depends on its index or on the rows before it, as in a
-    triangle."""
+    """Whether the first rows are compared: a row depends on its index or on earlier rows, as in a triangle."""
     rows: Sequence[int] = ()
     seconds: float = 0.0
     """The estimated seconds of a call of the reference with all rows."""
@@ -90,9 +88,8 @@ def at_full_size(
     asked: Asked, problem: Statement, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int,
     limits: SizeLimits = LIMITS,
 ) -> tuple[SolutionRuling, ...]:  # fmt: skip
-    """Return the rulings with a verdict at the full size of the task. Only solutions that are not wrong already are
-    tried, and only if their shapes were made smaller or could not be tried before. A solution that is wrong at full
-    size is wrong."""
+    """Return the rulings with a verdict at the full size of the task for solutions that are not wrong already and whose
+    shapes were made smaller or not tried. A solution that is wrong at full size is wrong."""
     left = {
         kernel: solutions[kernel] for kernel, each in zip(solutions, rulings, strict=True)
         if each.verdict in ("right", "undecided") and problem.module is not None and _was_smaller(problem, each)
@@ -159,8 +156,7 @@ class _TogetherError(Exception):
 
 
 def _cut(path: Path, module: ModuleType, given: Sequence[Any], cut: Sequence[int], count: int, seed: int) -> _Task:
-    """Return the task with the inputs at `cut` as those with rows, and the problem of the first and the last row
-    alone."""
+    """Return the task whose inputs at `cut` have rows, with the problem of the first and the last row alone."""
     ends = [each[[0, count - 1]] if at in cut else each for at, each in enumerate(given)]
     small, whole = ModuleType(module.__name__), ModuleType(module.__name__)
     vars(small).update({**vars(module), "get_inputs": lambda: ends})
@@ -185,8 +181,8 @@ def _check_sizes(shapes: Sequence[tuple[int, ...]], limits: SizeLimits) -> None:
 
 
 def _with_rows(task: _Task, seed: int, limits: SizeLimits) -> _Task:
-    """Return the task with the rows to compare: the first, the last and random ones, or the first ones only if `ahead`.
-    Raises TaskError."""
+    """Return the task with the rows to compare: the first, the last and random ones; if `ahead`, the first ones. Raises
+    TaskError."""
     ends, ways = (0, 1 if task.ahead else task.count - 1), ways_of(task.problem.reference)
     outputs = ways.single(task.at(ends))
     if any(each.shape[:1] != (2,) for each in outputs):

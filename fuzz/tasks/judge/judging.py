@@ -92,8 +92,7 @@ _UNEXERCISED = (
 _OTHERS = "not exercised, as only the shapes that come with the task were asked for: other shapes"
 _UNPROBED = "not exercised, as a case takes long: other ways to make the same call"
 _PROBED = 4
-"""With fewer cases, no case is called in other ways, since each such call has other values whose replay takes as
-long."""
+"""With fewer cases, none is called in other ways too: a call with other values takes another replay."""
 _UNREAD = "not exercised, as the reference is neither read nor replayed there: other shapes"
 _TURNS, _MOST_ELEMENTS, _FEW, _DIGITS = 3, 1024, 2, 2
 
@@ -102,9 +101,8 @@ def judged(
     asked: Asked, screen: Console, width: int, *, verbose: bool,
     read: Callable[[Asked], tuple[Statement, Derived]] | None = None, began: float | None = None,
 ) -> Judged:  # fmt: skip
-    """Return the ruling on the solutions, and its text in lines of at most `width` columns. A time limit counts from
-    `began`, a time of the monotonic clock, by default now. Raises TaskError if the problem or a solution cannot be
-    read."""
+    """Return the ruling on the solutions, with text in lines of at most `width` columns. A time limit counts from
+    `began`, a time of the monotonic clock, by default now. Raises TaskError for what cannot be read."""
     read = read or read_problem
     if asked.max_time is None:
         return _judged(asked, screen, width, read, Interruption(), verbose=verbose)
@@ -301,8 +299,7 @@ def looked(
 
 
 def _unless_changed(ruling: SolutionRuling, problem: Statement) -> SolutionRuling:
-    """Return the ruling; if the task's shapes were made smaller, one that is wrong only at other shapes is
-    undecided."""
+    """Return the ruling. If the task's shapes were made smaller, one that is wrong only at others becomes undecided."""
     if not problem.changed or ruling.verdict != "wrong":
         return ruling
     return replace(ruling, verdict="undecided", reason=f"it fails, but at none of the task's shapes: {problem.changed}")
@@ -409,8 +406,7 @@ class Prepared:
     accepting: Mapping[str, Accepts]
     """What solutions do with strides, dtypes and ranks that they do not declare, by target id."""
     untried: Mapping[str, str]
-    """Why a kernel is not judged, by kernel: it refuses every case, but no case has the extents of the problem
-    itself."""
+    """Why a kernel that refuses every case is not judged, by kernel: no case has the problem's own extents."""
     refuses: Mapping[str, str]
     """The extents that come with the problem and that a kernel refuses, in words, by kernel; '' for none."""
 

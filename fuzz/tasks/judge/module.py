@@ -76,7 +76,7 @@ def check_module(
 
 
 def _function(mine: Callable[..., Any], problem: Statement, op: Op) -> Callable[..., Any]:
-    """Return a function of the op's tensors that calls a module of `mine` with the weights among them."""
+    """Return a function of the op's tensors, weights included, that calls a module of `mine`."""
     import torch
 
     known: dict[str, Any] = {"ModelNew": mine}

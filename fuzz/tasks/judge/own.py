@@ -61,9 +61,8 @@ _RANDOM = (
 
 
 def own_problem(against: str, *, one_seed: bool = False) -> Statement:
-    """Return the problem of a `Model` with only its own inputs and weights. With `one_seed` all cases share the weights
-    of one seed, else each case draws its own. Raises TaskError if there is no `Model`, or if its tensors are too large
-    for a replay."""
+    """Return the problem of a `Model` with only its own inputs and weights; with `one_seed` all cases have the weights
+    of one seed, else each draws its own. Raises TaskError if there is no `Model`, or too large a tensor."""
     path = Path(against.partition(":")[0])
     module, changed = _small_enough(path, text_of(path))
     try:
@@ -81,8 +80,7 @@ def own_problem(against: str, *, one_seed: bool = False) -> Statement:
 
 
 def _small_enough(path: Path, text: str) -> tuple[ModuleType, str]:
-    """Return the module, with a smaller batch if it is too large or too slow, and the change in words. Raises
-    TaskError."""
+    """Return the module, with a smaller batch if it is too large or slow, and the change in words. Raises TaskError."""
     module = executed(path, text)
     if not hasattr(module, "Model") or not hasattr(module, "get_inputs"):
         raise TaskError(f"{path}: no shapes come with it: it has no Model with get_inputs")
@@ -177,9 +175,8 @@ def array_of(tensor: Any) -> NDArray[Any]:
 def own_shapes(
     asked: Asked, problem: Statement, solutions: Solutions, seed: int, screen: Console, file: str = _FILE
 ) -> Mapping[str, OwnShapes]:
-    """Return what is said of solutions at the shapes that come with a problem, by kernel; nothing if no shapes come
-    with it. The functions that call them are written to files whose names begin with `file`, in the same folder, which
-    the sandbox shows."""
+    """Return what is said of solutions at the shapes that come with a problem, if any do, by kernel. Their callers are
+    in files whose names begin with `file`, in the same folder, which the sandbox shows."""
     if problem.module is None or not solutions:
         return {}
     try:
@@ -205,9 +202,8 @@ def with_causes(
     asked: Asked, problem: Statement, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int,
     screen: Console,
 ) -> tuple[SolutionRuling, ...]:  # fmt: skip
-    """Return the rulings with what is said at the task's own shapes of solutions that are wrong there, if each keeps
-    the weights of its construction, and if each is kept in the mode of the reference although one of the two sets a
-    mode."""
+    """Return the rulings. For solutions that are wrong at the task's own shapes, add the result there with the weights
+    of their construction; and in the reference's mode, if one of the two sets a mode."""
     if (module := problem.module) is None:
         return tuple(rulings)
     wrong = {
@@ -233,8 +229,7 @@ def with_causes(
 def in_other_mode(
     asked: Asked, problem: Statement, solutions: Solutions, seed: int, screen: Console
 ) -> Mapping[str, SolutionRuling]:
-    """Return what a replay says of solutions in the other mode, by kernel; nothing if the reference returns the same
-    there."""
+    """Return a replay's rulings in the other mode, by kernel; none if the reference returns the same there."""
     other = problem.in_other_mode
     if other is None:
         return {}
@@ -248,7 +243,7 @@ def in_other_mode(
 
 
 def with_mode(ruling: SolutionRuling, problem: Statement, other: SolutionRuling | None) -> SolutionRuling:
-    """Return the ruling with the one in the other mode. If only the other mode can be judged, a right solution becomes
+    """Return the ruling with `other`, the one in the other mode. If only that mode can be judged, "right" is
     undecided."""
     if problem.module is None or not problem.module.mode.random or ruling.verdict != "right":
         return replace(ruling, other_mode=other)
@@ -277,8 +272,8 @@ def replay_s(ways: Ways, arrays: Mapping[str, NDArray[Any]]) -> float:
 
 
 def with_own(ruling: SolutionRuling, own: OwnShapes | None) -> SolutionRuling:
-    """Return the ruling with the one at the shapes that come with the problem. A solution that is wrong there is
-    wrong."""
+    """Return the ruling with `own`, the one at the shapes that come with the problem. If `own` is wrong, so is the
+    ruling."""
     if own is None or not (own.judged or ruling.judged):  # the solution did not run, as the ruling says
         return ruling
     if own.verdict != "wrong" or ruling.verdict == "wrong":
@@ -289,7 +284,6 @@ def with_own(ruling: SolutionRuling, own: OwnShapes | None) -> SolutionRuling:
 
 
 def beside(solution: Solution, before: str) -> Solution:
-    """Return the solution in another file of the same folder, so that other code can be appended to it than for a
-    search."""
+    """Return the solution in another file of the same folder, for another caller than that of a search."""
     file = f"{before}{solution.file}"
     return replace(solution, file=file, files={**solution.files, file: solution.files[solution.file]})

@@ -19,8 +19,7 @@ _Stamp = tuple[int, int]
 
 
 class Readings:
-    """The results of reading references, or the errors. They are valid as long as the files of the references are
-    unchanged."""
+    """The results of reading references, or the errors, which are valid as long as the files are unchanged."""
 
     def __init__(self) -> None:
         self._known = dict[object, tuple[Statement, Derived] | TaskError]()
@@ -28,8 +27,8 @@ class Readings:
         self._threads = 0
 
     def know(self, asked: Asked) -> None:
-        """Read the problem, unless it is known. If a file of an earlier one has changed, end the process, since Python
-        would keep what it has imported."""
+        """Read the problem, unless it is known. If a file of an earlier problem has changed, end the process, since
+        Python would keep what it has imported."""
         if any(_stamp(path) != stamp for path, stamp in self._stamps.items()):
             os._exit(0)
         if (key := _key(asked)) in self._known:
@@ -69,8 +68,7 @@ def _key(asked: Asked) -> object:
 
 
 def _files(against: str) -> Iterator[Path]:
-    """Yield the files that a reference was read from: its own, those of its task, and imported modules in its
-    folder."""
+    """Yield the files that a reference was read from: its own, its task's, and imported modules in its folder."""
     path = Path(against.partition(":")[0]).resolve()
     folder = path if path.is_dir() else path.parent
     yield path

@@ -87,8 +87,7 @@ class ReplayPlan:
 
 
 def _said(line: TargetTally) -> Said:
-    """Return the verdict on a target. Cases that no replay decides are no reason for doubt, unless they are the
-    majority."""
+    """Return the verdict on a target. Cases that no replay decides cause no doubt, unless they are the majority."""
     if line.findings or line.broken:
         return "wrong"
     if not line.judged:
@@ -98,8 +97,7 @@ def _said(line: TargetTally) -> Said:
 
 
 def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> ReplayPlan:
-    """Write the solutions, and return the plan of a replay. Raises UnreadableError if not even the tensors of the
-    reference are known."""
+    """Write the solutions, and return the plan of a replay. Raises UnreadableError if no tensors are known."""
     floats = [each for each in floats_of(problem) if each in DTYPES]
     dtypes = problem.dtypes if problem.shapes else None
     meant = meant_of(
@@ -118,8 +116,7 @@ def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> ReplayP
 
 
 def menus_of(problem: Statement, values: str) -> Mapping[str, str] | str:
-    """Return the kinds of values that tensors are drawn from. Variances kept by a norm are positive: others give
-    NaN."""
+    """Return the values that tensors are drawn from. Variances that a norm keeps are positive: others give NaN."""
     own = problem.module.weights if problem.module is not None else {}
     variances = {name: "positive" for name, state in own.items() if state.endswith("running_var")}
     return {**dict.fromkeys(problem.shapes or (), values), **variances} if variances else values
@@ -139,8 +136,7 @@ def _targets(asked: Asked, problem: Statement, op: Op, folder: Path, solutions: 
 
 
 def chosen(asked: Asked, kernels: Sequence[Kernel]) -> tuple[Target, ...]:
-    """Return the targets that are asked for. By default, targets on missing devices are left out, unless no other
-    exists."""
+    """Return the targets that are asked for, by default those on devices that are here, or all if none is."""
     targets = select_targets(kernels, patterns=asked.targets)
     return tuple(each for each in targets if asked.targets or each.unavailable() is None) or targets
 

@@ -93,8 +93,7 @@ class SolutionRuling:
     """The ruling at the shapes that come with the task; all other cases have shapes that the judge chose. None if no
     shapes come with the task, or if only these were asked for."""
     full_size: FullSize | None = None
-    """The ruling at the task's full shapes, if these were made smaller for `own_shapes`. None if the solution is wrong
-    already."""
+    """The ruling at the task's full shapes, if `own_shapes` has smaller ones. None if the solution is wrong already."""
     other_mode: SolutionRuling | None = None
     """What a replay says of the solution in the other mode of a module, such as `eval()`. None if the reference returns
     the same there. This does not change the verdict."""
@@ -128,8 +127,7 @@ class Ruling:
     pack: str
     """The folder with the op and the kernels that were judged."""
     probes: Mapping[str, int]
-    """The number of calls that were made in other ways, which a correct kernel cannot tell from the usual way, by
-    probe."""
+    """The number of calls in other ways, which a correct kernel cannot tell from the usual way, by probe."""
     detection_floor: Mapping[str, float]
     """The smallest relative error of an output that is seen in half of the elements of ordinary cases, by dtype."""
     largest: Mapping[str, Largest]
@@ -349,9 +347,8 @@ def failures_told(kernel: str, failures: Sequence[Mapping[str, Any]]) -> list[st
 
 
 def not_given(tally: Tally, targets: Sequence[Target]) -> list[str]:
-    """Return the lines on targets that judged some cases but not all: runs without a verdict, and cases that are too
-    large for slow targets. The number of missed cases is known only for a lone target, which should be given every
-    case."""
+    """Return the lines on targets that judged only some cases: runs without a verdict, and cases too large for slow
+    targets. The number of missed cases is known only for a lone target, which should be given all."""
     reasons, late = dict[str, str](), slow_targets_of(targets)
     for target in targets:
         line = tally.targets.get(target.id)

@@ -155,7 +155,7 @@ class _Handler(socketserver.BaseRequestHandler):
         raise UsageError("the server's process for this problem ended while it was read")
 
     def _waited(self, notices: socket.socket, desk: ForkServer) -> int | None:
-        """Return the exit code, or None if the desk has ended. If the client goes, end what was begun for it and raise
+        """Return the exit code, or None if the desk has ended. If the client goes, end its work and raise
         BrokenPipeError."""
         while True:
             if self.request in _readable([notices, self.request], None):
@@ -192,8 +192,7 @@ def _said(line: str) -> None:
 
 
 def serve(address: str, at_once: int) -> Exit:
-    """Answer requests on a socket of this name, `at_once` at a time, until the process is told to end. Raises
-    UsageError."""
+    """Answer requests on a socket of this name, `at_once` at a time, until told to end. Raises UsageError."""
     _free(address)
     try:
         server = _Server(address, at_once)
@@ -210,8 +209,7 @@ def serve(address: str, at_once: int) -> Exit:
 
 
 def _free(address: str) -> None:
-    """Remove the socket of a server that was killed. Raises UsageError if a server answers, or if it is another
-    file."""
+    """Remove the socket of a killed server. Raises UsageError if a server answers, or if it is another file."""
     if len(os.fsencode(address)) > _LONGEST_NAME:
         raise UsageError(f"--serve {address}: a socket's name has at most {_LONGEST_NAME} bytes")
     path = Path(address)

@@ -70,8 +70,7 @@ def derived(problem: Statement, values: str, *, any_values: bool = False) -> Der
 
 
 def _typed(op: Op, problem: Statement, found: Derived) -> Op:
-    """Return the op with the dtypes that the problem states for tensors of floats, if they differ from the first
-    input's."""
+    """Return the op with the dtypes that the problem states for floats, if they differ from the first input's."""
     spelled = {DTYPES[name].spelling: name for name in COMPUTED}
     said = {name: problem.dtypes.get(found.called[name] or name, "") for name in found.called}
     first = said[op.main]
@@ -163,15 +162,15 @@ def _pack(
 
 
 def floats_of(problem: Statement, first: str = "") -> Sequence[str]:
-    """Return the dtypes of the problem's tensors of floats, or that of the `first`, which tensors without one share."""
+    """Return the dtypes of the problem's tensors of floats, or that of `first`, which tensors without a dtype share."""
     tensors = {name: dtype for name, dtype in problem.dtypes.items() if problem.shapes is None or problem.shapes[name]}
     there = [tensors[first]] if first in tensors else [*tensors.values()]
     return sorted({name for name in COMPUTED if DTYPES[name].spelling in there} or {SINGLE.name})
 
 
 def probes_of(problem: Statement) -> Sequence[str]:
-    """Return the probes, other ways to call a solution. A solution that reads numbers out of tensors cannot be captured
-    as a graph."""
+    """Return the probes, without the capture of a graph if solutions read numbers out of tensors, which none can
+    hold."""
     return tuple(each for each in PROBES if each != CALLER or not problem.arguments)
 
 

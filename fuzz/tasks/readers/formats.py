@@ -47,8 +47,7 @@ def problems_of(words: str, solutions: Sequence[str] = ()) -> Iterator[Statement
 
 
 def names_read(words: str, solutions: Sequence[str]) -> frozenset[str]:
-    """Return the names in a problem's file that the solutions use: the numbers under these names stay as they are.
-    Raises TaskError."""
+    """Return the names in a problem's file that solutions use: numbers under these names stay. Raises TaskError."""
     path = Path(words.partition(":")[0])
     if path.suffix != ".py":
         return frozenset()

@@ -155,8 +155,7 @@ def _problem(
 
 
 def _unpacked(module: ModuleType, count: int) -> Sequence[str]:
-    """Return the names that the reference gives to the parts of its data when it unpacks them; else "input0" and so
-    on."""
+    """Return the names that the reference gives to the parts of its data when it unpacks them; else "input0" etc."""
     with contextlib.suppress(OSError, SyntaxError, TypeError):
         for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(module.ref_kernel)))):
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):

@@ -71,8 +71,7 @@ def _keeping(problem: Statement, dims: Collection[str], why: str) -> Statement:
 
 
 def _refused(problem: Statement) -> Sequence[str]:
-    """Return the dimensions for which the module takes no small extent. All others are as they come with the
-    problem."""
+    """Return the dimensions for which the module takes no small extent, all others being the problem's."""
     import torch
 
     found, shapes = list[str](), problem.shapes or {}
@@ -194,8 +193,7 @@ tensor, the last of each, or the last of one and the first of the next, as in a 
 def _dimensions(
     shapes: Mapping[str, tuple[int, ...]], naming: Naming = "first"
 ) -> tuple[Mapping[str, str], Mapping[str, int]]:
-    """Return the dimensions of each tensor, and their extents. Axes of equal extent share a name, except in one
-    tensor."""
+    """Return each tensor's dimensions, and their extents. Axes of equal extent share a name, except in one tensor."""
     named, sizes = dict[tuple[int, int], str](), dict[str, int]()
     found, before = dict[str, str](), Counter[int]()
     for name, shape in sorted(shapes.items(), key=lambda each: -len(each[1])):
@@ -215,16 +213,14 @@ _LARGE, _STEPS = 15, ((24, 8), (8, 4))
 of 8 from 24 on, or else of 4 from 8 on. Smaller ones are numbers of heads or groups or sizes of windows, and stay. A
 batch becomes no multiple, so that nothing else is as long. Numbers of groups become a divisor of all other numbers."""
 _PARTS = 8, 4, 2, 1
-"""All large numbers except the batch are divided by the first of these with which the module works, so that equal
-numbers stay equal."""
+"""All large numbers except the batch are divided by the first of these that works, so that equal numbers stay equal."""
 _BATCHES = (5, 7, 11, 13)
 LAST = 2
 """The tier of forms that are read only if no other can be."""
 
 
 class _Small(ast.NodeTransformer):
-    """Replaces large numbers by the small ones that `smaller` gives, for each name separately or for all names
-    alike."""
+    """Replaces large numbers by the small ones that `smaller` gives, for each name separately or for all alike."""
 
     def __init__(
         self, smaller: Callable[[int], int], taken: Iterable[int], kept: Collection[int], groups: int, *, by_name: bool
@@ -312,8 +308,7 @@ def _whole_numbers(tree: ast.AST) -> frozenset[int]:
 
 
 def _with(text: str, read: Collection[str], small: _Small) -> ast.Module:
-    """Return the text with small numbers in assignments at the top and in the functions that make inputs
-    (`get_...`)."""
+    """Return the text with small numbers in top-level assignments and in functions that make inputs (`get_...`)."""
     tree = ast.parse(text)
     for at, each in enumerate(tree.body):
         is_maker = isinstance(each, ast.FunctionDef) and each.name.startswith("get_")

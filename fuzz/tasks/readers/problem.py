@@ -45,8 +45,8 @@ class Statement:
     returns: Sequence[str] = ()
     """The dtypes of the outputs, if they are stated."""
     arguments: Sequence[str] = ()
-    """The arguments of a call of a solution as expressions, if it takes more than tensors. Each "{}" stands for the
-    next tensor."""
+    """Expressions for the arguments of a solution's call, if it takes more than tensors; each "{}" is the next
+    tensor."""
     examples: tuple[Mapping[str, int], ...] = ()
     """The extents of dimensions in the inputs that come with the problem."""
     tier: int = 0
@@ -73,8 +73,7 @@ class Statement:
 
     @property
     def modes(self) -> tuple[str, str]:
-        """The mode in which a module is judged, and the other one if the module returns something else there; '' for
-        none."""
+        """The mode in which a module is judged, and the other one if the module returns something else there; or ''."""
         own = self.module
         return ("", "") if own is None else (own.mode.text, own.other.text if own.other is not None else "")
 
@@ -201,8 +200,7 @@ def modes_of(model: Any, given: Sequence[Any]) -> tuple[Mode, Mode | None]:
 
 
 def _called(model: Any, given: Sequence[Any], mode: Mode, seed: int) -> tuple[Sequence[Any], tuple[str, ...]]:
-    """Return the outputs of a module, and the names of the buffers that the call would change. The module is
-    unchanged."""
+    """Return a module's outputs, and the names of the buffers that the call would change; the module is unchanged."""
     import torch
     from torch.func import functional_call
     from torch.utils import _pytree

@@ -25,8 +25,7 @@ from fuzz.tasks.readers.source import (
 )
 
 ENTRY = "judged"
-"""The name of the function that calls a solution. It is appended to the solution's file, so that the file's lines keep
-their numbers."""
+"""The name of the function that calls a solution, at the end of the solution's file, whose lines keep their numbers."""
 _HEAD = "\n\n# How kernelfuzz calls it.\n"
 
 
@@ -55,8 +54,7 @@ class Solution:
         return self.function == MODULE
 
     def written(self, problem: Statement, inputs: Sequence[str], outputs: Sequence[str]) -> Mapping[str, str]:
-        """Return the texts of the solution's files. The function `judged`, which takes the op's tensors, is appended to
-        one."""
+        """Return the texts of the solution's files. The function `judged` of the op's tensors is appended to one."""
         entry = calls_of(problem, inputs, outputs) if self.is_module else _of_function(self, inputs, outputs, problem)
         return {**self.files, self.file: f"{self.files[self.file]}{_HEAD}{entry}"}
 
@@ -297,8 +295,7 @@ def judged({parameters}):
 def calls_of(
     problem: Statement, inputs: Sequence[str], outputs: Sequence[str], said: Callable[[Any], str] = repr
 ) -> str:
-    """Return the text of `judged`, which calls `ModelNew`. `said` writes the arguments of its construction and its call
-    as source text."""
+    """Return the text of `judged`, which calls `ModelNew`, with arguments as `said` writes them."""
     module = problem.module
     assert module is not None
     given = {} if module.one_seed else module.weights

@@ -84,8 +84,7 @@ def executed(path: Path, text: str, tree: ast.Module | None = None) -> ModuleTyp
 
 
 def signed(call: Callable[..., Any], name: str, parameters: list[str]) -> Callable[..., Any]:
-    """Return `call` as a function whose signature has these parameters, the tensors, since a signature is read for
-    them."""
+    """Return `call` as a function whose signature has these parameters, the tensors, for others to read."""
 
     def reference(**tensors: Any) -> Any:
         return call(**tensors)
@@ -203,8 +202,7 @@ def _json(path: Path, text: str) -> Mapping[str, object]:
 
 
 _MOST = 2
-"""The most solutions whose workers start at once: with more there would be more processes than most machines have
-processors."""
+"""The most solutions whose workers start at once; more would be more processes than most machines have processors."""
 
 
 @contextmanager
