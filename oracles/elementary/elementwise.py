@@ -77,8 +77,7 @@ def halves(x: F64) -> tuple[F64, F64]:
 
 
 def polynomial(x: F64, coefficients: Sequence[float | F64]) -> F64:
-    """Return the values of a polynomial at x by Horner's rule. There are at least two coefficients, that of x^0
-    first."""
+    """Return the values of a polynomial at x by Horner's rule. At least two coefficients, that of x^0 first."""
     value = x * coefficients[-1]
     for coefficient in coefficients[-2:0:-1]:
         value += coefficient

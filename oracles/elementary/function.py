@@ -136,8 +136,7 @@ class Elementary(Named):
     `low` to `high`. None: results have no extremum between two arguments, so that one of the ends lies farthest."""
 
     sign: Sign
-    """The sign of results: 'positive' if none is negative; 'argument' if each has the sign of its argument; or
-    'any'."""
+    """The sign of results: 'positive' if none is negative; 'argument' if each has its argument's sign; or 'any'."""
     parity: Parity
     """The change of the value if the argument is negated: 'odd' negates it, 'even' keeps it, 'neither' does neither."""
     reach: Callable[[int, int], tuple[int, int]]

@@ -168,8 +168,8 @@ def residues(least: int) -> F64:
 @cache
 def erf_cells() -> tuple[DoubleDouble, ...]:
     """Return, for each power k up to `ERF_DEGREE`, the coefficients of h^k in erf(j/CELLS + h), shape (CELLS * FARTHEST
-    + 1,). The derivative y of erf has y' = -2 x y, which gives (k + 1) y_(k+1) = -2 (j/CELLS y_k + y_(k-1)) for its own
-    coefficients."""
+    + 1,). The derivative y of erf has y' = -2 x y, so its coefficients have (k + 1) y_(k+1) = -2 (j/CELLS y_k +
+    y_(k-1))."""
     columns: list[list[int]] = [[] for _ in range(ERF_DEGREE + 1)]
     for j in range(CELLS * FARTHEST + 1):
         previous, last = 0, fixed(lambda j: 2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-((mpf(j) / CELLS) ** 2)), j)

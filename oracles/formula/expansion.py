@@ -184,8 +184,7 @@ def _numbered(terms: Sequence[_Term], which: int) -> _Between | None:
 
 
 def _shared(terms: Sequence[_Term], which: int) -> _Between | None:
-    """Return the step in a - s a + s b: from b to a by 1 - s (`which` 0), or from a to b by 1 - (1 - s) (1); else
-    None."""
+    """Return the step in a - s a + s b: 1 - s from b to a (`which` 0), 1 - (1 - s) from a to b (1); else None."""
     if len(terms) != 3:
         return None
     for start, less, more in permutations(terms):

@@ -47,8 +47,7 @@ class Node:
     """The name of a tensor, a parameter or an elementary function; the dimension of a position or a `take`; the
     dimensions of a reduction or an extent, such as "c s"."""
     value: float = 0.0
-    """The value of a constant; the constant of an elementary function; or, for a `place`, `EITHER`, `FIRST` or
-    `LAST`."""
+    """The value of a constant; the constant of a function; or, for a `place`, `EITHER`, `FIRST` or `LAST`."""
     low: float = 0.0
     """The low part of the constant: the constant is `value` + `low`, of which float64 holds only `value`."""
     count: Node | None = None

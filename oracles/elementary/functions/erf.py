@@ -68,8 +68,7 @@ def slope_at_zero() -> DoubleDouble:
 
 
 def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
-    """Return slope and remainder: |f''| / 2 = 2 |x| e^(-x^2) / sqrt(pi) is at most 0.484, and falls from 1/sqrt(2)
-    on."""
+    """Return slope and remainder: |f''| / 2 = 2 |x| e^(-x^2) / sqrt(pi) is at most 0.484; it falls from 1/sqrt(2)."""
     near = np.maximum(np.abs(x) - radius, 0.0)
     beyond = 2 * near * np.exp(-(near**2)) / math.sqrt(math.pi)
     bound = np.where(near > math.sqrt(0.5), beyond, 0.484)

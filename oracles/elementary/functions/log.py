@@ -99,8 +99,7 @@ def outside(x: F64) -> F64:
 
 
 def extended(x: ExtendedDouble) -> ExtendedDouble:
-    """Return log(x). Far from 1 the logarithm of the fraction is too small to cancel the logarithm of the power of
-    two."""
+    """Return log(x). Far from 1 the logarithm of the fraction is too small to cancel that of the power of two."""
     moved = np.where((np.abs(x.exponent) < ORDINARY) | (x.exponent == ZERO), 0, x.exponent)
     log = double(x.in_units_of(moved))
     added = logarithms().log_two * moved.astype(np.float64) + log

@@ -125,8 +125,7 @@ class Inputs:
         return (1,) * len(self.trace.dims)
 
     def spans(self, shape: tuple[int, ...], axes: Axes) -> Sequence[Places]:
-        """Return slices that split an array along axes into parts of about `AT_ONCE` elements; one for filled-up
-        rows."""
+        """Return slices that split an array along axes, of about `AT_ONCE` elements each; one for filled-up rows."""
         return [(slice(None),) * len(axes)] if self.is_filled(axes) else spans(shape, axes)
 
     def leaf(self, node: Node, fixed: Fixed = frozenset()) -> F64:
