@@ -15,13 +15,13 @@ from fuzz.core.adapters.cuda import SETTING
 from fuzz.core.adapters.pack import Pack
 from fuzz.core.adapters.registry import NAMES, adapter_named, expand
 from fuzz.core.adapters.target import NO_PROGRAM, Target, TargetId
-from fuzz.core.base.case import BIG, Case
+from fuzz.core.base.case import BIG, Case, Origin
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.selection import SelectionError
 from fuzz.core.base.validity import unknown_op
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.generate.search import SHARDS, Search
-from fuzz.core.generate.turn import BATCH, PLACES
+from fuzz.core.generate.turn import is_proposed
 from fuzz.core.judge.judge import Judgement
 from fuzz.core.laws.law import LawCheck
 from fuzz.core.laws.registry import declared, with_twins
@@ -111,7 +111,7 @@ def _searched(place: re.Match[str], pack: Pack) -> ChosenCase:
         raise UsageError(f"{place[0]}: {unknown_op(repr(op))}")
     search = Search(op, seed, pack.kernels)
     made = search.big(number) if shard == BIG else search.case(int(shard), number)
-    if made is None and shard != BIG and number % PLACES > BATCH:
+    if made is None and shard != BIG and is_proposed(Origin(shard=int(shard), number=number)):
         raise UsageError(f"{place[0]}: a guide proposed this case, after what was judged before: replay its case file")
     if made is None:
         raise UsageError(f"{place[0]}: the search has no case of that number; its shards are 0 to {SHARDS - 1}")

@@ -22,7 +22,7 @@ from fuzz.core.base.case import Case
 from fuzz.core.base.outcome import Status
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.execute.pool import WorkerPool
-from fuzz.core.generate.turn import BATCH, PLACES
+from fuzz.core.generate.turn import BATCH
 from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.laws.registry import Entry
 from fuzz.findings import casefile
@@ -146,13 +146,9 @@ def _count(report: TurnReport, work: Work, found: ContractMeasurement) -> None:
         found.runs += line.judged
         found.found += line.findings
         found.gave_up += line.gave_up
-        if line.undecided and int(line.undecided.rpartition(":")[2]) % PLACES <= BATCH:  # not copied from others
+        if line.undecided:
             option = f"--pack {work.folder} --target {name}"
             found.undecided = f"kernelfuzz repro {work.seed}:{line.undecided} {option}"
-        elif line.undecided and not found.undecided:
-            found.undecided = (
-                f"{name}, in a case that was made of what others came to: seed {work.seed}, {line.undecided}"
-            )
         found.ratio = max([found.ratio, *(worst.ratio for worst in line.worst.values())])
         if line.not_run and not line.judged:
             found.not_run = found.not_run or line.not_run_reason
@@ -173,10 +169,7 @@ def _told(case: Case, judgement: Judgement, work: Work) -> str:
         index = ",".join(map(str, check.worst_index))
         what += f", {check.output}[{index}]: {judgement.ratio:.4g} of its budget"
         explain = f"\n  kernelfuzz explain-budget {path} {option} --output {check.output} --index {index}"
-    # A case that a guide proposed depends on earlier judgements: only its file brings it back.
-    own = 0 < case.origin.number % PLACES <= BATCH
-    named = f"{work.seed}:{work.op}:{case.origin.place}" if own else path
-    return f"{judgement.target}: {what}\n  kernelfuzz repro {named} {option}{explain}"
+    return f"{judgement.target}: {what}\n  kernelfuzz repro {path} {option}{explain}"
 
 
 def _kept(case: Case, work: Work) -> Path:
