@@ -66,7 +66,7 @@ class FormulaProblem:
     def alike(self) -> tuple[Hashable, Hashable]:
         """Return two keys, each equal for problems that may be joined. The first is for problems with equal parameters
         and equal lengths, or equal extents if rows depend on each other. The second is for problems that are filled up:
-        the same sums have a single term."""
+        it tells which reduced dimensions have a single element."""
         dtypes = tuple((name, name_of(array.dtype)) for name, array in self.problem.inputs.items())
         outputs = tuple((each.name, self._dtypes[each.name]) for each in self.of_op.outputs)
         own = self.of_op.name, dtypes, frozenset(self.plain.trace.nodes), outputs
