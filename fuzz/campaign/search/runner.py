@@ -113,7 +113,7 @@ class Runner:
         self._courses: dict[tuple[str, int], Schedule] = {}
         self._pace: dict[str, _Pace] = defaultdict(_Pace)
         self._on_their_way: Counter[int] = Counter()
-        self._big = 0  # of them are big cases
+        self._big = 0  # the number of big cases among them
         self._ends = math.inf
         self._began, self._taken = 0.0, 0
         self._started = self.clock()
