@@ -277,7 +277,7 @@ class Runner:
                 return
 
     def _finish(self, schedules: Sequence[Schedule]) -> None:
-        """Wait for the turns in work, but not for long."""
+        """Wait for the turns that were handed out, but not for long."""
         since = self.clock()
         while self.in_flight or (not self.patient and self._on_their_way.total()):
             if self._is_overdue():
