@@ -60,7 +60,7 @@ class Format(Dtype):
             raise DtypeError(f"{self.name}: its largest number is {largest}, by its bits, and not {self.max}")
 
     def holds(self, other: Format) -> bool:
-        """Return whether this format has all numbers of another format."""
+        """Whether this format has all numbers of another format."""
         return self.precision >= other.precision and self.emin <= other.emin and self.max >= other.max
 
     @property

@@ -265,7 +265,7 @@ class Worst:
 
 
 def passes(enclosure: Enclosure, got: F64) -> bool:
-    """Return whether every element certainly conforms, by a short check for the usual case. False decides nothing."""
+    """Whether every element certainly conforms, by a short check for the usual case. False decides nothing."""
     if enclosure.places:
         found = compare(enclosure, got)
         return not (found.failing.any() or found.unsure.any())

@@ -79,7 +79,7 @@ def neighbours(op: Op, contract: Contract) -> list[Neighbour]:
 
 
 def _is_meant(contract: Contract, name: str, option: Any) -> bool:
-    """Return whether the option is the default for a contract that does not state it, so that it changes nothing."""
+    """Whether the option is the default for a contract that does not state it, so that it changes nothing."""
     if name == "sums":
         return all(contract.order(dim, dim) == order for dim, order in option.items())
     if name == "points":

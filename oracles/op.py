@@ -132,8 +132,8 @@ class Op:
 
     @lazy
     def turns(self) -> bool:
-        """Return whether the row of a case may lie along any axis of the first input: true if its dimensions are "...
-        n". Every tensor with the same dimensions then has its row along the same axis."""
+        """Whether the row of a case may lie along any axis of the first input: true if its dimensions are "... n".
+        Every tensor with the same dimensions then has its row along the same axis."""
         return self.inputs[0].axes == (OUTER, self.row)
 
     @lazy
@@ -250,7 +250,7 @@ class Op:
         return tuple(operand.name for operand in self.operands if operand.optional)
 
     def is_input(self, name: str) -> bool:
-        """Return whether the op has an input of that name."""
+        """Whether the op has an input of that name."""
         return name in self._inputs
 
     def operand(self, name: str) -> Operand:
@@ -262,8 +262,8 @@ class Op:
         return self._parameters[name]
 
     def has_rows(self, name: str) -> bool:
-        """Return whether an operand has several dimensions, and so layouts and recipes of rows as the first input has.
-        Raises KeyError."""
+        """Whether an operand has several dimensions, and so layouts and recipes of rows as the first input has. Raises
+        KeyError."""
         return name in self.alike or len(self._by_name[name].axes) > 1
 
     @lazy
@@ -309,7 +309,7 @@ class Op:
         return dict(zip(self.inner, turned[len(grid) - len(self.inner) :], strict=False))
 
     def has_fixed(self, grid: tuple[int, ...], axis: int, extents: Extents) -> bool:
-        """Return whether these extents agree with the fixed ones, and all other extents follow from them."""
+        """Whether these extents agree with the fixed ones, and all other extents follow from them."""
         known = {**self.sizes(grid, axis), **extents}
         return all(known.get(dim, size) == size for dim, size in self.fixed.items()) and self.whole(known) is not None
 

@@ -75,27 +75,27 @@ class Operand:
 
     @property
     def is_code(self) -> bool:
-        """Whether its integers are numbers, not places or flags, by its menu."""
+        """Whether the operand's integers are numbers, not places or flags, by its menu."""
         return self.values.split()[:1] == [CODES]
 
     @property
     def is_flags(self) -> bool:
-        """Whether its integers are 0 or 1, by its menu."""
+        """Whether the operand's integers are 0 or 1, by its menu."""
         return self.values.split()[:1] == [FLAGS]
 
     @property
     def is_ends(self) -> bool:
-        """Whether its integers say where pieces of a dimension end, by its menu."""
+        """Whether the operand's integers say where pieces of a dimension end, by its menu."""
         return self.values.split()[:1] == [ENDS]
 
     @property
     def is_bound(self) -> bool:
-        """Whether its integers are ends or lengths, by its menu: such a value may be as large as the extent."""
+        """Whether the integers are ends or lengths, by the menu: such a value may be as large as the extent."""
         return self.is_ends or self.values.split()[:1] == [LENGTHS]
 
     @property
     def meant(self) -> str:
-        """The meaning of its integers, in words."""
+        """The meaning of the operand's integers, in words."""
         along = f"{self.values.split()[0] if self.is_bound else 'places'} along {' '.join(self.along)}"
         places = along if self.index else FLAGS if self.is_flags else "whole numbers"
         missing = "" if self.missing is None else f", or {self.missing}"

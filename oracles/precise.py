@@ -122,7 +122,7 @@ def _listed(places: Sequence[int] | None) -> str:
 
 
 def conforms(bounds: Bounds, got: float) -> bool:
-    """Return whether `got`, a number of the output's dtype or NaN, conforms. The sign of a zero counts."""
+    """Whether `got`, a number of the output's dtype or NaN, conforms. The sign of a zero counts."""
     if bounds.beside is not None and conforms(bounds.beside, got):
         return True
     if got != got:

@@ -48,7 +48,7 @@ def stored_as(name: str) -> np.dtype[Any]:
 
 
 def is_known(dtype: np.dtype[Any]) -> bool:
-    """Return whether a tensor may have this dtype: a format, or an integer dtype."""
+    """Whether a tensor may have this dtype: a format, or an integer dtype."""
     return dtype in NAMES or dtype.kind in "biu"
 
 
@@ -161,14 +161,14 @@ def round_precise(value: mpmath.mpf, form: Format) -> float:
 
 
 def _is_up(form: Format, beyond: int, quotient: int) -> bool:
-    """Return whether a magnitude `quotient` plus half a step plus `beyond`, which may be negative, is rounded up."""
+    """Whether a magnitude `quotient` plus half a step plus `beyond`, which may be negative, is rounded up."""
     if form.ties == "towards zero":
         return False
     return beyond > 0 or (beyond == 0 and (form.ties == "away" or quotient % 2 == 1))
 
 
 def _at_least(mantissa: int, exponent: int, limit: int, scale: int) -> bool:
-    """Return whether mantissa * 2^exponent >= limit * 2^scale, calculated in integers that stay small."""
+    """Whether mantissa * 2^exponent >= limit * 2^scale, calculated in integers that stay small."""
     digits, most = exponent + mantissa.bit_length(), scale + limit.bit_length()
     if digits != most:
         return digits > most

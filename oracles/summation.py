@@ -157,7 +157,7 @@ def rescalings(order: Summation, n: int) -> int:
 
 
 def is_biased(order: Summation) -> bool:
-    """Return whether the rounding errors of an order all have one sign, so that only the worst case bounds them."""
+    """Whether the rounding errors of an order all have one sign, so that only the worst case bounds them."""
     return isinstance(order, Blocks) and order.truncates
 
 

@@ -41,8 +41,7 @@ names in the op, and the other arguments of the function, decide which it is."""
 
 
 def alike(word: str, name: str) -> bool:
-    """Return whether a word may mean the same as an op's `name`: one is a synonym of the other, or both of a third
-    word."""
+    """Whether a word may mean the same as an op's `name`: one is a synonym of the other, or both of a third word."""
     word, name = word.lower(), name.lower()
     words = {each: others.split() for each, others in _SYNONYMS.items()}
     direct = word == name or word in words.get(name, ()) or (name not in words and name in words.get(word, ()))

@@ -138,9 +138,9 @@ class Truth:
         return self._checked_again(contract, received, checks) if self._leaves_open(contract) else checks
 
     def _leaves_open(self, contract: Contract) -> bool:
-        """Return whether the contract allows several values for outputs from which others follow, and kernels then
-        calculate the others from the value that they return. Contracts in fewer bits than f32 do not count: there a
-        code is rounded before it is stored, as near 127 in bf16, where numbers are 1/2 apart."""
+        """Whether the contract allows several values for outputs from which others follow, and kernels then calculate
+        the others from the value that they return. Contracts in fewer bits than f32 do not count: there a code is
+        rounded before it is stored, as near 127 in bf16, where numbers are 1/2 apart."""
         if self.op.of_op.from_returned is None:
             return False
         contract = self.op.settled(contract)
@@ -186,7 +186,7 @@ class Truth:
         return masks
 
     def _is_narrower(self, output: str) -> bool:
-        """Return whether the dtype of an output lacks numbers of the dtype that the op declares."""
+        """Whether the dtype of an output lacks numbers of the dtype that the op declares."""
         own, stored = (
             FORMATS.get(dtype) for dtype in (self.op.of_op.operand(output).dtype, self.problem.outputs[output])
         )
@@ -452,9 +452,9 @@ class Truth:
 
 
 def settle(asked: Sequence[tuple[Truth, Sequence[Query]]]) -> list[list[OutputCheck | OracleDisagreement | None]]:
-    """Return the judgements of outputs of many problems at once, as far as they certainly pass. A query's result is the
-    `Truth.check` of the output with the largest err/budget, or the error that `check` would raise; None leaves the
-    query open, so that `Truth.check` must be called."""
+    """Return the judgements of outputs of many problems at once; only what certainly passes is judged. A query's result
+    is the `Truth.check` of the output with the largest err/budget, or the error that `check` would raise; None leaves
+    the query open, so that `Truth.check` must be called."""
     small = [(truth.op, truth.problem.structured, queries if truth.keeps else ()) for truth, queries in asked]
     return [
         list(map(truth.settled, queries, known)) if truth.keeps else [None] * len(queries)

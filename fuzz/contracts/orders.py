@@ -234,9 +234,7 @@ def read_tree(n: int, meeting: Meeting, most: int) -> Tree:
         most -= sum(len(each.terms) - 1 for each in tasks)
         if most < 0:
             raise UnreadableSumError("it takes too many questions")
-        # The pivot is the middle term: a plain loop is then read in about twice as many questions as it has terms, in
-        # either
-        # direction.
+        # The pivot is the middle term: a plain loop, in either direction, takes twice as many questions as terms.
         pivots = [each.terms.pop(len(each.terms) // 2) for each in tasks]
         pairs = [(pivot, each) for pivot, task in zip(pivots, tasks, strict=True) for each in task.terms]
         answers = iter(meeting(pairs) if pairs else ())

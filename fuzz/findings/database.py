@@ -180,7 +180,7 @@ def open_known(store: str) -> Engine:
     """Return the database of a URL, opened for reading. A file beside which nothing can be written, as on a full disk,
     is copied to memory. Raises StateError, also if the file is missing."""
     path = Path()
-    with suppress(ArgumentError, ValueError):  # which opening it says
+    with suppress(ArgumentError, ValueError):  # opening it reports the reason
         url = make_url(store)
         path = Path(url.database or "") if _is_file(url) else path
         if path.name and not path.exists():

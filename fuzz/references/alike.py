@@ -69,7 +69,7 @@ class Evaluated:
         return arranged.reshape([self.inputs.extents[dim] if dim in own else 1 for dim in self.graph.dims])
 
     def _repeats(self, name: str, node: Node, values: NDArray[Any]) -> bool:
-        """Return whether some place occurs twice along the ranks."""
+        """Whether some place occurs twice along the ranks."""
         places = self._full(name, node, values)
         over = [self.graph.dims.index(dim) for dim in self.graph.dims if dim in node.args[1].dims]
         return any((np.diff(np.sort(places, axis=axis), axis=axis) == 0).any() for axis in over)

@@ -157,8 +157,8 @@ def _or_ours(plain: Callable[..., Any], ours: Callable[..., Any], thread: int) -
 
 
 def _may_call(frame: FrameType, name: str) -> bool:
-    """Return whether the current call of a frame may be one of the function of that name: the frame's code uses the
-    name, and the call is by it or by a local variable. A call's expression begins where the function's does."""
+    """Whether the current call of a frame may be one of the function of that name: the frame's code uses the name, and
+    the call is by it or by a local variable. A call's expression begins where the function's does."""
     steps = [(each, each.positions) for each in dis.get_instructions(frame.f_code) if each.positions is not None]
     at = next((where for each, where in steps if each.offset == frame.f_lasti and None not in where), None)
     called = [

@@ -22,7 +22,7 @@ Shapes = Mapping[str, Any] | str
 
 @dataclass(frozen=True)
 class Shown:
-    """The range of integers that a tensor has among examples."""
+    """The range of a tensor's integers in examples."""
 
     low: int
     high: int

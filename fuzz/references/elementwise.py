@@ -89,7 +89,7 @@ def _note_places(reader: Reader, value: Value, other: Value | Number) -> None:
 
 
 def _is_of_loss(reader: Reader, labels: Value) -> bool:
-    """Return whether a comparison comes from torch's loss with smoothed labels, not from the reference's own code."""
+    """Whether a comparison comes from torch's loss with smoothed labels, not from the reference's own code."""
     losses = (each.at for each in reader.recording.steps if each.op.startswith("nll_loss"))
     return reader.step.op == "eq" and labels.places in reader.unnamed and reader.step.at in losses
 
@@ -338,7 +338,7 @@ def rounded_to(reader: Reader, self: Value, to: str) -> Value:
 
 
 def _is_moved(reader: Reader, expression: ast.expr) -> bool:
-    """Return whether an expression only moves or chooses elements of inputs, so that it rounds nothing."""
+    """Whether an expression only moves or chooses elements of inputs, so that it rounds nothing."""
     if isinstance(expression, ast.Name):
         line = reader.lines.line(expression)
         return line is None or _is_moved(reader, line.expression)
@@ -368,7 +368,7 @@ def _decimals(reader: Reader, self: Value, **_: Any) -> Value:
 
 
 def is_whole(reader: Reader, expression: ast.expr) -> bool:
-    """Return whether an expression of the formula is certainly a whole number."""
+    """Whether an expression of the formula is certainly a whole number."""
     if isinstance(expression, ast.Name):
         line = reader.lines.line(expression)
         return line is not None and is_whole(reader, line.expression)

@@ -105,7 +105,7 @@ def _taken(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: 
 
 
 def _edges(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> bool:
-    """Return whether both agree without elements. Raises UnreadableError if they differ about one element."""
+    """Whether both agree without elements. Raises UnreadableError if they differ about one element."""
     empty = not op.counted
     for dim in (dim for dim in sizes if dim not in op.fixed):
         for size in (0, 1) if empty else (1,):
@@ -149,8 +149,8 @@ def _least(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: 
 
 
 def _takes(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> bool:
-    """Return whether neither the reference nor the formula raises for these extents; True for impossible ones. The
-    formula of x[:2] raises for one element, which is too short."""
+    """Whether neither the reference nor the formula raises for these extents; True for impossible ones. The formula of
+    x[:2] raises for one element, which is too short."""
     if op.whole(sizes) is None:
         return True
     arrays = drawn(op, sizes, np.random.default_rng(3), positive)

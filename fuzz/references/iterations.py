@@ -165,7 +165,7 @@ class Iterations:
         return [found.get(node) for node in before]
 
     def _follows(self, node: Any, other: Any, found: Mapping[Any, Any]) -> bool:
-        """Return whether `other` uses values one iteration later than `node` does, and otherwise in the same way."""
+        """Whether `other` uses values one iteration later than `node` does, and otherwise in the same way."""
         if node.target != other.target or len(node.all_input_nodes) != len(other.all_input_nodes):
             return False
         for mine, theirs in zip(node.all_input_nodes, other.all_input_nodes, strict=True):
@@ -186,7 +186,7 @@ class Iterations:
         return 0, numbers[place.table], place.dim
 
     def is_taken(self, node: Any) -> bool:
-        """Return whether a node takes an element of a table from outside of the loop."""
+        """Whether a node takes an element of a table from outside of the loop."""
         return node in self.places and self._iteration[self.places[node].table] < 0
 
     def _place_of(self, iteration: int) -> int:

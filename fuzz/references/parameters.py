@@ -9,8 +9,8 @@ from typing import Any
 
 
 def has_signature(reference: Callable[..., Any]) -> bool:
-    """Return whether a function has a signature, so that a call can name arguments. Some functions of torch and the
-    ufuncs of NumPy have none."""
+    """Whether a function has a signature, so that a call can name arguments. Some functions of torch and the ufuncs of
+    NumPy have none."""
     try:
         parameters = inspect.signature(reference).parameters.values()
     except (TypeError, ValueError):

@@ -101,7 +101,7 @@ def record(
 
 
 def shortens(reference: Reference, names: Sequence[str], call: Mapping[str, Any]) -> bool:
-    """Return whether a reference of f64 tensors casts f64 to f32; False if it does not accept f64 tensors."""
+    """Whether a reference of f64 tensors casts f64 to f32; False if it does not accept f64 tensors."""
     import torch
 
     try:

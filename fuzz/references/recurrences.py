@@ -164,7 +164,7 @@ class _Linear:
         )
 
     def depends(self, expression: ast.expr) -> bool:
-        """Return whether an expression depends on the previous state."""
+        """Whether an expression depends on the previous state."""
         names = {each.id for each in ast.walk(expression) if isinstance(each, ast.Name)}
         if self._name in names:
             return True

@@ -86,7 +86,7 @@ class PlacesOutput:
         return np.where(known, found.squeeze(self.axis) if self.dropped else found, math.nan)
 
     def exist(self, places: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return where a place exists and does not already occur before along the axis."""
+        """Return the mask of places that exist and do not occur before along the axis."""
         known = (places >= 0) & (places < self.table.shape[self.axis]) & (places == np.floor(places))
         if not self.dropped:
             order = np.argsort(places, axis=self.axis, kind="stable")
@@ -239,8 +239,8 @@ def _bound(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
 
 
 def draws_at_random(ways: Ways, arrays: Arrays) -> bool:
-    """Return whether a reference has other results for the same inputs with other seeds of random numbers. The states
-    of the generators are restored."""
+    """Whether a reference has other results for the same inputs with other seeds of random numbers. The states of the
+    generators are restored."""
     import torch
 
     before, found = (random.getstate(), np.random.get_state()), list[Sequence[NDArray[Any]]]()
@@ -319,7 +319,7 @@ def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: floa
 
 
 def _terms(name: str, given: Sequence[Any], found: Any) -> int:
-    """Return the number of terms of one element's sum, as far as shapes show it."""
+    """Return the number of terms of one element's sum, estimated from shapes."""
     size = max([each.numel() for each in tensors_in(found)] or [1])
     inner = max(each.shape[-1] if each.dim() else 1 for each in given) if name in _LINEAR else 1
     return int(max(1, inner, *(each.numel() // max(size, 1) for each in given)))

@@ -73,7 +73,7 @@ class Sizes:
         return dim
 
     def place(self, dim: Dim) -> ast.expr:
-        """Return what counts along a dimension."""
+        """Return the expression of the places along a dimension."""
         if dim.name not in self.made:
             return template("f.position(dim)", {"dim": of_dims([dim])})
         count = self.expression(self.made[dim.name][1])
@@ -137,7 +137,7 @@ def negated(count: Node) -> Node:
 
 
 def is_less(count: Node) -> bool:
-    """Return whether a count is written as 0 minus another count."""
+    """Whether a count is written as 0 minus another count."""
     return count.kind == "subtract" and count.args[0].kind == "constant" and not count.args[0].value
 
 

@@ -198,7 +198,7 @@ class _Plain(ast.NodeTransformer):
 
 
 def _is_of_places(node: ast.Compare) -> bool:
-    """Return whether a comparison has only places and numbers as operands, so that none can be NaN."""
+    """Whether a comparison has only places and numbers as operands, so that none can be NaN."""
     called = {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
     names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
     return type(node.ops[0]) in _OPPOSITE and called <= {"position", "extent"} and names == {"f"}

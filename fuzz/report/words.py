@@ -72,7 +72,7 @@ def what_is_wrong(told: Explanation) -> str:
     what = f"reads {unset_words(told.unset)}" if told.unset is not None else phrase(told)
     if told.mechanism is not None:
         what = f"{'' if told.verdict in _BY_VALUES else f'{what}: '}{mechanism_words(told.mechanism)}"
-        if told.mechanism.kind not in ("ignores", "keeps", "loses"):  # that is the condition
+        if told.mechanism.kind not in ("ignores", "keeps", "loses"):  # other mechanisms say when, too
             return what
     what += ", not the same each time" if told.unsteady is not None else ""
     return f"{what} {_when(told.rule)}" if told.rule is not None else what

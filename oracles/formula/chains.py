@@ -136,6 +136,6 @@ class _Nodes:
         return Chain(terms, frozenset(inner))
 
     def _is_open(self, node: Node, last: Node) -> bool:
-        """Return whether a kernel may merge the sum `node` into the larger sum `last`. If `node` is used elsewhere too,
-        it must have the dimensions of the larger sum: a kernel would calculate a smaller array once and keep it."""
+        """Whether a kernel may merge the sum `node` into the larger sum `last`. If `node` is used elsewhere too, it
+        must have the dimensions of the larger sum: a kernel would calculate a smaller array once and keep it."""
         return self.is_alone(node) or node.dims == last.dims

@@ -222,7 +222,7 @@ class Contract:
 
     @lazy
     def is_settled(self) -> bool:
-        """Return whether the contract is the same for operands of any dtypes."""
+        """Whether the contract is the same for operands of any dtypes."""
         return not self.words and self.denormals != FLUSHES_BF16
 
     @lazy

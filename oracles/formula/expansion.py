@@ -201,7 +201,7 @@ def _shared(terms: Sequence[_Term], which: int) -> _Between | None:
 
 
 def _shares_of(terms: Sequence[_Term]) -> tuple[Node, Sequence[Node]] | None:
-    """Return the sum of the constant factors of two terms, if it is one, and the factors; None for other terms."""
+    """Return the sum of two terms' constant factors if it is 1, and both factors; None for other terms."""
     numbers = [[each for each in term.factors if each.kind == "constant"] for term in terms]
     if len(terms) != 2 or any(term.less for term in terms) or [len(some) for some in numbers] != [1, 1]:
         return None

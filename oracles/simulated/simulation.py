@@ -113,7 +113,7 @@ class Simulated:
 
     @lazy
     def _is_whole(self) -> bool:
-        """Return whether online sums calculate exponentials in their own dtype, not in the contract's `compute`."""
+        """Whether online sums calculate exponentials in their own dtype, not in the contract's `compute`."""
         return bool(self.random.integers(2))
 
     @lazy
@@ -128,7 +128,7 @@ class Simulated:
         return values if self._is_wider() else self._rounding.result(values, self._dtype(node))
 
     def _is_wider(self) -> bool:
-        """Return whether an operation leaves out its rounding, at random if the contract allows it."""
+        """Whether an operation leaves out its rounding, at random if the contract allows it."""
         return self.contract.wider and bool(self.random.integers(2))
 
     def _dtype(self, node: Node) -> Format:
@@ -260,8 +260,8 @@ class Simulated:
         return a * b
 
     def _may_fuse(self, product: Node, node: Node) -> bool:
-        """Return whether a sum may use a product unrounded. If the product is declared in another dtype, the sum gets
-        the rounded one; in f64 such a product is no number of float64."""
+        """Whether a sum may use a product unrounded. If the product is declared in another dtype, the sum gets the
+        rounded one; in f64 such a product is no number of float64."""
         dtype = self._dtype(node)
         return self.contract.fused and dtype is self._dtype(product) and dtype is not DOUBLE
 

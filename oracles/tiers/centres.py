@@ -209,7 +209,7 @@ class Centres:
 
 
 class _Chosen:
-    """Some problems of the centres, for which magnitudes are measured by row or by problem."""
+    """Some of the joined problems, with the magnitudes of their values by row or by problem."""
 
     def __init__(self, centres: Centres, problems: Sequence[int], of_rows: bool) -> None:
         self._centres, self._problems, self._of_rows = centres, problems, of_rows

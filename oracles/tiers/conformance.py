@@ -207,7 +207,7 @@ class Conformance(OutputValues):
         return self._outcomes.get(output)
 
     def is_closed(self, output: str) -> bool:
-        """Return whether allowed values are known for some elements that the form leaves open."""
+        """Whether allowed values are known for some elements that the form leaves open."""
         return self._closed(output) is not None
 
     @lazy

@@ -74,7 +74,7 @@ class Group:
 
     @property
     def is_full(self) -> bool:
-        """Return whether the group is so large that further queries get a group of their own."""
+        """Whether the group is so large that further queries get a group of their own."""
         return self.elements > JOINED_ELEMENTS
 
     def ask(self, part: RowGroup, plan: FormulaPlan, received: Received, answer: tuple[int, int]) -> None:

@@ -189,7 +189,7 @@ class _BesideGroup(_Group):
         return int(np.ravel_multi_index(place, [problem.sizes[dim] for dim in dims]))
 
     def filled(self, problem: FormulaProblem) -> float:
-        """Return infinity also if an extent that follows from filled-up extents would differ from the filled-up one."""
+        """Return infinity also if an extent that follows from others would not be the filled-up one."""
         counts, sizes = problem.plain.trace.counts, dict(zip(problem.sizes, self._with(problem)[1:], strict=True))
         with suppress(FormulaError):
             whole = completed(counts, {dim: size for dim, size in sizes.items() if dim not in counts})

@@ -47,7 +47,7 @@ class Nearest:
             self._fill()
 
     def conforms(self, plan: FormulaPlan, values: Mapping[str, F64]) -> bool:
-        """Return whether `values` certainly are the nearest outputs. The `plan` must have the same roundings."""
+        """Whether `values` certainly are the nearest outputs. The `plan` must have the same roundings."""
         if not self.values or any(self.largest[node] * _ROOM >= plan.dtype(node).limit for node in self.largest):
             return False
         return all(self._is(self.rounded(plan, name), values[name]) for name in plan.outputs)

@@ -132,7 +132,7 @@ class Way:
 
     @lazy
     def _overflows(self) -> bool:
-        """Return whether an operation overflows in all kernels."""
+        """Whether an operation overflows in all kernels."""
         return _overflows(self.own.budget)
 
     def _reached(self, output: str) -> Mask | None:
@@ -206,7 +206,7 @@ def _may_overflow(budget: Budget, node: Node) -> Mask:
 
 
 def _overflows(budget: Budget) -> bool:
-    """Return whether some operation on numbers has an infinite or NaN result."""
+    """Whether some operation on numbers has an infinite or NaN result."""
     return any(bool(_origin(budget, node).any()) for node in budget.forms)
 
 

@@ -118,8 +118,8 @@ class FormulaPlan:
 
     @lazy
     def guesses(self) -> bool:
-        """Return whether a point rounds a value that differs between kernels. Kernels may then have other numbers
-        there, which centres do not consider."""
+        """Whether a point rounds a value that differs between kernels. Kernels may then have other numbers there, which
+        centres do not consider."""
         return any(node.kind == "point" and not self.values[node.args[0]].exact for node, _ in self.rounded)
 
     def made(self, output: str) -> Node:
@@ -149,7 +149,7 @@ class FormulaPlan:
         return self.contract.is_wide
 
     def overflows(self, site: Site) -> bool:
-        """Return whether an overflow at a site is infinite in every kernel."""
+        """Whether an overflow at a site is infinite in every kernel."""
         if site not in self.rounded:
             return False
         node, place = site
@@ -174,7 +174,7 @@ class FormulaPlan:
 
     @lazy
     def _flushes(self) -> bool:
-        """Return whether some operation may flush subnormal numbers."""
+        """Whether some operation may flush subnormal numbers."""
         own = self.contract.flushing and not self.contract.flushing.isdisjoint(each.operation for each in self.nodes)
         return self.contract.denormals != "preserve" or bool(own)
 

@@ -66,7 +66,7 @@ class FormulaProblem:
     def alike(self) -> tuple[Hashable, Hashable]:
         """Return two keys, each equal for problems that may be joined. The first is for problems with equal parameters
         and equal lengths, or equal extents if rows depend on each other. The second is for problems that are filled up:
-        the same sums have a single term."""
+        it tells which reduced dimensions have a single element."""
         dtypes = tuple((name, name_of(array.dtype)) for name, array in self.problem.inputs.items())
         outputs = tuple((each.name, self._dtypes[each.name]) for each in self.of_op.outputs)
         own = self.of_op.name, dtypes, frozenset(self.plain.trace.nodes), outputs
@@ -100,7 +100,7 @@ class FormulaProblem:
         return ways
 
     def _holds_numbers(self, contract: Contract) -> bool:
-        """Return whether all tensors have elements, which are finite in every dtype that a settled contract names."""
+        """Whether all tensors have elements, which are finite in every dtype that a settled contract names."""
         dtypes = (contract.compute, *contract.dtypes.values(), *contract.points.values())
         return self._greatest <= min(point_form(each.removeprefix(MAYBE)).max for each in dtypes)
 
@@ -156,7 +156,7 @@ class FormulaProblem:
         return tuple(inputs), tuple(self.problem.outputs.items()), tuple(zeros)
 
     def joins_orders(self, contract: Contract) -> bool:
-        """Return whether contracts that only differ in the orders of sums may be judged together."""
+        """Whether contracts that only differ in the orders of sums may be judged together."""
         return all(each.joins_orders for each in self.read(contract))
 
     def numbers(self, contract: Contract) -> Hashable:
@@ -171,8 +171,8 @@ class FormulaProblem:
         return nothing, *(bits_of(self.parameters[name]) for name in sorted(others)), *bits.values()
 
     def joins_lengths(self, contract: Contract) -> bool:
-        """Return whether problems with other lengths, parameters and `structured` can be joined. In double-double, or
-        if a count is inverted in few bits, all rows of an array must have one length."""
+        """Whether problems with other lengths, parameters and `structured` can be joined. In double-double, or if a
+        count is inverted in few bits, all rows of an array must have one length."""
         contract = self.settled(contract)
         inverts = (
             contract.mean == "reciprocal"

@@ -50,7 +50,7 @@ class Reading:
 
     @lazy
     def joins_lengths(self) -> bool:
-        """Return whether rows or problems may be filled up and joined with others, with parameters as columns."""
+        """Whether rows or problems may be filled up and joined with others, with parameters as columns."""
         fit = not self.separate or (self.trace.dims[:1] == (OUTER,) and len(self.trace.dims) == 2)
         return fit and self.joins_orders and not self.selects
 
@@ -70,7 +70,7 @@ class Reading:
 
     @lazy
     def selects(self) -> bool:
-        """Return whether the formula selects elements by order, which no screen can judge."""
+        """Whether the formula selects elements by order, which no screen can judge."""
         return any(node.kind in SELECTS for node in self.trace.nodes)
 
     @lazy
@@ -101,7 +101,7 @@ class Reading:
 
     @lazy
     def joins_orders(self) -> bool:
-        """Return whether only the longest chain of an order matters, so that rows with other orders may be joined."""
+        """Whether only the longest chain of an order matters, so that rows with other orders may be joined."""
         return {node.kind for node in self.trace.nodes}.isdisjoint(_SCALED)
 
 
@@ -131,7 +131,7 @@ def reading(
 
 
 def _is_separate(op: Op, graph: Trace) -> bool:
-    """Return whether all tensors and outputs of the op have rows, each of which can be evaluated by itself."""
+    """Whether all tensors and outputs of the op have rows, each of which can be evaluated by itself."""
     of_rows = (
         op.turns
         and not op.further

@@ -60,8 +60,8 @@ class Alone(Budget):
         return more(carried, own.spread) if own.spread.any() else carried
 
     def _is_passed(self, node: Node) -> bool:
-        """Return whether a node is an inner addition of a chain that is added in any order: the chain's last addition
-        has the errors of all."""
+        """Whether a node is an inner addition of a chain that is added in any order: the chain's last addition has the
+        errors of all."""
         assert self.whole is not None
         outputs = self.inputs.trace.outputs.values()
         return node in self.whole.within and len(self.inputs.trace.uses[node]) == 1 and node not in outputs

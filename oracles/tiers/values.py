@@ -73,7 +73,7 @@ class OutputValues:
         return tuple(self.inputs.extents[dim] for dim in self._ordered(output)) or (1,)
 
     def has_places(self, output: str) -> bool:
-        """Return whether an output holds places."""
+        """Whether an output holds places."""
         return self._kept(output).ranks is not None
 
     @lazy
@@ -101,7 +101,7 @@ class OutputValues:
 
     @lazy
     def _replaces(self) -> Mapping[str, bool]:
-        """Return whether each output is made from values that every kernel rounds, or that overflow."""
+        """Whether each output is made from values that every kernel rounds, or that overflow."""
         nodes = {node for node, _ in self.budget.replaced}
         return {output: not nodes.isdisjoint(ordered([self.made(output)])) for output in self.outputs}
 
@@ -116,7 +116,7 @@ class OutputValues:
         return any(node.function.settles is not None for node in held)
 
     def rounds(self, output: str) -> bool:
-        """Return whether an output is made from values that every kernel rounds on the way."""
+        """Whether an output is made from values that every kernel rounds on the way."""
         held = {node for node, _ in self.budget.read.held}
         return bool(held) and not held.isdisjoint(ordered([self.made(output)]))
 
@@ -148,8 +148,8 @@ class OutputValues:
         return np.zeros_like(self._widths[output]) if self.sharp and not self._steps(output) else self._widths[output]
 
     def _steps(self, output: str) -> bool:
-        """Return whether an output is made from a step function next to a step, such as the floor of tanh(80): there
-        the centre is the middle of both sides, not the exact value."""
+        """Whether an output is made from a step function next to a step, such as the floor of tanh(80): there the
+        centre is the middle of both sides, not the exact value."""
         held = self.budget.read.held.items()
         steps = ((node, values) for (node, _), values in held if node.kind == "function")
         sides = {node for node, values in steps if node.function.tangent is None and np.isfinite(values).any()}

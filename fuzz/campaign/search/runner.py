@@ -111,7 +111,7 @@ class Runner:
         self._courses: dict[tuple[str, int], Schedule] = {}
         self._pace: dict[str, _Pace] = defaultdict(_Pace)
         self._on_their_way: Counter[int] = Counter()
-        self._big = 0  # of them are big cases
+        self._big = 0  # the number of big cases among them
         self._ends = math.inf
         self._began, self._taken = 0.0, 0
         self._started = self.clock()
@@ -273,7 +273,7 @@ class Runner:
                 return
 
     def _finish(self, schedules: Sequence[Schedule]) -> None:
-        """Wait for the turns in work, but not for long."""
+        """Wait for the turns that were handed out, but not for long."""
         since = self.clock()
         while self.in_flight or (not self.patient and self._on_their_way.total()):
             if self._is_overdue():

@@ -112,9 +112,9 @@ def _best(stated: Sequence[Learned]) -> Learned:
 
 
 def _coverings(everything: Sequence[Grown], own: Traits, probes: Sequence[Traits], table: Table) -> Iterator[Learned]:
-    """Yield alternatives for failures with several causes. The first rule covers the given failure and hardly a pass.
-    For the failures that remain there are several choices: the best rule, the first rule with a condition exchanged, or
-    again one that covers hardly a pass."""
+    """Yield alternatives for failures with several causes. The first rule covers the given failure and hardly any
+    passing probe. For the remaining failures there are several choices: the best rule, the first rule with a condition
+    exchanged, or another rule that covers hardly any passing probe."""
     rules: list[Rule] = []
     left, grown = table, everything
     while len(rules) < _MOST_RULES:

@@ -286,7 +286,7 @@ def _run(made: Any, seed: Any, scale: Any, *inputs: Any) -> tuple[Any, ...]:
 
 
 def _terms(name: str, given: Sequence[Any], found: Sequence[Any]) -> int:
-    """Return the number of terms of one element's sum, as far as shapes show it."""
+    """Return the number of terms of one element's sum, estimated from shapes."""
     size = max([one.size for one in found] or [1])
     inner = max(one.shape[-1] if one.ndim else 1 for one in given) if name in _LINEAR else 1
     return int(max(1, inner, *(one.size // max(size, 1) for one in given)))

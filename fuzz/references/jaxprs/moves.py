@@ -20,7 +20,7 @@ from oracles.formula.made import plus
 
 
 def pair_of(given: Any) -> Pair:
-    """Return a number as a pair of its values in both calls."""
+    """Return the pair of a number's values in the two recorded calls."""
     return (int(given.first), int(given.second)) if isinstance(given, Two) else (int(given), int(given))
 
 

@@ -194,7 +194,7 @@ class _Recorder:
         return True
 
     def _all_places(self, one: Equation, given: Sequence[Known]) -> bool:
-        """Return whether a result is a nonnegative integer, as a sum or product of places and nonnegative numbers."""
+        """Whether a result is a nonnegative integer, as a sum or product of places and nonnegative numbers."""
         if one.name not in ("add", "mul", "max", "min") or "int" not in one.dtypes[0]:
             return False
         positive = (not isinstance(each, Use) and _first(each) >= 0 for each in given)

@@ -146,7 +146,7 @@ def _why(error: Exception) -> str:
 
 
 def is_library(file: str) -> bool:
-    """Return whether a file belongs to JAX, NumPy or this folder, not to the user."""
+    """Whether a file belongs to JAX, NumPy or this folder, not to the user."""
     import jax
     import jaxlib
 

@@ -28,14 +28,14 @@ def problems_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[Sta
 
     Small numbers replace large ones, except numbers that the module or a solution reads under their name. The forms, as
     far as the module can be constructed with them: a different number for each name; a different one for each number;
-    both with smaller numbers; every number divided by the same divisor, down to 1; the extents that the module refuses
-    small values of as they are; and at last all extents as they are except the first, a batch."""
+    both with smaller numbers; every number divided by 8, 4, 2 or 1, the first that works; only those extents unchanged
+    that the module takes no small ones of; and at last all extents unchanged except the first, a batch."""
     refusal: BaseException | None = None
     made: Sequence[Statement] = ()
     read = names_of(text, solutions)
     for tier, numbers in with_numbers(text, read):
         if tier == LAST and made and made[0].tier == LAST:
-            break  # the largest numbers that work are enough
+            break  # one divisor that works is enough
         try:
             module = executed(path, text, numbers)
             made = [replace(each, tier=tier) for each in of_module(path, module, extents_in(module, read))]
@@ -134,7 +134,7 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
         shapes, sizes = _dimensions({name: tuple(each.shape) for name, each in tensors.items()}, naming)
         fixed = {dim: sizes[dim] for name in weights for dim in shapes[name].split()}
         fixed |= {dim: size for dim, size in sizes.items() if size in kept}
-        numbers = _numbers(made_of) - {*fixed.values()} | {1}  # those of weights are told by these
+        numbers = _numbers(made_of) - {*fixed.values()} | {1}  # extents of weights are fixed already
         tied = {dim: size for dim, size in sizes.items() if dim not in fixed and size in numbers}
         tied = {} if one_seed else tied
         fixed |= tied

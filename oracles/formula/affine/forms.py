@@ -64,7 +64,7 @@ class Symbol:
 
     radius: F64
     summed: Summed | None = None
-    """Its terms, if it is a sum of another symbol's errors."""
+    """The terms, if the error is a sum of another symbol's errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ class Form:
     centre: F64
     """The exact value of the formula; infinite where it certainly overflows."""
     dtype: Format
-    """The format of its values."""
+    """The format of the values."""
     bits: int
     """A number of significant bits that suffices for its values: products of few bits are exact."""
     parts: Mapping[Symbol, F64] = field(default_factory=dict)

@@ -30,8 +30,8 @@ over threads, which then wait 20 ms for more work: measured, 39 of 40 ms of CPU 
 
 
 def is_contraction(a: Shape, b: Shape, axes: Axes) -> bool:
-    """Return whether arrays of these shapes have too many products along axes to form them all at once: more than
-    `AT_ONCE`, and more than either array has elements."""
+    """Whether arrays of these shapes have too many products along axes to form them all at once: more than `AT_ONCE`,
+    and more than either array has elements."""
     size = math.prod(map(max, a, b))  # a tenth of the time of `np.broadcast_shapes`
     return size > AT_ONCE and size > max(math.prod(a), math.prod(b)) and any(max(a[at], b[at]) > 1 for at in axes)
 

@@ -85,8 +85,8 @@ def wide_values(inputs: Inputs, replaced: Replaced) -> Mapping[Node, Any]:
 
 
 def _leaves_range(node: Node, values: Mapping[Node, Any]) -> bool:
-    """Return whether a value of the node may be outside the range of double-double. An infinity always counts as
-    outside, and so does a zero that may have underflowed."""
+    """Whether a value of the node may be outside the range of double-double. An infinity always counts as outside, and
+    so does a zero that may have underflowed."""
     value = values[node]
     if not isinstance(value, DoubleDouble):
         return False

@@ -171,7 +171,7 @@ class Rigorous:
 
 
 def _are_ordinary(a: F64, b: F64) -> bool:
-    """Return whether no product of an element of a and one of b underflows, and no sum of such products overflows."""
+    """Whether no product of an element of a and one of b underflows, and no sum of such products overflows."""
     (least, largest), (other_least, other_largest) = extremes(a), extremes(b)
     return least * other_least >= SMALL and largest * other_largest < LARGE
 
