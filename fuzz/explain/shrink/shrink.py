@@ -5,7 +5,6 @@ several draws of others, to check that none fails in the same way."""
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -229,15 +228,6 @@ class Swept:
     def smallest(self) -> bool:
         """Whether no smaller case fails."""
         return self.shown and self.smaller is None
-
-    def __str__(self) -> str:
-        if not self.shown:
-            return "unknown: built anew it passes"
-        if self.smaller is None:
-            return f"yes: {self.runs:,} smaller cases pass"
-        frame = Frame(self.smaller)
-        sizes = {**frame.sizes, OPS[self.smaller.op].batch_name: math.prod(frame.batch)}
-        return f"NO: {', '.join(f'{dim} = {size}' for dim, size in sizes.items())} fails as well"
 
 
 def sweep(trials: Trials, case: Case, values: Sequence[Values] = _VALUES) -> Swept:
