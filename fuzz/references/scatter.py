@@ -9,8 +9,8 @@ from typing import Any
 
 from fuzz.references.dims import Axis, Dim, UnreadableError
 from fuzz.references.elementwise import rule, where
-from fuzz.references.lines import number, of_dims, template
-from fuzz.references.maps import as_axis, linear, single, taken_at, with_axis
+from fuzz.references.lines import of_dims, template
+from fuzz.references.maps import as_axis, by_steps, linear, single, taken_at, with_axis
 from fuzz.references.pieces import at_start, pair_along, place_of
 from fuzz.references.reading import Reader
 from fuzz.references.scope import Number, Value
@@ -162,7 +162,7 @@ def _written(
     begin = place_of(reader, first, along)
     index = linear(reader, {along: 1.0}, negated(begin))
     if step > 1:
-        index = reader.lines.add(template("a / step", {"a": index, "step": number(float(step))}), "index")
+        index = reader.lines.add(by_steps(index, step), "index")
     written = with_axis(taken_at(reader, src, own, index, (along,), 0.0), at, (along,))
     written, self = reader.met(written, self)
     there = ["(index >= 0.0)"] * (first != (0, 0)) + ["(f.floor(index) >= index)"] * (step > 1)

@@ -10,7 +10,7 @@ from typing import Any, cast
 from fuzz.references.dims import ONE, Axis, Pair, UnreadableError
 from fuzz.references.jaxprs.elementwise import primitive
 from fuzz.references.lines import number, of_dims, template
-from fuzz.references.maps import linear, regrouped, single, taken_at, with_axis
+from fuzz.references.maps import by_steps, linear, regrouped, single, taken_at, with_axis
 from fuzz.references.pieces import flipped, joined, part
 from fuzz.references.reading import Reader
 from fuzz.references.recording import Two
@@ -184,6 +184,5 @@ def _padded(reader: Reader, value: Value, at: int, before: Any, after: Any, betw
     count = added(added(count, offset), more)
     places = reader.sizes.axis(count, f"{dim.name}_pad")
     index = linear(reader, dict.fromkeys(places, 1.0), negated(offset))
-    if step > 1:
-        index = template("a / step", {"a": index, "step": number(float(step))})
+    index = by_steps(index, step)
     return with_axis(taken_at(reader, value, dim, index, places, float(outside)), at, places)
