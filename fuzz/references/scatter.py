@@ -23,10 +23,7 @@ def is_place(reader: Reader, index: Value, dim: Dim, along: Dim | None = None) -
         raise UnreadableError(
             "puts elements at places that it calculates: a formula puts them at those of an input of integers"
         )
-    known = reader.indices.setdefault(index.places, dim.name)
-    if known != dim.name:
-        raise UnreadableError(f"takes {index.places!r} for places along {dim.name!r}, which are places along {known!r}")
-    return template("place == index", {"place": reader.place(along or dim), "index": index.expression})
+    return template("place == index", {"place": reader.place(along or dim), "index": reader.place_along(index, dim)})
 
 
 def counted_into(reader: Reader, source: Value, index: Value, along: Sequence[int], axis: Axis, at: int) -> Value:
