@@ -53,20 +53,16 @@ class EndsSoonAfter:
 
 @dataclass
 class CountedSchedule:
-    """Always skips `others`, and skips slow targets except for one batch in `slow_every`. It counts batches, not time,
-    so that the same seed or commit gives the same cases to the same targets."""
+    """Skips slow targets except for one batch in `slow_every`. It counts batches, not time, so that the same seed gives
+    the same cases to the same targets."""
 
-    others: frozenset[str]
     slow: frozenset[str]
     slow_every: int
-    first: int = 1
-    """Slow targets get this many batches to begin with."""
     batches: int = 0
 
     def __call__(self) -> frozenset[str]:
         number, self.batches = self.batches, self.batches + 1
-        skips_slow = number >= self.first and number % max(self.slow_every, 1)
-        return self.others | self.slow if skips_slow else self.others
+        return self.slow if number % self.slow_every else frozenset()
 
 
 def slow_targets_of(targets: Collection[Target]) -> frozenset[str]:

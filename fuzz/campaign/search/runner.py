@@ -78,8 +78,6 @@ class Runner:
     """A function that is given the records of judged runs, if `terms` ask for records."""
     begun: Callable[[], None] = lambda: None
     """A function that is called once other processes have the first turns of a search."""
-    ended: Callable[[Schedule], None] = lambda schedule: None
-    """A function that is called at the end of each search."""
     asked_for: Callable[[], Collection[FindingId]] | None = None
     """A function that returns the findings whose earlier calls may be needed; by default, all that the book keeps."""
     interruption: Interruption = field(default_factory=Interruption)
@@ -152,8 +150,6 @@ class Runner:
         schedules = [self._schedule(op, run_seed, share) for op in ops if op in runs]
         with escalation.until(self._is_overdue):
             self._take_turns(schedules)
-        for schedule in schedules:
-            self.ended(schedule)
         self._ends = math.inf
         return self.tally
 
