@@ -39,14 +39,15 @@ _SYNONYMS: Mapping[str, str] = {
 """For each name that ops use, other words for the same, in small letters. A word may stand for several names: which of
 them the op has, and what else the function is given, decides."""
 
+_WORDS = {name: frozenset(others.split()) for name, others in _SYNONYMS.items()}
+
 
 def alike(word: str, name: str) -> bool:
     """Return whether a word may mean what an op calls `name`: as its synonym, or as another synonym of the same
     word."""
     word, name = word.lower(), name.lower()
-    words = {each: others.split() for each, others in _SYNONYMS.items()}
-    direct = word == name or word in words.get(name, ()) or (name not in words and name in words.get(word, ()))
-    return direct or any({word, name} <= {*others} for others in words.values())
+    direct = word == name or word in _WORDS.get(name, ()) or (name not in _WORDS and name in _WORDS.get(word, ()))
+    return direct or any(word in others and name in others for others in _WORDS.values())
 
 
 def likely(words: Mapping[str, Collection[str]]) -> Mapping[str, str]:

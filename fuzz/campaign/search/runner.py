@@ -32,10 +32,10 @@ MOST_HANGS = 3
 """The number of hanging cases after which a target gets no more in a run or night: each takes twice the limit of a
 case, and others wait. Chosen: one may be an accident, and three are enough to learn a rule."""
 _LEAST_ON_THEIR_WAY = 2
-"""The least number of turns per process that are handed out: one is judged while the next one runs."""
-_MOST_BESIDE = 3
-"""The most turns per process that are handed out if several ops are searched at once: the next op is chosen late, by
-how long earlier turns took."""
+"""At least this many turns per process are handed out, at any pace: one is judged while the next one runs."""
+_STINT_S = 20.0
+"""Without a limit of time, an op keeps its processes for this many seconds for each of its capabilities, then others
+have them. Chosen: twenty times what a process needs to read an op."""
 _LOOK_S = 0.25
 """Seconds between two looks at the clock: often enough for a live line, and cheap."""
 _DROPPED_S = 3.0
@@ -52,6 +52,18 @@ class _Pace:
     begun: int = 0
     ended: int = 0
     seconds: float = 0.0
+    rounds: int = 0
+    """How often its op has had its share of the time."""
+
+    @property
+    def on_their_way(self) -> int:
+        """The turns that have begun and not ended."""
+        return self.begun - self.ended
+
+    @property
+    def expected(self) -> float:
+        """The seconds that processes have spent on the op, and will spend on the turns it has begun."""
+        return self.seconds + self.on_their_way * (self.seconds / self.ended if self.ended else _FIRST_TURN_S)
 
 
 @dataclass
@@ -139,7 +151,7 @@ class Runner:
         return self._search([op], run_seed, share)
 
     def run_beside(self, ops: Sequence[str], run_seed: int) -> Tally:
-        """Search several ops at once, as `run` does one. All get the same share of the processes' time."""
+        """Search several ops as `run` does one, several at a time: see `_in_turn`."""
         return self._search(ops, run_seed, 1.0)
 
     def _search(self, ops: Sequence[str], run_seed: int, share: float) -> Tally:
@@ -220,11 +232,9 @@ class Runner:
         resting = tuple(target for target, count in self._hangs.items() if count >= MOST_HANGS)
         self._executor.keep(self._kept())
         most = self._in_time()
-        if len(schedules) > 1:
-            most = min(most, _MOST_BESIDE * self._executor.count)
         for group in range(len(self._terms.groups)):
             while self._executor.room(group) > 0 and (group or self.in_flight < most):
-                ready = ((each.next_task(group), each) for each in sorted(schedules, key=self._time_of))
+                ready = ((each.next_task(group), each) for each in self._in_turn(schedules, group))
                 task, schedule = next((found for found in ready if found[0] is not None), (None, None))
                 if task is None or schedule is None:
                     break
@@ -233,11 +243,35 @@ class Runner:
                 self._on_their_way[group] += 1
                 self._big += task.is_big
 
-    def _time_of(self, schedule: Schedule) -> float:
-        """Return the seconds that processes have spent on an op, and are expected to spend on its unfinished turns. By
-        this measure a search with cheap turns gets more of them than one that compiles for seconds."""
-        pace = self._pace[schedule.op]
-        return pace.seconds + (pace.begun - pace.ended) * (pace.seconds / pace.ended if pace.ended else _FIRST_TURN_S)
+    def _in_turn(self, schedules: Sequence[Schedule], group: int) -> Sequence[Schedule]:
+        """Return the searches that may be given a turn, first the one with the fewest on their way. Reading an op takes
+        a process a second, so that quick targets search no more ops at once than there are processes, each until it has
+        had its share of the time. The others begin where a process would be idle."""
+        if len(schedules) == 1:
+            return schedules
+        if group:
+            return sorted(schedules, key=lambda each: self._pace[each.op].expected)
+        count, left = self._executor.count, self._without_their_share(schedules)
+        now = sorted(left[:count], key=lambda each: self._pace[each.op].on_their_way)
+        if self.in_flight >= _LEAST_ON_THEIR_WAY * count:
+            return now
+        return [*now, *left[count:], *(each for each in schedules if each not in left)]
+
+    def _without_their_share(self, schedules: Sequence[Schedule]) -> Sequence[Schedule]:
+        """Return the searches that have not had their share of the time in this round, at least one."""
+        to_come = max(0.0, self._ends - self.clock()) * self._executor.count
+        while True:
+            first = min(self._pace[each.op].rounds for each in schedules)
+            left = [each for each in schedules if self._pace[each.op].rounds == first]
+            weights = sum(len(each.chosen) for each in left)
+            all_of_it = to_come + sum(self._pace[each.op].seconds for each in left)
+            if self._ends == math.inf:
+                all_of_it = (first + 1) * _STINT_S * weights
+            had = [e for e in left if self._pace[e.op].expected >= all_of_it * len(e.chosen) / weights]
+            for each in had:
+                self._pace[each.op].rounds += 1
+            if len(had) < len(left):
+                return [each for each in left if each not in had]
 
     def _in_time(self) -> float:
         """Return how many turns of quick targets may be in work: as many as will probably end in time, at the present
