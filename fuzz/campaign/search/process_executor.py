@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from fuzz.campaign.search.executor import Watch, silent
 from fuzz.campaign.search.search_process import resident, run_search_process
+from fuzz.campaign.search.shares import fittest
 from fuzz.campaign.search.turn_runner import AHEAD, SEARCHES, FindingId, Terms, TurnJob, TurnReport
 from fuzz.campaign.search.wire import (
     Calls,
@@ -40,9 +41,6 @@ from fuzz.core.transport.python.programs import Programs, programs_in
 
 MOST_DEATHS = 3
 """A turn is given up after this many processes ended in it, since further ones would end too."""
-_AHEAD_OF_COLD = 2
-"""A process that has read an op is given turns of it until it has this many more than another: one is judged while the
-next one runs."""
 MEMORY_LIMIT = 2 << 30
 """A process with more bytes than this is replaced after its turns. A usual one has a tenth of this; with the largest
 cases of a search it has half."""
@@ -174,11 +172,9 @@ class ProcessExecutor:
 
     def give(self, task: TurnJob, lessons: Sequence[bytes]) -> None:
         _remember(self._lessons, (task.op, task.seed), lessons, SEARCHES * len(self._processes))
-        search, free = (task.op, task.seed), [e for e in self._processes if e.group == task.group and e.is_free]
-        # A process that has read the op already saves the second that this takes.
-        fewest = min(len(each.tasks) for each in free)
-        warm = [each for each in free if search in each.told and len(each.tasks) < fewest + _AHEAD_OF_COLD]
-        self._give(min(warm or free, key=lambda each: len(each.tasks)), task)
+        free = [each for each in self._processes if each.group == task.group and each.is_free]
+        queues = [(len(each.tasks), (task.op, task.seed) in each.told) for each in free]
+        self._give(free[fittest(queues)], task)
 
     def take(self, seconds: float) -> TurnReport | None:
         until = time.monotonic() + seconds

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fuzz.campaign.search.examiner import Examiner
 from fuzz.campaign.search.executor import Executor, SerialExecutor
 from fuzz.campaign.search.schedule import LEAST_LAG, MOST_LAG, Schedule
+from fuzz.campaign.search.shares import LEAST_ON_THEIR_WAY, Pace, Shares
 from fuzz.campaign.search.stopping import GRACE_S, Interruption, RunLimits, late, never
 from fuzz.campaign.search.turn_runner import PIECES, CallLog, FindingId, Terms, TurnReport
 from fuzz.core.adapters.target import NotRun, Target
@@ -31,39 +32,11 @@ from oracles.ops import OPS
 MOST_HANGS = 3
 """The number of hanging cases after which a target gets no more in a run or night: each takes twice the limit of a
 case, and others wait. Chosen: one may be an accident, and three are enough to learn a rule."""
-_LEAST_ON_THEIR_WAY = 2
-"""At least this many turns per process are handed out, at any pace: one is judged while the next one runs."""
-_STINT_S = 20.0
-"""Without a limit of time, an op keeps its processes for this many seconds for each of its capabilities, then others
-have them. Chosen: twenty times what a process needs to read an op."""
 _LOOK_S = 0.25
 """Seconds between two looks at the clock: often enough for a live line, and cheap."""
 _DROPPED_S = 3.0
 """Seconds without a report, after which the turns of a process that was told to end are dropped: it met an internal
 error or judges a very large case."""
-_FIRST_TURN_S = 1.0
-"""The assumed seconds of a turn before any has ended, if several ops are searched at once."""
-
-
-@dataclass
-class _Pace:
-    """The turns of one op: how many began and ended, and how many seconds they took."""
-
-    begun: int = 0
-    ended: int = 0
-    seconds: float = 0.0
-    rounds: int = 0
-    """How often its op has had its share of the time."""
-
-    @property
-    def on_their_way(self) -> int:
-        """The turns that have begun and not ended."""
-        return self.begun - self.ended
-
-    @property
-    def expected(self) -> float:
-        """The seconds that processes have spent on the op, and will spend on the turns it has begun."""
-        return self.seconds + self.on_their_way * (self.seconds / self.ended if self.ended else _FIRST_TURN_S)
 
 
 @dataclass
@@ -123,7 +96,7 @@ class Runner:
         self._calls = CallLog(self._kept)
         self._hangs: Counter[str] = Counter()
         self._courses: dict[tuple[str, int], Schedule] = {}
-        self._pace: dict[str, _Pace] = defaultdict(_Pace)
+        self._shares = Shares({}, 1)
         self._on_their_way: Counter[int] = Counter()
         self._big = 0  # the number of big cases among them
         self._ends = math.inf
@@ -151,7 +124,7 @@ class Runner:
         return self._search([op], run_seed, share)
 
     def run_beside(self, ops: Sequence[str], run_seed: int) -> Tally:
-        """Search several ops as `run` does one, several at a time: see `_in_turn`."""
+        """Search several ops as `run` does one, several at a time: see `Shares`."""
         return self._search(ops, run_seed, 1.0)
 
     def _search(self, ops: Sequence[str], run_seed: int, share: float) -> Tally:
@@ -162,6 +135,7 @@ class Runner:
         runs = {target.kernel.op for target in self.targets if self._runs(target)}
         self._courses = {key: each for key, each in self._courses.items() if each.slow_left}
         schedules = [self._schedule(op, run_seed, share) for op in ops if op in runs]
+        self._shares = Shares({each.op: len(each.chosen) for each in schedules}, self._executor.count)
         with escalation.until(self._is_overdue):
             self._take_turns(schedules)
         for schedule in schedules:
@@ -228,50 +202,24 @@ class Runner:
         return counted or self.clock() >= self._ends or self.interruption.wanted or self.enough(self.tally)
 
     def _give(self, schedules: Sequence[Schedule]) -> None:
-        """Hand out as many turns as possible now, those of the op with the least time first."""
+        """Hand out as many turns as possible now."""
+        by_op = {each.op: each for each in schedules}
         resting = tuple(target for target, count in self._hangs.items() if count >= MOST_HANGS)
         self._executor.keep(self._kept())
         most = self._in_time()
         for group in range(len(self._terms.groups)):
             while self._executor.room(group) > 0 and (group or self.in_flight < most):
-                ready = ((each.next_task(group), each) for each in self._in_turn(schedules, group))
+                ready = ((by_op[op].next_task(group), by_op[op]) for op in self._in_turn(group))
                 task, schedule = next((found for found in ready if found[0] is not None), (None, None))
                 if task is None or schedule is None:
                     break
                 self._executor.give(replace(task, resting=resting) if resting else task, schedule.lessons)
-                self._pace[task.op].begun += 1
+                self._shares.paces[task.op].begun += 1
                 self._on_their_way[group] += 1
                 self._big += task.is_big
 
-    def _in_turn(self, schedules: Sequence[Schedule], group: int) -> Sequence[Schedule]:
-        """Return the searches that may be given a turn, first the one with the fewest on their way. Reading an op takes
-        a process a second, so that quick targets search no more ops at once than there are processes, each until it has
-        had its share of the time. The others begin where a process would be idle."""
-        if len(schedules) == 1:
-            return schedules
-        if group:
-            return sorted(schedules, key=lambda each: self._pace[each.op].expected)
-        count, left = self._executor.count, self._without_their_share(schedules)
-        now = sorted(left[:count], key=lambda each: self._pace[each.op].on_their_way)
-        if self.in_flight >= _LEAST_ON_THEIR_WAY * count:
-            return now
-        return [*now, *left[count:], *(each for each in schedules if each not in left)]
-
-    def _without_their_share(self, schedules: Sequence[Schedule]) -> Sequence[Schedule]:
-        """Return the searches that have not had their share of the time in this round, at least one."""
-        to_come = max(0.0, self._ends - self.clock()) * self._executor.count
-        while True:
-            first = min(self._pace[each.op].rounds for each in schedules)
-            left = [each for each in schedules if self._pace[each.op].rounds == first]
-            weights = sum(len(each.chosen) for each in left)
-            all_of_it = to_come + sum(self._pace[each.op].seconds for each in left)
-            if self._ends == math.inf:
-                all_of_it = (first + 1) * _STINT_S * weights
-            had = [e for e in left if self._pace[e.op].expected >= all_of_it * len(e.chosen) / weights]
-            for each in had:
-                self._pace[each.op].rounds += 1
-            if len(had) < len(left):
-                return [each for each in left if each not in had]
+    def _in_turn(self, group: int) -> Sequence[str]:
+        return self._shares.by_time() if group else self._shares.in_turn(self._ends - self.clock(), self.in_flight)
 
     def _in_time(self) -> float:
         """Return how many turns of quick targets may be in work: as many as will probably end in time, at the present
@@ -280,7 +228,7 @@ class Runner:
             return math.inf
         now = self.clock()
         pace = self._taken / (now - self._began) if now > self._began else 0.0
-        return max(_LEAST_ON_THEIR_WAY * self._executor.count, pace * (self._ends - now))
+        return max(LEAST_ON_THEIR_WAY * self._executor.count, pace * (self._ends - now))
 
     def _take(self) -> None:
         """Wait a moment for a report, and count all reports that can be counted now."""
@@ -294,7 +242,7 @@ class Runner:
             return
         if report is None:
             return
-        pace = self._pace[report.task.op]
+        pace = self._shares.paces.get(report.task.op, Pace())  # slow targets may still have turns of an earlier search
         pace.seconds += report.seconds
         if not report.rest:
             self._on_their_way[report.task.group] -= 1
