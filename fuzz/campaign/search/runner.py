@@ -46,12 +46,18 @@ _FIRST_TURN_S = 1.0
 
 
 @dataclass
-class _Pace:
+class OpPace:
     """The turns of one op that have ended, and the seconds they took."""
 
     begun: int = 0
     ended: int = 0
     seconds: float = 0.0
+
+    @property
+    def whole_s(self) -> float:
+        """The seconds that processes have spent on it, and will on the turns it has begun: a search with cheap turns
+        gets more of them than one that compiles for seconds."""
+        return self.seconds + (self.begun - self.ended) * (self.seconds / self.ended if self.ended else _FIRST_TURN_S)
 
 
 @dataclass
@@ -111,7 +117,7 @@ class Runner:
         self._calls = CallLog(self._kept)
         self._hangs: Counter[str] = Counter()
         self._courses: dict[tuple[str, int], Schedule] = {}
-        self._pace: dict[str, _Pace] = defaultdict(_Pace)
+        self._pace: dict[str, OpPace] = defaultdict(OpPace)
         self._on_their_way: Counter[int] = Counter()
         self._big = 0  # of them are big cases
         self._ends = math.inf
@@ -224,7 +230,8 @@ class Runner:
             most = min(most, _MOST_BESIDE * self._executor.count)
         for group in range(len(self._terms.groups)):
             while self._executor.room(group) > 0 and (group or self.in_flight < most):
-                ready = ((each.next_task(group), each) for each in sorted(schedules, key=self._time_of))
+                least = sorted(schedules, key=lambda each: self._pace[each.op].whole_s)
+                ready = ((each.next_task(group), each) for each in least)
                 task, schedule = next((found for found in ready if found[0] is not None), (None, None))
                 if task is None or schedule is None:
                     break
@@ -232,12 +239,6 @@ class Runner:
                 self._pace[task.op].begun += 1
                 self._on_their_way[group] += 1
                 self._big += task.is_big
-
-    def _time_of(self, schedule: Schedule) -> float:
-        """Return the seconds that processes have spent on an op, and will on the turns it has begun: a search with
-        cheap turns gets more of them than one that compiles for seconds."""
-        pace = self._pace[schedule.op]
-        return pace.seconds + (pace.begun - pace.ended) * (pace.seconds / pace.ended if pace.ended else _FIRST_TURN_S)
 
     def _in_time(self) -> float:
         """Return how many turns of quick targets may be on their way: no more than will be taken before the end, at the

@@ -41,17 +41,17 @@ def visible_devices() -> tuple[str, ...]:
 def capability() -> str:
     """Return the compute capability of the first device, such as sm_90; without a device, the oldest that nvcc 13
     knows."""
-    found = _driver()
+    found = driver_answer()
     return found[1] if found is not None and found[1] else _OLDEST
 
 
 def _driver_devices() -> int | None:
-    found = _driver()
+    found = driver_answer()
     return None if found is None else found[0]
 
 
 @lru_cache(maxsize=1)
-def _driver() -> tuple[int, str] | None:
+def driver_answer() -> tuple[int, str] | None:
     """Return how many devices the driver has and the capability of the first; None without a driver. Both are read at
     once: in a process forked afterwards, the driver answers nothing."""
     try:

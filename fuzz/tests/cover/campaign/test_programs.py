@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
 from fuzz.campaign.search.groups import search_ops
 from fuzz.campaign.search.guide import NO_LESSONS
 from fuzz.campaign.search.process_executor import ProcessExecutor
-from fuzz.campaign.search.runner import Runner, _Pace
-from fuzz.campaign.search.schedule import Schedule
+from fuzz.campaign.search.runner import OpPace, Runner
 from fuzz.campaign.search.stopping import RunLimits
 from fuzz.campaign.search.turn_runner import MATES, PIECES, Terms, TurnJob, TurnReport, TurnRunner, mates_at
 from fuzz.core.adapters.registry import expand
@@ -140,10 +137,8 @@ def test_all_ops_that_are_searched_beside_one_another_are_judged(tmp_path: Path)
 
 
 def test_a_cheap_op_gets_more_turns_than_a_dear_one() -> None:
-    runner = Runner.__new__(Runner)
-    runner._pace = defaultdict(_Pace, cheap=_Pace(4, 4, 2.0), dear=_Pace(2, 1, 30.0))
-    times = [runner._time_of(cast(Schedule, SimpleNamespace(op=op))) for op in ("cheap", "dear", "new")]
-    assert times == [2.0, 60.0, 0.0]
+    cheap, dear, new = OpPace(4, 4, 2.0), OpPace(2, 1, 30.0), OpPace()
+    assert [each.whole_s for each in (cheap, dear, new)] == [2.0, 60.0, 0.0]
 
 
 @pytest.mark.whole
