@@ -127,7 +127,7 @@ def search_ops(runner: Runner, seed: int) -> None:
     if limits.max_cases is None:
         runner.run_beside(list(turns), seed)
         for op in turns:
-            _note_late(runner, op)
+            note_late(runner.tally, runner.targets, op)
         runner.tally.note_waiting()
         return
     began, to_come = time.monotonic(), sum(turns.values())
@@ -138,13 +138,13 @@ def search_ops(runner: Runner, seed: int) -> None:
         runner.run(op, seed, share=own / to_come)
         to_come -= own
         if runner.limits.max_time is not None:
-            _note_late(runner, op)
+            note_late(runner.tally, runner.targets, op)
     runner.tally.note_waiting()
 
 
-def _note_late(runner: Runner, op: str) -> None:
+def note_late(tally: Tally, targets: Sequence[Target], op: str) -> None:
     """Note why slow targets of the op had no turn."""
-    slow = slow_targets_of([target for target in runner.targets if target.kernel.op == op])
-    for line in map(runner.tally.targets.__getitem__, slow):
+    slow = slow_targets_of([target for target in targets if target.kernel.op == op])
+    for line in map(tally.targets.__getitem__, slow):
         if not (line.judged or line.not_run or line.not_run_reason):
             line.not_run_reason = LATE

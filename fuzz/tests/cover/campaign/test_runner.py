@@ -14,7 +14,7 @@ import pytest
 
 from fuzz.campaign.corpus import folder as corpus
 from fuzz.campaign.search.executor import Watch, silent
-from fuzz.campaign.search.groups import _note_late, search_ops
+from fuzz.campaign.search.groups import note_late, search_ops
 from fuzz.campaign.search.runner import Runner
 from fuzz.campaign.search.stopping import RunLimits
 from fuzz.campaign.search.turn_runner import FindingId, Terms, TurnJob, TurnReport
@@ -101,7 +101,7 @@ def test_an_op_has_a_share_of_the_cases_for_each_way_in_which_its_kernels_differ
 def test_a_slow_target_without_a_turn_is_no_target_that_no_case_fits() -> None:
     slow, quick = (replace(target, slow=number == 0) for number, target in enumerate(_targets()[:2]))
     tally = Tally({target.id: TargetTally(target.id, "generic") for target in (slow, quick)})
-    _note_late(cast(Runner, SimpleNamespace(tally=tally, targets=(slow, quick))), "rms_norm")
+    note_late(tally, (slow, quick), "rms_norm")
     assert tally.targets[slow.id].not_run_reason == "it is slow, and the search ended before it had a turn"
     assert not tally.targets[quick.id].not_run_reason
 
