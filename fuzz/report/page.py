@@ -234,7 +234,7 @@ def template(name: str) -> Template:
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"minutes": minutes, "thousands": "{:,.0f}".format}
+    environment.filters |= {"minutes": minutes, "counted": counted, "thousands": "{:,.0f}".format}
     return environment.get_template(name)
 
 

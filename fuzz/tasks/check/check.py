@@ -316,13 +316,12 @@ def check_targets(
     wrong = report(tally, book, pool, targets, todo, pack_option, interrupted=session.interruption.wanted)
     if wrong:
         noted = [
-            _AGAIN if driven.again and not book.errors else "",
-            changed if stale else "",
-            meant_words(book) if measures else "",
-            *(f"  {each}" for each in (said, *facts) if each),
-        ]
+            _AGAIN if driven.again and not book.errors else "", changed if stale else "",
+            meant_words(book) if measures else "", *(f"  {each}" for each in (said, *facts) if each),
+        ]  # fmt: skip
         notes = "\n".join(filter(None, noted))
-        raise CheckFailed("\n".join(filter(None, [wrong, wrapped_text(notes, width())])))
+        failures = [] if book.errors else [each.told for each in book.buckets.values()]
+        raise CheckFailed("\n".join(filter(None, [wrong, wrapped_text(notes, width())])), failures)
     told_line = passed_line(kernel.name, targets, tally, todo, len(earlier), time.monotonic() - began)
     GIVEN.passed += [told_line, *([f"  {said}"] if said else [])]
     shown = [told_line, *[changed] * bool(stale), *(f"  {each}" for each in (said, *facts) if each)]

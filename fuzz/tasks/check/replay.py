@@ -68,7 +68,7 @@ class FunctionReplay:
         for failure in run.failures(here.target.kernel.name):
             about = filter(None, (failure.text, self.said, WEAKER, f"again: {todo.command}"))
             lines = [f"FAIL  {name}  {failure.words}", *(f"  {each}" for each in about)]
-            raise CheckFailed(wrapped_text("\n".join(lines), columns()))
+            raise CheckFailed(wrapped_text("\n".join(lines), columns()), [failure])
         [line], replay = run.tally.targets.values(), run.replay
         judged = line.judged - line.gave_up
         if (outputs := never_decided(line.decided)) or not judged:

@@ -152,7 +152,7 @@ def _judged(
     )  # fmt: skip
     # Before processes are forked, so that they share the tables of the search instead of making their own.
     first = [made for some in islice(batches(Search(found.op.name, seed, kernels)), _TURNS) for made in some]
-    origin = Provenance(seed, _command(asked, seed), ("--pack", str(folder)), numbered=True)
+    origin = Provenance(seed, command_of(asked, seed), ("--pack", str(folder)), numbered=True)
     began = time.monotonic()
     with session:
         floors = dict[str, float]()
@@ -288,7 +288,7 @@ def looked(
     other = told(
         "the other mode", lambda: in_other_mode(asked, problem, solutions, seed, screen), problem.in_other_mode
     )
-    rulings = tuple(_unless_changed(with_own(each, (own or {}).get(kernel)), problem) for kernel, each in found.items())
+    rulings = tuple(unless_changed(with_own(each, (own or {}).get(kernel)), problem) for kernel, each in found.items())
     whole = told(
         "the task's full size", lambda: at_full_size(asked, problem, solutions, rulings, seed), problem.changed
     )
@@ -298,7 +298,7 @@ def looked(
     return in_time(asked, caused or rulings, missed)
 
 
-def _unless_changed(ruling: SolutionRuling, problem: Statement) -> SolutionRuling:
+def unless_changed(ruling: SolutionRuling, problem: Statement) -> SolutionRuling:
     """Return the ruling. If the task's shapes were made smaller, one that is wrong only at others becomes undecided."""
     if not problem.changed or ruling.verdict != "wrong":
         return ruling
@@ -357,7 +357,7 @@ def _elements(op: Op, extents: Mapping[str, int]) -> int:
     return max(math.prod(extents.get(dim, 1) for dim in each.axes) for each in op.inputs)
 
 
-def _command(asked: Asked, seed: int) -> str:
+def command_of(asked: Asked, seed: int) -> str:
     """Return the command line that judges the same solutions again, without options for explaining."""
     values = None if asked.values == FINITE else asked.values
     options = [
@@ -430,7 +430,7 @@ def prepared(asked: Asked, problem: Statement, found: Derived, solutions: Soluti
         name: f"it refuses the small numbers that stand for those of the problem: {' and '.join(each.refused)}"
         for name, each in by_kernel.items() if each.usual == "refuses" and problem.module is not None
     }  # fmt: skip
-    refuses = {name: _refused(each, problem) for name, each in by_kernel.items() if problem.module is None}
+    refuses = {name: refused_example(each, problem) for name, each in by_kernel.items() if problem.module is None}
     always = {} if problem.draw is None else seen_in(found, samples_of(problem.draw))
     task = Task(chosen(asked, kernels), Data((), always, DRAWN), measures=True)
     return Prepared(found, folder, task, accepting, untried, refuses)
@@ -472,12 +472,12 @@ def _narrowed(kernel: Kernel, beside: Accepts | None) -> Kernel:
     """Return the kernel, limited to the extents that it does not refuse."""
     if beside is None or not (beside.multiple_of or beside.max):
         return kernel
-    return replace(
-        kernel, capabilities=replace(kernel.capabilities, multiple_of=beside.multiple_of, max=beside.max)
-    )  # fmt: skip
+    able = replace(kernel.capabilities, multiple_of=beside.multiple_of, max=beside.max)
+    return replace(kernel, capabilities=able)
 
 
-def _refused(beside: Accepts, problem: Statement) -> str:
+def refused_example(beside: Accepts, problem: Statement) -> str:
+    """Return which extent of the problem's examples a solution refuses, and where; '' if it takes all."""
     for sizes in problem.examples:
         for dim, size in sizes.items():
             if size % beside.multiple_of.get(dim, 1) or size > beside.max.get(dim, size):
