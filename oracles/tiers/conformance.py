@@ -36,20 +36,21 @@ from oracles.tiers.values import OutputValues, dependent
 class Conformance(OutputValues):
     """What outputs may be under one contract."""
 
-    def enclosure(self, output: str) -> Enclosure:
-        """Return the conformance sets of all elements of an output, in its shape."""
-        key = self.inputs.trace.outputs[output], self.outputs[output], self.axes(output)
+    def enclosure(self, output: str, *, alone: bool = False) -> Enclosure:
+        """Return the conformance sets of all elements of an output, in its shape; with `alone` for the precise tier of
+        this very object, which has the same forms: then only the exact values may be others than float64's."""
+        key = self.inputs.trace.outputs[output], self.outputs[output], self.axes(output), alone
         if key not in self._enclosures:
             with np.errstate(all="ignore"):
-                self._enclosures[key] = self._enclosure(output, judged(self.outputs[output]))
+                self._enclosures[key] = self._enclosure(output, judged(self.outputs[output]), alone)
         return self._enclosures[key]
 
     @lazy
-    def _enclosures(self) -> dict[tuple[Node, str, frozenset[str]], Enclosure]:
+    def _enclosures(self) -> dict[tuple[Node, str, frozenset[str], bool], Enclosure]:
         """Return the enclosures by node, dtype and other marks: two outputs may be the same."""
         return {}
 
-    def _enclosure(self, output: str, dtype: Format) -> Enclosure:
+    def _enclosure(self, output: str, dtype: Format, alone: bool) -> Enclosure:
         if self.has_places(output):
             return places.enclosure_of(self, output, self._kept(output), dtype)
         # A row may have millions of elements: one array at a time is held in addition to those that are kept.
@@ -62,13 +63,13 @@ class Conformance(OutputValues):
             ends.append(self._rounded(end, centre, dtype))
         may = zero = None
         if other is not None:
-            self._replace(output, ends, other, dtype)
+            self._replace(output, ends, other.outwards(0.0) if alone else other.outwards(), dtype)
             may, zero = (self.shaped(output, each) if each.any() else None for each in (other.nan, other.zero))
         del own, other, end
         nan = self._nan(centre, ends, dtype)
         if may is not None:  # what is NaN by the formula is so in every kernel, and values made from it may be
             nan = np.where(may & ~np.isnan(head(centre)), ALLOWED, FORBIDDEN if nan is None else nan).astype(np.int8)
-        unsure = self._unsure(output, ends, beyond, dtype)
+        unsure = self._unsure(output, ends, beyond, dtype, alone)
         if unsure is not None:
             ends[1], ends[2] = (np.where(unsure, np.nan, end) for end in ends[1:3])
         if self.sharp:  # certainly right is what no error of the centre changes
@@ -81,9 +82,9 @@ class Conformance(OutputValues):
         )  # fmt: skip
         return found if (closed := self._closed(output)) is None else closed.enclosure(found)
 
-    def _replace(self, output: str, ends: list[F64], other: Ends, dtype: Format) -> None:
+    def _replace(self, output: str, ends: list[F64], others: Iterable[F64], dtype: Format) -> None:
         """Replace ends that do not follow from centre and half-width; the lowest end comes first."""
-        for place, end in enumerate(other.outwards()):
+        for place, end in enumerate(others):
             new = self._rounded(self.shaped(output, end), end, dtype)
             ends[place] = np.where(np.isnan(new), ends[place], new)
 
@@ -147,19 +148,24 @@ class Conformance(OutputValues):
             return None
         return np.where(wrong, REQUIRED, np.where(beyond, ALLOWED, FORBIDDEN)).astype(np.int8)
 
-    def _unsure(self, output: str, ends: Sequence[F64], beyond: Mask, dtype: Format) -> Mask | None:
+    def _unsure(self, output: str, ends: Sequence[F64], beyond: Mask, dtype: Format, alone: bool) -> Mask | None:
         """Return what only the precise tier can tell: whether an overflow leaves NaN, what float64 decides by chance,
         and what kernels may have of numbers in f64 where double-double leaves its range."""
         found = self._beyond(ends[0], ends[3], dtype) != self._beyond(ends[1], ends[2], dtype)
         if self.wide and beyond.any():
             found = found | beyond & np.isfinite(self.shaped(output, self._kept(output).centre))
-        if self.budget.read.doubts:
-            found = found | self.shaped(output, self._doubts[self.made(output)])
+        if self.budget.read.doubts or (self.budget.read.guesses and not alone):
+            doubts = self._doubts if alone else self._by_chance
+            found = found | self.shaped(output, doubts[self.made(output)])
         return found if found.any() else None
 
     @lazy
     def _doubts(self) -> Mapping[Node, Mask]:
         return dependent(self.inputs, self.budget.read.doubts, self.budget.read.same)
+
+    @lazy
+    def _by_chance(self) -> Mapping[Node, Mask]:
+        return dependent(self.inputs, self.budget.read.by_chance, self.budget.read.same)
 
     def _beyond(self, low: F64, high: F64, dtype: Format) -> Mask:
         """Return where an end overflows and may leave NaN: in a format without infinity, or if the contract says so."""
@@ -230,7 +236,7 @@ class Conformance(OutputValues):
         # Beside a comparison that float64 may get wrong, both sides are possible.
         by_chance = {
             node: each if (may := self.budget.forms[node].may) is None else each & ~may  # there no form is asked
-            for node, each in self.budget.read.doubts.items()
+            for node, each in self.budget.read.by_chance.items()
             if node.kind not in ("less", "at_most")
         }
         if by_chance:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from oracles.budget import Term
-from oracles.enclosure import Worst
+from oracles.doubledouble import F64
+from oracles.enclosure import Mask, Worst
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Exact, Inputs
 from oracles.lazy import lazy
@@ -32,6 +35,16 @@ class Elements:
         exact value, rounded once, is allowed too."""
         conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
         return conformance.bounds(output, index, once=once)
+
+    def decided(
+        self, output: str, row: int, got: F64, contract: Contract, structured: bool
+    ) -> tuple[slice, Mask, Mask]:
+        """Return which part of an output can be looked at with a row of it, along its first axis, and which elements
+        there certainly conform, or fail, without mpmath: as `bounds` with `once` says."""
+        conformance, _ = self._of_element(output, (row,), self.problem.settled(contract), structured)
+        part = slice(row, row + 1) if self.problem.plain.separate else slice(None)
+        with np.errstate(all="ignore"):
+            return part, *conformance.decided(output, got[part])
 
     def contradiction(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool, worst: Worst, bounds: Bounds

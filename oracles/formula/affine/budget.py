@@ -215,7 +215,7 @@ class Budget(SettledProblem):
             found = blended(units, Form(args[0].centre * args[1].centre, found.dtype, found.bits), found)
         if found.ranks is not None and found.ranks.doubt is not None:
             read.doubts[node] = found.ranks.doubt
-        if node.kind == "where" and read.doubts:
+        if node.kind == "where" and (read.doubts or read.guesses):
             read.same[node] = is_same(found, *args[1:], wide=self.wide, most=SAME / 4)
         if node.kind == "take" and (unsure := is_unsure(args[1])).any():
             read.held[node, None] = np.where(unsure & (found.spread > 0), found.centre, np.nan)

@@ -88,12 +88,12 @@ class Ends:
     zero: Mask
     """Where it may also be zero."""
 
-    def outwards(self) -> Iterator[F64]:
-        """Yield both ends, each moved down and up by as much as float64 may be wrong."""
+    def outwards(self, own: float = OWN) -> Iterator[F64]:
+        """Yield both ends, each moved down and up by that share of it, as much as float64 may be wrong."""
         for end, side in ((self.low, -1), (self.low, 1), (self.high, -1), (self.high, 1)):
             moved = np.abs(end)  # in place: a row may have millions of elements
             moved[np.isinf(moved)] = 0.0
-            moved *= side * OWN
+            moved *= side * own
             moved += end
             yield moved
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -44,7 +45,9 @@ class ReadFormula:
     held: dict[tuple[Node, int | None], F64] = field(default_factory=dict)
     """See `Budget.replaced`."""
     doubts: dict[Node, Mask] = field(default_factory=dict)
-    """Where it is by chance what a node takes, see `oracles.formula.affine.narrowing`."""
+    """Where exact values may take another side, or place, than float64's do."""
+    guesses: dict[Node, Mask] = field(default_factory=dict)
+    """Where forms of the same values may be others beside other rows, see `oracles.formula.affine.narrowing`."""
     same: dict[Node, Mask] = field(default_factory=dict)
     """Where it does not matter what a choice takes; of none that is made before anything is in doubt."""
     mirrored: dict[Node, Mask] = field(default_factory=dict)
@@ -58,5 +61,13 @@ class ReadFormula:
         if narrow.held is not None:
             self.held[node, place] = narrow.held
         if narrow.doubt is not None:
-            self.doubts[node] = narrow.doubt | self.doubts.get(node, np.zeros_like(narrow.doubt))
+            self.guesses[node] = narrow.doubt | self.guesses.get(node, np.zeros_like(narrow.doubt))
         return narrow.form
+
+    @property
+    def by_chance(self) -> Mapping[Node, Mask]:
+        """Where it is by chance what a node takes: its doubts and its guesses."""
+        found = {**self.doubts}
+        for node, guess in self.guesses.items():
+            found[node] = guess | found[node] if node in found else guess
+        return found
