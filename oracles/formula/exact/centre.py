@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.elementary.functions import function
+from oracles.formula.exact import rigorous
 from oracles.formula.exact.arithmetic import Arithmetic, Precise, Values, along, within
 from oracles.formula.exact.contraction import Axes, Places, part, spans
 from oracles.formula.exact.lengths import Extents, Lengths
 from oracles.formula.exact.ranking import placed, ranked
+from oracles.formula.exact.rigorous import Rigorous
 from oracles.formula.made import completed
 from oracles.formula.node import CONTRACTIONS, LAST
 from oracles.formula.trace import FormulaError, Node, Trace, ordered
@@ -348,6 +350,8 @@ class Exact:
 def recurred(arithmetic: Arithmetic, args: Sequence[Values], axis: int, count: int) -> Values:
     """Return h at all places along an axis, of a, b and what h is before the first."""
     a, b, h = args
+    if count and isinstance(arithmetic, Rigorous):
+        return rigorous.recurred(a, b, h, axis, count)
     found = list[Any]()
     for place in range(count):
         each, more = (at_place(values, axis, place) for values in (a, b))
