@@ -52,7 +52,7 @@ Asked = tuple[FormulaProblem, bool, Sequence[Query]]
 
 _Ask = tuple[FormulaProblem, bool, Query, int, int]
 """A problem, whether it is structured, a query about it, and where the answer goes."""
-_FILLED = 1 << 11
+_FILLED = 1 << 14
 """The most elements by which joined problems may be filled up for another one: a group of its own costs as much, two
 milliseconds of calls of NumPy."""
 
