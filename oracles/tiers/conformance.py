@@ -56,6 +56,8 @@ class Conformance(OutputValues):
         # A row may have millions of elements: one array at a time is held in addition to those that are kept.
         other = edges.ends(self._kept(output))
         centre, width, own = self.centre(output), self.width(output), self.error(output, self.wide)
+        if alone and not self.wide:
+            own = np.fmin(own, self.shaped(output, self.budget.error(self.made(output))))
         ends, beyond = list[F64](), np.zeros(width.shape, bool)
         for side, sign in ((-1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (1.0, 1.0)):
             end = centre + side * np.maximum(width + sign * own, 0.0)
@@ -63,7 +65,7 @@ class Conformance(OutputValues):
             ends.append(self._rounded(end, centre, dtype))
         may = zero = None
         if other is not None:
-            self._replace(output, ends, other.outwards(0.0) if alone else other.outwards(), dtype)
+            self._replace(output, ends, other.outwards(0.0 if alone else edges.OWN), dtype)
             may, zero = (self.shaped(output, each) if each.any() else None for each in (other.nan, other.zero))
         del own, other, end
         nan = self._nan(centre, ends, dtype)
@@ -80,7 +82,8 @@ class Conformance(OutputValues):
             dtype, centre, width, width, (ends[1], ends[2]), (ends[0], ends[3]), nan=nan, unsure=unsure,
             unjudged=self.unjudged(output), zero=zero, zeros=zeros, mirrored=self._mirrored(output),
         )  # fmt: skip
-        return found if (closed := self._closed(output)) is None else closed.enclosure(found)
+        closed, share = self._closed(output), 0.0 if alone else edges.OWN
+        return found if closed is None else closed.enclosure(found, share)
 
     def _replace(self, output: str, ends: list[F64], others: Iterable[F64], dtype: Format) -> None:
         """Replace ends that do not follow from centre and half-width; the lowest end comes first."""
@@ -279,13 +282,14 @@ class Closed:
         may = np.where((self.others & NAN) != 0, ALLOWED, FORBIDDEN)
         return np.where(np.isnan(self.low), REQUIRED, may).astype(np.int8)
 
-    def enclosure(self, own: Enclosure) -> Enclosure:
-        """Return the enclosure, replaced by these values where they are known."""
+    def enclosure(self, own: Enclosure, share: float) -> Enclosure:
+        """Return the enclosure, replaced by these values where they are known, to within a share of them."""
 
         def without(values: Any, other: Any = 0) -> Any:
             return None if values is None else np.where(self.where, np.asarray(other, values.dtype), values)
 
-        low, high = ([round_to(end + side * moved, own.form) for side in (-1, 1)] for end, moved in self._moved)
+        each = [(end, np.where(np.isinf(end), 0.0, np.abs(end) * share)) for end in (self.low, self.high)]
+        low, high = ([round_to(end + side * moved, own.form) for side in (-1, 1)] for end, moved in each)
         inner, outer = (low[1], high[0]), (low[0], high[1])
         inner, outer = (
             (np.where(self.where, new[0], old[0]), np.where(self.where, new[1], old[1]))
@@ -299,11 +303,6 @@ class Closed:
             zero=without(own.zero), unsure=without(own.unsure), mirrored=without(own.mirrored),
             infinities=np.where(self.where, others, no).astype(np.int8),
         )  # fmt: skip
-
-    @property
-    def _moved(self) -> Iterable[tuple[F64, F64]]:
-        """The ends, moved by float64's possible error."""
-        return [(end, np.where(np.isinf(end), 0.0, np.abs(end) * edges.OWN)) for end in (self.low, self.high)]
 
     def bounds(self, dtype: Format, at: tuple[int, ...], centre: float) -> Bounds:
         """Return the bounds of one element."""

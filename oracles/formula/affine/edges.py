@@ -88,7 +88,7 @@ class Ends:
     zero: Mask
     """Where it may also be zero."""
 
-    def outwards(self, own: float = OWN) -> Iterator[F64]:
+    def outwards(self, own: float) -> Iterator[F64]:
         """Yield both ends, each moved down and up by that share of it, as much as float64 may be wrong."""
         for end, side in ((self.low, -1), (self.low, 1), (self.high, -1), (self.high, 1)):
             moved = np.abs(end)  # in place: a row may have millions of elements

@@ -10,10 +10,14 @@ from functools import lru_cache
 import numpy as np
 
 from oracles.doubledouble import F64
-from oracles.dtypes import DOUBLE
+from oracles.dtypes import DOUBLE, form
+from oracles.formula.affine.errors import taken
 from oracles.formula.affine.forms import Form, Mask
 from oracles.formula.affine.narrowing import Narrowed
+from oracles.formula.contract import Contract
+from oracles.formula.exact.centre import Inputs
 from oracles.formula.trace import Node
+from oracles.rounding import NAMES
 
 
 @lru_cache(maxsize=4096)
@@ -35,6 +39,22 @@ def bits_of_whole(values: F64) -> int:
     if not (largest < np.inf and (np.floor(values) == values).all()):
         return DOUBLE.precision
     return max(1, int(largest).bit_length())
+
+
+def leaf(inputs: Inputs, contract: Contract, node: Node) -> Form:
+    """Return the form of a tensor, a parameter or a number, as every kernel has it."""
+    values = inputs.leaf(node)
+    if node.kind == "tensor" and inputs.tensors[node.label].dtype.kind in "bi":
+        return Form(values, DOUBLE, bits=bits_of_whole(values))
+    if node.kind == "tensor":
+        dtype = form(NAMES.get(inputs.tensors[node.label].dtype, DOUBLE.name))
+        wild = ~np.isfinite(values) if contract.nonfinite == "unspecified" else None
+        may = wild if wild is not None and wild.any() else None
+        return taken(Form(values, dtype, dtype.precision, may=may), contract)
+    if values.size == 1:
+        return number(values.item(), node.low, values.ndim, bool(np.signbit(values.item())))
+    bits = DOUBLE.precision if node.dims else max(map(bits_of, {*values.flat}))
+    return Form(values, DOUBLE, bits=bits)
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,8 @@ def guessed() -> Iterator[tuple[Problem, Contract]]:
     rows = {"x": x, "weight": np.ones(6, "f4"), "bias": np.zeros(6, "f4")}
     outputs = {"y": "f32", "mean": "f32", "rstd": "f32"}
     yield Problem("layer_norm", {"eps": 1e-8, "axis": 1}, rows, outputs), Contract()
+    halves = (np.array([[127.0, 94.5, -36.5, 2.5, 0.5, -126.5]]) * np.array([[0.75], [1 / 3], [3e-7]])).astype("f4")
+    yield Problem("quantize_rows", {"axis": 1}, {"x": halves}, {"q": "int8", "scale": "f32"}), Contract()
 
 
 @pytest.mark.parametrize(("of", "contract"), [*guessed()])
