@@ -35,8 +35,8 @@ from fuzz.explain.explanation import (
     WorstElement,
 )
 from fuzz.explain.finding import Diagnosis, Finding, changes
+from fuzz.explain.rule.bounds import HELD
 from fuzz.explain.rule.rule import Rule
-from fuzz.explain.rule.thresholds import HELD
 from fuzz.explain.stages.conclusion import Conclusion
 from oracles import breakdown
 from oracles.dtypes import FORMATS, ITEMSIZE

@@ -27,8 +27,8 @@ from fuzz.explain.explanation import (
     Suggestion,
     UnsetRead,
 )
+from fuzz.explain.rule.bounds import HELD
 from fuzz.explain.rule.rule import Rule
-from fuzz.explain.rule.thresholds import HELD
 
 UNLESS = "unless values or a coarse dtype hide it"
 PHRASES: Mapping[Verdict, str] = {

@@ -18,7 +18,7 @@ from fuzz.core.base.verdict import Verdict
 from fuzz.core.execute.corners import Reserved
 from fuzz.core.execute.pool import Batch, Pool
 from fuzz.core.generate.search import SHARDS, Proposal, Search
-from fuzz.core.generate.turn import BATCH, Made, Turn
+from fuzz.core.generate.turn import BATCH, Made, Turn, is_proposed
 from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.laws.registry import ONE_IN, Entry, declared, with_twins
 from fuzz.findings.tally import Observer, Sighting, Tally
@@ -338,7 +338,9 @@ class TurnRunner:
         for entry, judgements in zip(turn.entries, found.judgements, strict=False):
             self.calls.judged(entry.case, judgements)
             if self.terms.records:
-                name = f"{task.seed}:{task.op}:{entry.case.origin.place}"
+                origin = entry.case.origin
+                # What a guide proposes follows from judgements, too: such a case has no name to replay it by.
+                name = "" if is_proposed(origin) else f"{task.seed}:{task.op}:{origin.place}"
                 report.records += run_lines(entry.case, judgements, name, twin=entry.check is not None)
         self._uncounted.append(report.findings)
         self.calls.progress(0.0)

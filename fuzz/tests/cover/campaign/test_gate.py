@@ -309,7 +309,7 @@ def test_a_kept_case_where_no_gate_looks_is_named(repository: Repository) -> Non
     shown = repository.gate("-k", "first", cases=1)
     assert shown.returncode == 0, shown.stdout
     assert "not replayed: corpora/mine/b005-" in shown.stdout
-    assert " and 2 more: a gate replays regressions/, historical/, suites/ only" in shown.stdout
+    assert " and 2 more: a gate replays regressions/, historical/ only" in shown.stdout
 
 
 def test_bad_input_is_one_clear_line(cli_here: Cli, tmp_path: Path) -> None:

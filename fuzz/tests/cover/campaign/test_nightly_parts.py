@@ -16,10 +16,9 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import create_engine, event
 
-from fuzz.campaign.nightly.night import Night
+from fuzz.campaign.nightly.night import Night, NightTriage
 from fuzz.campaign.nightly.opening import Slice, next_turn, searching_time, slice_seed
 from fuzz.campaign.nightly.remembered import Recorder
-from fuzz.campaign.nightly.triage import NightTriage
 from fuzz.campaign.search import deadline as stopping_module
 from fuzz.campaign.search.deadline import OutOfTime, Stopping
 from fuzz.findings.database_views import NightView, SliceTotals, TargetTotals
