@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -28,7 +29,7 @@ from oracles.enclosure import (
     worst_of,
     worst_pass,
 )
-from oracles.escalation import PreciseProgress, break_off, settled
+from oracles.escalation import PreciseProgress, break_off, narrowed, settled
 from oracles.formula.contract import Contract
 from oracles.formula.exact.deadline import LateError, deadline
 from oracles.lazy import lazy
@@ -402,10 +403,13 @@ class Truth:
         """Return the judgement of an output that does not certainly pass. The precise tier decides about unsure
         elements."""
         enclosure = self.enclosures(contract, self.problem.structured, once=True)[name]
-        comparison = compare(enclosure, got)
+        comparison, structured, began = compare(enclosure, got), self.problem.structured, time.process_time()
+        if not enclosure.places:
+            decided = partial(self.elements.decided, name, got=got, contract=contract, structured=structured)
+            comparison = narrowed(comparison, got, decided, began)
         failing, ratio, gave_up, late = settled(
-            comparison, got, lambda index: self.bounds(contract, name, index, self.problem.structured, once=True),
-            PreciseProgress(self.problem.op, name, 0, int(comparison.unsure.sum())),
+            comparison, got, lambda index: self.bounds(contract, name, index, structured, once=True),
+            PreciseProgress(self.problem.op, name, 0, int(comparison.unsure.sum())), began,
         )  # fmt: skip
         flat = int(ratio.argmax())
         index = index_of(flat, got.shape)
