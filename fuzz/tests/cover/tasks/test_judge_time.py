@@ -14,6 +14,7 @@ import fuzz
 from fuzz.campaign.search import deadline
 from fuzz.campaign.search.deadline import Stopping
 from fuzz.campaign.session import Session
+from fuzz.cli.mcp import judge as judged_for_agents
 from fuzz.core.adapters.target import Target
 from fuzz.tasks import replay
 from fuzz.tasks.judge import judging
@@ -126,3 +127,11 @@ def test_from_python_the_ruling_is_that_of_the_command(tmp_path: Path, monkeypat
     said.update(stdout="", stderr="kernelfuzz: ref.py: No such file or directory\n")
     with pytest.raises(fuzz.CheckError, match=r"^ref\.py: No such file or directory$"):
         fuzz.judge("a.py", against="ref.py")
+
+
+def test_agents_may_limit_the_time_too(tmp_path: Path) -> None:
+    (tmp_path / "reference.py").write_text(_REFERENCE)
+    (tmp_path / "mine.py").write_text(_RIGHT)
+    ruling = judged_for_agents(str(tmp_path / "mine.py"), str(tmp_path / "reference.py"), "x=... n", max_time=0.001)
+    assert ruling["verdict"] == "undecided"
+    assert ruling["not_exercised"] == ["not judged, as --max-time 0.001s was over: any case"]
