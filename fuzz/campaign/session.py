@@ -17,7 +17,7 @@ from fuzz.campaign.search.stopping import Interruption, RunLimits, never
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.starting import executor_of, note_not_running, restarted, runnable, started
 from fuzz.core.adapters.target import NotRun, Target
-from fuzz.core.execute.pool import Pool, WorkerPool
+from fuzz.core.execute.batch import Pool
 from fuzz.core.generate.pairing import PairCoverage
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, family_of
@@ -32,6 +32,7 @@ from fuzz.report.totals import UndeclaredByOp, kernels_judged, undeclared_by_op
 from fuzz.report.use_outcome import NO_CASE, UseOutcome
 
 if TYPE_CHECKING:
+    from fuzz.core.execute.pool import WorkerPool
     from fuzz.report.brief import Provenance
 
 
@@ -102,7 +103,11 @@ class Session:
 
     def _told(self, pool: Pool) -> frozenset[str]:
         """The targets that run on other machines alone; the pool says so, too, and gives them nothing."""
-        if self.engine is None or not isinstance(pool, WorkerPool):
+        if self.engine is None:
+            return frozenset()
+        from fuzz.core.execute.pool import WorkerPool
+
+        if not isinstance(pool, WorkerPool):
             return frozenset()
         missing = {target.id: NotRun("it runs on no worker that takes part") for target in self.targets}
         pool.statuses = {**missing, **pool.statuses}

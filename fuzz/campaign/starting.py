@@ -18,8 +18,6 @@ from fuzz.campaign.search.executor import Crew
 from fuzz.campaign.search.groups import groups_of, processes_for
 from fuzz.campaign.search.runner import MOST_HANGS
 from fuzz.campaign.search.turn_runner import Terms
-from fuzz.core.adapters.build import Builder
-from fuzz.core.adapters.cuda import MISSING, TOOLS, program_of, sanitized, visible_devices
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.adapters.toolchain import Host
@@ -28,13 +26,13 @@ from fuzz.core.base.files import unwritable
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.selection import SelectionError, globs, keyword, matches_any
 from fuzz.core.base.text import counted
-from fuzz.core.execute.lane import Wait
-from fuzz.core.execute.pool import Pool, WorkerPool, patient
+from fuzz.core.execute.batch import Pool, Wait, patient
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.report.totals import not_run_lines
 
 if TYPE_CHECKING:
     from fuzz.campaign.search.process_executor import ProcessExecutor
+    from fuzz.core.execute.pool import WorkerPool
 
 _SLOW_S = 5.0
 """A target whose start takes this long is named. Chosen."""
@@ -68,7 +66,7 @@ def select_targets(
     there = {target.id: target for host in others for target in expand(of_op, host) if not target.emulated}
     every = (*here, *(target for name, target in there.items() if name not in known))
     # Under tools too where the target itself is asked for.
-    watched = [(target, each) for target in every for each in sanitized(target)] if sanitize else []
+    watched = _watched(every) if sanitize else []
     chosen = (
         *(target for target in every if is_wanted(target.id)),
         *(each for target, each in watched if is_wanted(target.id) or is_wanted(each.id)),
@@ -81,7 +79,15 @@ def select_targets(
     return chosen
 
 
+def _watched(targets: Sequence[Target]) -> list[tuple[Target, Target]]:
+    from fuzz.core.adapters.cuda import sanitized
+
+    return [(target, each) for target in targets for each in sanitized(target)]
+
+
 def _check_sanitizers(targets: Sequence[Target]) -> None:
+    from fuzz.core.adapters.cuda import MISSING, TOOLS, program_of
+
     if not any(target.sanitizer for target in targets):
         raise UsageError(
             "--sanitize: it watches kernels on a GPU, and none is chosen; add --target 'triton@cuda,torch@cuda'"
@@ -103,6 +109,8 @@ def started(
 ) -> Iterator[WorkerPool]:
     """Yield a pool whose workers were built, started and attested. With `reasons`, what did not start is reported with
     the remedy; a run does that at its end. Without `bounded`, slow targets are given any case."""
+    from fuzz.core.execute.pool import WorkerPool
+
     with ExitStack() as stack:
         what = f"Building and starting {counted(len(targets), 'target')} ..."
         with console.status(what) as status:
@@ -124,6 +132,7 @@ def executor_of(
 ) -> ProcessExecutor:  # fmt: skip
     """Return processes for a search of these targets, one per processor unless `jobs` says how many."""
     from fuzz.campaign.search.process_executor import ProcessExecutor
+    from fuzz.core.adapters.cuda import visible_devices
 
     count = processes_for(targets, jobs, max_cases) if targets else 0
     groups = groups_of(targets, count)
@@ -139,6 +148,9 @@ def pools_of(
 ) -> Callable[[Sequence[Target]], WorkerPool]:
     """Return a function that makes the pools of processes that search. What their workers have in common is started
     now."""
+    from fuzz.core.adapters.build import Builder
+    from fuzz.core.execute.pool import WorkerPool
+
     builder = Builder()
     for target in targets:
         with suppress(OSError):  # which starting a worker tells

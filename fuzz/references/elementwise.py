@@ -15,7 +15,7 @@ from fuzz.references.maps import place_along
 from fuzz.references.reading import Reader
 from fuzz.references.recording import Two
 from fuzz.references.scope import COMPARING, Number, Rule, Value
-from oracles.dtypes import COMPUTED, DTYPES, FORMATS, SPELLED
+from oracles.dtypes import COMPUTED, DTYPES, FORMATS, NARROW, SPELLED
 
 FUNCTIONS: Mapping[str, str] = {
     **{name: f"f.{name}(self)" for name in (
@@ -46,7 +46,7 @@ COMPARISONS: Mapping[str, str] = dict(
     zip(COMPARING, (f"self {sign} other" for sign in ("<", "<=", ">", ">=", "==", "!=")), strict=True)
 )
 _HINTS = {"exp": "e", "add": "t", "sub": "t", "mul": "t", "div": "t", "neg": "t", "rsqrt": "scale", "sqrt": "root"}
-HALVES = "torch.float16", "torch.bfloat16"
+HALVES = tuple(f"torch.{FORMATS[name].spelling}" for name in NARROW)
 _MOST_FACTORS = 4
 """Up to this exponent a power is a product."""
 

@@ -15,8 +15,8 @@ from fuzz.core.base.case import Case
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.outcome import Status
 from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.batch import Batch, Pool
 from fuzz.core.execute.corners import Reserved
-from fuzz.core.execute.pool import Batch, Pool
 from fuzz.core.generate.search import SHARDS, Proposal, Search
 from fuzz.core.generate.turn import BATCH, Made, Turn
 from fuzz.core.judge.judge import EntryJudge, Judgement

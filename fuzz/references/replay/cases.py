@@ -24,7 +24,7 @@ from fuzz.references.examples import seen_of, square_in
 from fuzz.references.parameters import titled
 from fuzz.references.rerun import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
 from fuzz.references.tracing import RETURNS_NONE
-from oracles.dtypes import CODED, FORMATS
+from oracles.dtypes import CODED, COMPUTED, FORMATS
 from oracles.formula.made import completed, grown
 from oracles.operand import Kept
 
@@ -32,8 +32,8 @@ WEAKER = (
     f"oracle: replay, weaker than a formula: errors below what {RUNS} replays of the reference differ by that round at "
     f"random, {TIMES:g} times as coarsely as f32, are not seen, nor those where that may turn a decision"
 )
-DTYPES = "f32", "f64", "bf16", "f16"
-"""The dtypes of floats that are compared with a replay."""
+REPLAYED = COMPUTED
+"""The dtypes of floats that are compared with a replay: those that kernels calculate in."""
 _EXTENTS = (4, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 255, 256, 257)
 _MOST = 1 << 13
 """No tensor has more elements: a case is replayed twenty times."""

@@ -23,7 +23,7 @@ from fuzz.core.judge.judge import Judgement
 from fuzz.core.judge.values import ORACLES, Bits, CaseOracle, Query
 from fuzz.core.laws.registry import Entry, with_twins
 from fuzz.references.dims import first_of
-from fuzz.references.replay.cases import DTYPES, Came, Meant, ReplayCase, ReplayError
+from fuzz.references.replay.cases import REPLAYED, Came, Meant, ReplayCase, ReplayError
 from fuzz.references.rerun import Replayed
 from oracles.dtypes import FORMATS, INDICES, SINGLE, SPELLED
 from oracles.formula.contract import Contract
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 Shapes = Mapping[str, tuple[tuple[int, ...], str]]
 """The shape and the dtype of each output, as torch calls that."""
-ABLE = Capabilities(dtypes=DTYPES)
+ABLE = Capabilities(dtypes=REPLAYED)
 NOTHING_PROMISED = Contract(platform="none")
 """Kernels are not judged by a formula, to which a contract could apply."""
 SPARE = "spare"

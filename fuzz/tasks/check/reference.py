@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuzz.contracts.accepts import DTYPES, Accepts, accepts
 from fuzz.core.adapters.pack import make_known
-from fuzz.core.adapters.python_kernel import Device
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.capability import Capabilities
@@ -29,10 +28,11 @@ from fuzz.references.examples import GIVEN, keeping
 from fuzz.references.parameters import has_signature, name_of, parameters_of
 from fuzz.references.reductions import WEAKER
 from fuzz.references.text import identifier
-from fuzz.tasks.check.function import Arrays, OwnProcess, declared, held, of_triton
+from fuzz.tasks.check.function import OwnProcess, declared, held, of_triton
+from fuzz.tasks.check.request import NOTHING_SAID, Arrays, Calling, GivenData, Promises
 from fuzz.tasks.check.results import CheckError, reason_of, told
 from oracles.algorithm import FORMULA
-from oracles.dtypes import DOUBLE, FORMATS, SINGLE
+from oracles.dtypes import DOUBLE, FORMATS, NARROW, SINGLE
 from oracles.elementary.functions import records
 from oracles.formula.contract import DIVIDE, INPUT, Contract
 from oracles.op import Op
@@ -153,35 +153,21 @@ class ReadReference:
 
 
 def read(
-    reference: Callable[..., Any],
-    shapes: Mapping[str, Any] | str | None,
-    example_inputs: Sequence[Any] | Mapping[str, Any] | None,
-    values: Mapping[str, str] | str | None,
-    capabilities: Capabilities | None,
-    arrays: Arrays = "torch",
-    contract: Contract | Mapping[str, Any] | None = None,
-    fixed: Mapping[str, int] | None = None,
-    *,
-    any_values: bool = False,
+    reference: Callable[..., Any], data: GivenData, promises: Promises = NOTHING_SAID, arrays: Arrays = "torch"
 ) -> ReadReference:
     """Return a reference, whose op is known from then on, and the contract that is given, or what is held against a
     kernel without one, but for what is given otherwise. Raises CheckError."""
+    capabilities, values, examples = promises.capabilities, data.values, data.example_inputs
     dtypes = (capabilities or Capabilities()).dtypes
     drawn, name = FINITE if values is None else values, _name(reference)
     try:
         found = derive(
-            reference,
-            shapes,
-            example_inputs=example_inputs,
-            values=drawn,
-            name=name,
-            dtype=_traced(dtypes),
-            fixed=fixed,
-        )
-        if example_inputs is not None:
-            found = keeping(
-                found, [named_examples(reference, found.called, example_inputs)], GIVEN, any_values=any_values
-            )
+            reference, data.shapes, example_inputs=examples, values=drawn, name=name, dtype=_traced(dtypes),
+            fixed=data.fixed,
+        )  # fmt: skip
+        if examples is not None:
+            named = named_examples(reference, found.called, examples)
+            found = keeping(found, [named], GIVEN, any_values=data.any_values)
         OPS.pop(name, None)
         make_known(found.op)
         _MADE[name] = found.op
@@ -193,9 +179,9 @@ def read(
     except OpError as error:
         raise CheckError(str(error)) from None
     strict = values == ANY
-    measures = not isinstance(contract, Contract)
+    measures = promises.is_measured
     points = found.formula.points if measures else ()
-    contract = held(contract, contract_of(found, arrays, dtypes, strict=strict))
+    contract = held(promises.contract, contract_of(found, arrays, dtypes, strict=strict))
     rounded = " and ".join(points)
     text = f"{found.said}; {rounded} may be rounded to the dtype of the inputs" if rounded else found.said
     limits = " and ".join(each for each in found.op.open_ways if not isinstance(contract.algorithm.get(each), str))
@@ -268,7 +254,7 @@ def named_examples(
 def _traced(dtypes: Sequence[str]) -> str:
     """Return the dtype of the tensors that a reference is traced with: one of 16 bits if a kernel takes any, so that
     roundings to that dtype show."""
-    return next((FORMATS[half].spelling for half in ("bf16", "f16") if half in dtypes), SINGLE.spelling)
+    return next((FORMATS[half].spelling for half in reversed(NARROW) if half in dtypes), SINGLE.spelling)
 
 
 def _name(reference: Callable[..., Any]) -> str:
@@ -282,24 +268,18 @@ def _name(reference: Callable[..., Any]) -> str:
     )
 
 
-if TYPE_CHECKING:
-    from fuzz.tasks.check.reference import ReadReference
-
 _UNTYPED = ("ctypes", "cffi", "data_ptr")
 """Names by which a function calls C code that does not know dtypes: shorter elements would not be as long as it
 believes."""
 
 
 def tried(
-    kernel: Callable[..., Any], found: ReadReference, able: Capabilities | None, returns: Sequence[str], arrays: Arrays,
-    device: Device,
-) -> Accepts | None:  # fmt: skip
+    kernel: Callable[..., Any], found: ReadReference, able: Capabilities | None, calling: Calling
+) -> Accepts | None:
     """Return what a function does with strides, dtypes and ranks that it does not declare; None if it declares some, or
     is wrong without them."""
-    from fuzz.tasks.check.reference import contract_of
-
     declaration, function = declared(
-        kernel, found.op, found.contract, found.capabilities(able), (), tuple(returns), arrays, device, "",
+        kernel, found.op, Promises(found.contract, found.capabilities(able), laws=()), replace(calling, name=""),
         found.called(kernel), found.constants(kernel),
     )  # fmt: skip
     targets = expand([declaration])
@@ -311,9 +291,11 @@ def tried(
 
     faults = {dtype: why for dtype, why in _interpreter_faults(kernel).items() if dtype not in declaration.able.dtypes}
     dtypes = [dtype for dtype in (DTYPES[:2] if _is_untyped(kernel) else DTYPES) if dtype not in faults]
-    told = accepts(
-        here, targets[0], lambda dtype: contract_of(found.derived, arrays, (dtype,), strict=False), dtypes=dtypes
-    )  # fmt: skip
+
+    def contract(dtype: str) -> Contract:
+        return contract_of(found.derived, calling.arrays, (dtype,), strict=False)
+
+    told = accepts(here, targets[0], contract, dtypes=dtypes)
     return replace(told, untried=faults) if told is not None and told.usual == "right" else told
 
 

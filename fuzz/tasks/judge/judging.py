@@ -32,7 +32,8 @@ from fuzz.core.base.exits import Exit
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.probe import GHOST, STREAM
 from fuzz.core.base.text import counted
-from fuzz.core.execute.pool import Pool, WorkerPool
+from fuzz.core.execute.batch import Pool
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.generate.dims import MOST_WORK, USUAL_WORK
 from fuzz.core.generate.observed import words_of
 from fuzz.core.generate.search import Search, batches
@@ -43,7 +44,7 @@ from fuzz.references.derive import ANY, FINITE, Derived
 from fuzz.references.dims import UnreadableError, parsed, shapes_text
 from fuzz.references.examples import DRAWN, samples_of, seen_in
 from fuzz.references.parameters import titled
-from fuzz.references.replay.cases import DTYPES, WEAKER, ReplayError
+from fuzz.references.replay.cases import REPLAYED, WEAKER, ReplayError
 from fuzz.references.scope import UnknownStepError
 from fuzz.report.brief import Provenance
 from fuzz.report.console import print_lines
@@ -74,8 +75,7 @@ from fuzz.tasks.readers.kernelbench import LAST
 from fuzz.tasks.readers.problem import Statement, UnreadProblemError
 from fuzz.tasks.readers.solution import Solutions, solutions_of
 from fuzz.tasks.readers.source import TaskError, files_in
-from fuzz.tasks.replay import PROBED_ONE_IN
-from fuzz.tasks.task import Data, Task, drive
+from fuzz.tasks.task import PROBED_ONE_IN, Data, Task, drive
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.summation import NumericsError
@@ -252,7 +252,7 @@ def _replayed(
     elapsed = time.monotonic() - began
     floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(seen.floors.items()) if each}
     others = (_UNREAD if why else _OTHERS) if problem.own else ""
-    never = others, replay.meant.asked.left_out, seen.came.never(DTYPES)
+    never = others, replay.meant.asked.left_out, seen.came.never(REPLAYED)
     ruling = Ruling(
         VERSION, worst_of(each.verdict for each in rulings), asked.against, said, "replay", WEAKER, seed, cases,
         str(replay.folder), {law: run.tally.laws[law] for law in laws}, floors, {}, problem.never,

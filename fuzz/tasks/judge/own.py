@@ -29,6 +29,7 @@ from fuzz.tasks.readers.kernelbench import made_with, of_module, with_smaller_ba
 from fuzz.tasks.readers.problem import SEED, Module, Statement, has_too_many
 from fuzz.tasks.readers.solution import Solution, Solutions
 from fuzz.tasks.readers.source import TaskError, executed, text_of
+from oracles.dtypes import SINGLE
 
 CASES = 5
 """The cases at a task's own shapes beside a search: as many as KernelBench tries."""
@@ -166,10 +167,9 @@ def drawn_of(module: ModuleType, own: Module, seed: int) -> Mapping[str, Any]:
 
 
 def array_of(tensor: Any) -> NDArray[Any]:
-    """Return the tensor as an array; NumPy lacks bfloat16."""
-    import torch
-
-    found: NDArray[Any] = (tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor).numpy()
+    """Return the tensor as an array, narrow floats in f32: NumPy lacks bf16."""
+    is_narrow = tensor.is_floating_point() and tensor.element_size() < SINGLE.itemsize
+    found: NDArray[Any] = (tensor.float() if is_narrow else tensor).numpy()
     return found.copy(order="C") if not found.flags.c_contiguous else found
 
 

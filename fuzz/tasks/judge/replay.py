@@ -22,7 +22,7 @@ from fuzz.core.base.text import counted
 from fuzz.core.laws.registry import declared
 from fuzz.findings.tally import TargetTally, never_decided
 from fuzz.references.examples import samples_of
-from fuzz.references.replay.cases import DTYPES, Meant, ReplayError, keeping, meant_of
+from fuzz.references.replay.cases import REPLAYED, Meant, ReplayError, keeping, meant_of
 from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, SPARE, Replay, op_of
 from fuzz.report import console
 from fuzz.tasks.judge.asked import Asked
@@ -101,7 +101,7 @@ def _said(line: TargetTally) -> Said:
 def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> ReplayPlan:
     """Return what is drawn and run, and write the solutions. Raises UnreadableError where not even the tensors of the
     reference are known."""
-    floats = [each for each in floats_of(problem) if each in DTYPES]
+    floats = [each for each in floats_of(problem) if each in REPLAYED]
     dtypes = problem.dtypes if problem.shapes else None
     meant = meant_of(
         problem.reference, problem.shapes, problem.numbers, problem.fixed, menus_of(problem, asked.values), floats,

@@ -21,7 +21,7 @@ from fuzz.campaign.search.stopping import RunLimits
 from fuzz.campaign.search.turn_runner import Terms, TurnJob, TurnReport
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.errors import UsageError
-from fuzz.core.execute.lane import Wait
+from fuzz.core.execute.batch import Wait
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.generate.search import SHARDS, Search
 from fuzz.core.generate.turn import BATCH, PLACES, Turn
