@@ -19,7 +19,7 @@ from fuzz.core.generate.observed import made_so, structural
 from fuzz.core.generate.recipes import Recipe, RowSpec
 from fuzz.references.asked import AskedReference, Shown, asked_of
 from fuzz.references.derive import output_names, taken
-from fuzz.references.dims import UnreadableError
+from fuzz.references.dims import NotTakenError, UnreadableError
 from fuzz.references.examples import seen_of, square_in
 from fuzz.references.parameters import titled
 from fuzz.references.rerun import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
@@ -363,6 +363,8 @@ def meant_of(
     for each in asked_of(reference, shapes, example_inputs, dtypes or {}, fixed, values, twice=True):
         if own is not None:
             return Meant(each, each.dtypes, tuple(floats), values, 1, 1, own)
+        if each.keeps and not isinstance(refusal, NotTakenError):
+            break
         try:
             asked, drawn, kinds = taken(each)
         except UnreadableError as error:

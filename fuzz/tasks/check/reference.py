@@ -21,10 +21,11 @@ from fuzz.core.base.case import Case
 from fuzz.core.base.errors import error_line
 from fuzz.core.base.platforms import platform_of
 from fuzz.core.transport.python.attest import interpreted_faults
-from fuzz.references.arrays import library_of
 from fuzz.references.derive import ANY, FINITE, Derived, derive
-from fuzz.references.dims import MisnamedError, UnreadableError
+from fuzz.references.dims import MisnamedError, NotTakenError, UnreadableError
 from fuzz.references.examples import GIVEN, keeping
+from fuzz.references.layers import remedy, weights_of
+from fuzz.references.libraries import library_of
 from fuzz.references.parameters import has_signature, name_of, parameters_of
 from fuzz.references.reductions import WEAKER
 from fuzz.references.text import identifier
@@ -45,6 +46,8 @@ _ULP = 4.0
 since it may be a product with the reciprocal. Chosen: documented bounds are mostly smaller."""
 _SPECIAL, _ZEROS, _EMPTY = "NaN, infinities, overflow, subnormals", "signs of zero", "tensors without elements"
 """What is not judged unless it is asked for."""
+_REPLAY = '; oracle="replay" compares a kernel with the function itself in float64, which is weaker'
+_SHOW = "; give example_inputs: where it takes no other extents, those of these are kept"
 _F64 = DOUBLE.name
 _MADE: dict[str, Op] = {}
 """The ops that checks made from references, by name: each gives way to the next of its name."""
@@ -174,8 +177,10 @@ def read(
     except ImportError as error:
         raise CheckError(f"reference: it is read with torch: {error_line(error)}") from error
     except UnreadableError as error:
-        more = '; oracle="replay" compares a kernel with the function itself in float64, which is weaker'
-        raise CheckError(f"{error}{more if is_replayable(reference, error) else ''}") from reason_of(error)
+        shown = data.shapes is not None or examples is not None
+        more = remedy(reference) if weights_of(reference) else ""
+        more += "" if shown or not isinstance(error, NotTakenError) else _SHOW
+        raise CheckError(f"{error}{more}{_REPLAY if is_replayable(reference, error) else ''}") from reason_of(error)
     except OpError as error:
         raise CheckError(str(error)) from None
     strict = values == ANY

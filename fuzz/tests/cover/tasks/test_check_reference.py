@@ -374,3 +374,24 @@ def test_a_kept_case_of_another_reference_is_told(capsys: pytest.CaptureFixture[
     checked(other, other, shapes="x=... n", cases=[path])
     said = capsys.readouterr().err
     assert re.search(r"note +\d+ kept cases? of another scaled: it or its reference has changed", said), said
+
+
+def test_extents_of_examples_are_kept_where_a_reference_takes_no_others() -> None:
+    def halves(x: Any) -> Any:
+        return x.reshape(x.shape[0], 2, 8).sum(1)
+
+    found = read(halves, GivenData(example_inputs=[torch.randn(4, 16)]))
+    assert dict(found.derived.op.fixed) == {"n": 16}
+    with pytest.raises(fuzz.CheckError, match=r"it takes no x.*; give example_inputs: where it takes no other extents"):
+        read(halves, GivenData())
+
+
+def test_a_layer_whose_weights_are_no_arguments_is_refused_with_the_remedy() -> None:
+    layer = torch.nn.Linear(32, 16)
+    with pytest.raises(fuzz.CheckError) as caught:
+        read(layer, GivenData(example_inputs=[torch.randn(4, 32)]))
+    said = str(caught.value)
+    assert said.startswith("reference Linear cannot be read: a constant of several elements")
+    [_, line] = said.split("give them to both functions, as ")
+    remedy = eval(line.partition("; oracle=")[0], {"torch": torch, "layer": layer})
+    assert read(remedy, GivenData("input=... n, weight=m n, bias=m")).derived.op.outputs[0].dims == "... m"
