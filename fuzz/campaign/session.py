@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,13 +27,13 @@ from fuzz.report.console import print_lines
 from fuzz.report.events import EventLog
 from fuzz.report.platforms import taken_lines
 from fuzz.report.progress import Progress, judging_told
-from fuzz.report.records import RecordLog
 from fuzz.report.totals import UndeclaredByOp, kernels_judged, undeclared_by_op
 from fuzz.report.use_outcome import NO_CASE, UseOutcome
 
 if TYPE_CHECKING:
     from fuzz.core.execute.pool import WorkerPool
     from fuzz.report.brief import Provenance
+    from fuzz.report.records import RecordLog
 
 
 @dataclass
@@ -82,17 +82,18 @@ class Session:
                 crew = executor_of(searched, self.terms, self.jobs, most, limit, longest=self.longest)
                 self.executor = stack.enter_context(crew)
             stack.enter_context(judging_told(self.err))
-            self.log = stack.enter_context(RecordLog(self.json))
+            self.log = None if self.json is None else stack.enter_context(_log(self.json))
             self.pool = self.here or self._workers(stack)
             self.elsewhere = self._told(self.pool)
-            self.log.header(self.seed, self.pool.statuses)
+            if self.log is not None:
+                self.log.header(self.seed, self.pool.statuses)
             for line in taken_lines(runnable(self.targets)) if self.tells_facts else ():
                 self.err.print(line)
             note_not_running(self.tally, self.targets, self.pool)
             screen = console.silent() if events.wanted() else self.err
             progress = Progress(screen, self.tally, self.limits.max_time, most, self.patience)
             self._progress = stack.enter_context(progress)
-            self.observers: Sequence[Observer] = (self._progress, self.log)
+            self.observers: Sequence[Observer] = (self._progress, *filter(None, [self.log]))
             self._events = EventLog(self.tally) if events.wanted() and self.book.keeps else None
             if self._events is not None:
                 self._events.started(self.seed, [each.id for each in self.targets], self.limits.max_time, most)
@@ -138,8 +139,8 @@ class Session:
         executor = self.executor if search and self.executor is not None and self.executor.count else None
         runner = Runner(
             self.pool, targets, self.limits, self.book, executor.terms if executor else self.terms, self.observers,
-            executor=executor, records=self.log.lines, interruption=self.interruption, tally=self.tally,
-            over=self.over,
+            executor=executor, records=_no_lines if self.log is None else self.log.lines,
+            interruption=self.interruption, tally=self.tally, over=self.over,
         )  # fmt: skip
         self._runners.append(runner)
         return runner
@@ -187,19 +188,21 @@ class Session:
     ) -> UndeclaredByOp:
         """Record what was found, the notes by their kind, and the totals; what its kernels do not declare."""
         self.draw_no_more()
-        self.log.findings(self.book)
+        if self.log is not None:
+            self.log.findings(self.book)
         if self._events is not None:
             self._events.explained(self.book)
-        for kind, facts in notes.items():
-            self.log.note(kind, facts)
         undeclared = undeclared_by_op(kernels_judged(self.targets, self.tally))
-        self.log.summary(self.tally, undeclared, elapsed, pairs)
+        if self.log is not None:
+            for kind, facts in notes.items():
+                self.log.note(kind, facts)
+            self.log.summary(self.tally, undeclared, elapsed, pairs)
         return undeclared
 
     @property
     def unsaved(self) -> tuple[str, ...]:
         """A line for each file that could not be written."""
-        return tuple(filter(None, (self.book.trouble, self.log.trouble)))
+        return tuple(filter(None, (self.book.trouble, self.log.trouble if self.log is not None else "")))
 
     @property
     def processes(self) -> str:
@@ -220,3 +223,13 @@ class Session:
             print_lines(self.err, [line], style="yellow")
         for line in (*outcome.missing, *outcome.errors):
             print_lines(self.err, [line], style="bold red")
+
+
+def _log(path: Path) -> RecordLog:
+    from fuzz.report.records import RecordLog
+
+    return RecordLog(path)
+
+
+def _no_lines(records: Iterable[str]) -> None:
+    """Write nothing: no file was asked for."""

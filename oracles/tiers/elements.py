@@ -10,7 +10,6 @@ from oracles.lazy import lazy
 from oracles.operand import OUTER
 from oracles.precise import Bounds
 from oracles.tiers.problem import FormulaProblem
-from oracles.tiers.terms import facts_of, given_of, terms_of
 from oracles.tiers.union import Union
 
 _ROWS_KEPT = 64
@@ -42,6 +41,8 @@ class Elements:
 
     def terms(self, output: str, index: tuple[int, ...], contract: Contract, structured: bool) -> tuple[Term, ...]:
         """Return the budget of one element to first order, in units of the output, by the names of the formula."""
+        from oracles.tiers.terms import terms_of
+
         conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
         widest = conformance.widest(output, index)
         return () if widest.has_places(output) else terms_of(widest, output, index)
@@ -50,6 +51,8 @@ class Elements:
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
     ) -> tuple[tuple[str, str], ...]:
         """Return the size of the problem, and exact values that the element shares with others: name and text."""
+        from oracles.tiers.terms import facts_of
+
         conformance, at = self._of_element(output, index, self.problem.settled(contract), structured)
         op, sizes = self.problem.of_op, self.problem.sizes
         own = [dim for dim in sizes if dim in op.operand(output).axes]
@@ -62,6 +65,8 @@ class Elements:
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
     ) -> tuple[tuple[str, str], ...]:
         """Return what one element was calculated from: the name of each operand and a text."""
+        from oracles.tiers.terms import given_of
+
         conformance, at = self._of_element(output, index, self.problem.settled(contract), structured)
         return given_of(conformance.members[0], output, at)
 

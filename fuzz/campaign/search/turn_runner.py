@@ -22,7 +22,6 @@ from fuzz.core.generate.turn import BATCH, Made, Turn
 from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.laws.registry import ONE_IN, Entry, declared, with_twins
 from fuzz.findings.tally import Observer, Sighting, Tally
-from fuzz.report.records import run_lines
 
 FIRST, LATEST = 8, 120
 """How many calls of a process are kept: the first ones, which a kernel may remember for ever, and the latest."""
@@ -338,6 +337,8 @@ class TurnRunner:
         for entry, judgements in zip(turn.entries, found.judgements, strict=False):
             self.calls.judged(entry.case, judgements)
             if self.terms.records:
+                from fuzz.report.records import run_lines
+
                 name = f"{task.seed}:{task.op}:{entry.case.origin.place}"
                 report.records += run_lines(entry.case, judgements, name, twin=entry.check is not None)
         self._uncounted.append(report.findings)

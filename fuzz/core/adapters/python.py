@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuzz.core.adapters.build import Builder, edited_source
 from fuzz.core.adapters.python_kernel import Framework, python_kernel
 from fuzz.core.adapters.signature import belonging
 from fuzz.core.adapters.target import Adapter, Target, TargetId
@@ -18,6 +17,7 @@ from fuzz.core.adapters.toolchain import Host, Tool, program
 from fuzz.core.base.kernel import Kernel
 
 if TYPE_CHECKING:
+    from fuzz.core.adapters.build import Builder
     from fuzz.core.adapters.export import Script
     from fuzz.core.adapters.python_program import PythonProgram
 
@@ -85,6 +85,8 @@ class PythonAdapter(Adapter):
 
     def files(self, kernel: Kernel) -> Mapping[Path, str]:
         """Return the kernel's files; those beside it and the modules in its folder that it names count too."""
+        from fuzz.core.adapters.build import edited_source
+
         source, text = kernel.source.resolve(), edited_source(kernel)
         named = [path for path in source.parent.glob("*.py") if re.search(rf"\b{path.stem}\b", text)]
         beside = [*named, *belonging(source, text).values()]

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from fuzz.core.adapters import isa
-from fuzz.core.adapters.build import Builder, BuildError
 from fuzz.core.adapters.isa import Emulator, Settings
 from fuzz.core.adapters.toolchain import Host, Tool, this_host
 from fuzz.core.base.dispatch import SizeLimit
@@ -26,6 +25,7 @@ from oracles.formula.contract import Contract
 from oracles.ops import OPS
 
 if TYPE_CHECKING:
+    from fuzz.core.adapters.build import Builder
     from fuzz.core.adapters.export import Script
     from fuzz.core.adapters.sites import OwnTarget
     from fuzz.core.transport.process import Process
@@ -283,6 +283,8 @@ class NotRun:
     @classmethod
     def broken_by(cls, error: Exception) -> NotRun:
         """Return a kernel of which no worker can be built or started."""
+        from fuzz.core.adapters.build import BuildError
+
         said = str(error).strip() or repr(error)
         return cls(error.reason if isinstance(error, BuildError) else said.splitlines()[0], said)
 

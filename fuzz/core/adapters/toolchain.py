@@ -10,10 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fuzz.core.adapters.build import NATIVE, Builder, BuildError, digest_of, machine
 from fuzz.core.adapters.isa import ISAS, Emulator, Value, architectures
 from fuzz.core.base.packages import how
+
+if TYPE_CHECKING:
+    from fuzz.core.adapters.build import Builder
 
 _RENAMED_ARCHES = {"ppc64le": "powerpc64le"}
 """The names of architectures for compilers, where they differ from Linux's and QEMU's."""
@@ -201,6 +204,8 @@ LINKED = ("-Wl,--no-as-needed", "-lm", "-ldl")
 def fault_watcher(builder: Builder) -> str:
     """Return the path of the library by which a worker of Python kernels notes what they touch beyond their tensors. ''
     where no compiler can make it; then such a touch ends the worker."""
+    from fuzz.core.adapters.build import NATIVE, machine
+
     arch = platform.machine()
     headers = [path for path in (NATIVE / "machine.h", NATIVE / f"{arch}.h") if path.is_file()]
     return library(builder, NATIVE.parent / "python" / "faults.c", (machine(arch),), also=headers)
@@ -217,6 +222,8 @@ def library(
     builder: Builder, source: Path, flags: Sequence[str] = (), linked: Sequence[str] = (), also: Sequence[Path] = ()
 ) -> str:
     """Return the path of the library built of `source`, kept where it was built before; '' where no compiler is."""
+    from fuzz.core.adapters.build import BuildError, digest_of
+
     tool = next((found for name in COMPILERS if (found := program(name)).path is not None), None)
     if tool is None:
         return ""

@@ -37,12 +37,10 @@ from fuzz.core.transport.frames import decode_responses, outcome_of
 from fuzz.core.transport.python.answer import Answer, is_of_device, respond
 from fuzz.core.transport.python.arrays import arrays_of
 from fuzz.core.transport.python.attempt import CaseRunner
-from fuzz.core.transport.python.attest import is_interpreted
-from fuzz.core.transport.python.device import device_memory
 from fuzz.core.transport.python.foreign import Maker, opened
 from fuzz.core.transport.python.kernel import MARGIN_BYTES, Raised, Way, has_own_frame, is_rejection, misuse_of
-from fuzz.core.transport.python.memory import FreshMemory
-from fuzz.references.arrays import libraries_of
+from fuzz.core.transport.python.memory import CallMemory, FreshMemory
+from fuzz.references.libraries import libraries_of
 from fuzz.references.parameters import name_of, optional_of
 from fuzz.tasks.check.request import Arrays, Calling, Promises
 from fuzz.tasks.check.results import CheckError, told
@@ -294,7 +292,11 @@ class OwnProcess:
     def _outcome(self, case: Case) -> Outcome:
         arrays = arrays_of(self.target.name.kind)
         cuda = self.target.name.place == "cuda"
-        memory = device_memory(MARGIN_BYTES) if cuda else FreshMemory(MARGIN_BYTES)
+        memory: CallMemory = FreshMemory(MARGIN_BYTES)
+        if cuda:
+            from fuzz.core.transport.python.device import device_memory
+
+            memory = device_memory(MARGIN_BYTES)
         finish = arrays.library.cuda.synchronize if cuda else None
         try:
             [answers] = CaseRunner(self.function, arrays, memory, finish).answers([(case, False)])
@@ -380,5 +382,8 @@ def of_triton(kernel: Callable[..., Any]) -> Sequence[Any]:
 def spared(target: Target, kernel: Callable[..., Any]) -> Target:
     """Return the target, with small cases only if Triton's interpreter runs functions beside the kernel: each of its
     programs takes milliseconds."""
-    triton = of_triton(kernel)
-    return replace(target, size_limit=SMALL, slow=True) if triton and is_interpreted(triton) else target
+    if not (triton := of_triton(kernel)):
+        return target
+    from fuzz.core.transport.python.attest import is_interpreted
+
+    return replace(target, size_limit=SMALL, slow=True) if is_interpreted(triton) else target

@@ -17,11 +17,9 @@ from fuzz.core.base.probe import without_probe
 from fuzz.core.transport import records
 from fuzz.core.transport.python.answer import NO_MEMORY, Answer, failed, is_of_device, said
 from fuzz.core.transport.python.arrays import Arrays, UnreadableArrayError
-from fuzz.core.transport.python.device import DeviceMemory
 from fuzz.core.transport.python.kernel import Raised, Way
 from fuzz.core.transport.python.memory import CallMemory, FreshMemory
 from fuzz.core.transport.python.probing import Placed, called, kept_apart
-from fuzz.core.transport.python.shared_memory import fill_shared_memory
 from fuzz.core.transport.python.slab import OUTPUT_POISONS, Slab, poisoned, slabs, too_large
 from fuzz.core.transport.python.unset import filled_memory, is_filled, unset_in
 from oracles.dtypes import DTYPES, ITEMSIZE
@@ -65,7 +63,7 @@ class Attempt:
         self._memory = memory
         self._again, self._poison = again, OUTPUT_POISONS[again]
         self._asks = refilled(case) if again else case
-        self._is_on_gpu = isinstance(memory, DeviceMemory)
+        self._is_on_gpu = memory.on_device
         self._slabs = self._image(case)
         for slab in self._own():
             memory.stage(slab)
@@ -90,6 +88,8 @@ class Attempt:
         with self._arrays.threads(self._case.params.get(THREADS)):
             self._memory.watch()
             if self._is_on_gpu and self._memory.margin:  # a tool, without a margin, checks each of 15 million stores
+                from fuzz.core.transport.python.shared_memory import fill_shared_memory
+
                 fill_shared_memory(self._asks)
             with filled_memory(self._asks):
                 self._returned = called(placed)

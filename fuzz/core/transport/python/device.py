@@ -41,6 +41,8 @@ class DeviceMemory(Margins):
     """Memory of a GPU. What is staged travels there and back together. Under a tool, which watches the ends of
     allocations and needs no margin, each tensor is an allocation of its own. Tests use another `device`."""
 
+    on_device = True
+
     def __init__(self, margin: int, torch: Any, device: str = "cuda") -> None:
         super().__init__(margin)
         self._torch = torch

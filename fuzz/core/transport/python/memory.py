@@ -43,6 +43,8 @@ class CallMemory(Protocol):
 
     guarded: bool
     """Whether they lie flush against inaccessible pages. Then it holds one call's tensors at a time."""
+    on_device: bool
+    """Whether it is that of a GPU, where calls are only queued."""
     margin: int
     """The bytes that are poisoned and checked on every side of a tensor without an inaccessible page."""
 
@@ -90,6 +92,8 @@ class CallMemory(Protocol):
 
 class Placing:
     """Memory in which each slab is placed by itself, and read where it is."""
+
+    on_device = False
 
     @property
     def is_full(self) -> bool:
