@@ -1,4 +1,4 @@
-"""The loop over elements that only the precise tier can decide, until the time is up."""
+"""The loop in which the precise tier decides about elements that the fast tier leaves open, with a limit of time."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from oracles.formula.exact.deadline import LateError, deadline
 from oracles.precise import Bounds, conforms
 
 MOST_S = 60.0
-"""Processor seconds for the elements of one output that only the precise tier can decide; the rest stays undecided. All
-elements of a large output may be such, at milliseconds to seconds each. Chosen."""
+"""The limit in processor seconds for the elements of one output that only the precise tier can decide; elements beyond
+it stay undecided. A large output may have only such elements, each of which takes milliseconds to seconds. The number
+was chosen, not measured."""
 
 
 class PreciseProgress(NamedTuple):
-    """The progress of the precise tier with an output."""
+    """The progress of the precise tier: `done` elements `of` so many in one output, after processor `seconds`."""
 
     op: str
     output: str
@@ -42,21 +43,21 @@ def _unwatched(step: PreciseProgress) -> None:
 
 
 watch: Callable[[PreciseProgress], None] = _unwatched
-"""Called before each such element, and once a second while one takes long."""
+"""The function that is called before each element that the precise tier decides, and then once a second."""
 
 
 def _never() -> bool:
-    """Return that the time is not over."""
+    """Return False, so that nothing stops the precise tier."""
     return False
 
 
 over: Callable[[], bool] = _never
-"""Called where `watch` is; once it is true nothing more is asked of the precise tier."""
+"""The function that is called together with `watch`. Once it returns True, the precise tier stops."""
 
 
 @contextmanager
 def until(ended: Callable[[], bool]) -> Iterator[None]:
-    """Ask the precise tier, inside the block, only until that is true."""
+    """Stop the precise tier, inside the block, once `ended` returns True."""
     global over
     before, over = over, ended
     try:
@@ -66,7 +67,7 @@ def until(ended: Callable[[], bool]) -> Iterator[None]:
 
 
 def break_off() -> None:
-    """Raise LateError where nothing more is to be asked."""
+    """Raise LateError if `over` returns True."""
     if over():
         raise LateError
 
@@ -79,9 +80,9 @@ def _tell(step: PreciseProgress, began: float) -> None:
 def settled(
     comparison: OutputComparison, got: F64, bounds: Callable[[tuple[int, ...]], Bounds | None], start: PreciseProgress
 ) -> tuple[Mask, F64, int, int]:
-    """Return where elements fail, their err/budget, the number of undecided elements, and the number for which there
-    was no time. `bounds` returns what an element may be, None if the precise tier gives up. `watch` is called with
-    `start`, updated."""
+    """Return the mask of failing elements, their err/budget, the number of elements about which the precise tier gave
+    up, and the number for which there was no time. `bounds` returns the conformance set of an element, None if the
+    precise tier gives up. `watch` is called with updated copies of `start`."""
     failing, ratio, gave_up = comparison.failing.copy(), comparison.ratio.copy(), 0
     places, began = np.argwhere(comparison.unsure), time.process_time()
     for done, place in enumerate(places):
@@ -102,5 +103,5 @@ def settled(
             failing[index] = True
             ratio[index] = max(ratio[index], np.nextafter(1.0, 2.0))
         elif not np.isfinite(got[index]):
-            ratio[index] = 0.0  # NaN or infinite as it must be: no error
+            ratio[index] = 0.0  # a NaN or infinity that conforms has no error
     return failing, ratio, gave_up, 0

@@ -1,4 +1,4 @@
-"""The hunt for mutants: each is searched for on every target where it must be killed, together with its base there."""
+"""The hunt for mutants: each is searched for on all targets where it must be killed, together with its base kernel."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ from fuzz.report.failure import explanation_lines
 from fuzz.report.words import counterfactual_lines, rule_lines, what_is_wrong
 
 _TWIN_ONE_IN = 2
-"""One case in this many is checked by a law: more often than in a run, since a mutant has few cases to be found in."""
+"""One case in this many gets a twin: more than in a run, since a mutant must be found in few cases."""
 _EXPLAIN_S = 600.0
-"""A limit that no mutant reaches: probes are counted, so that explanations do not depend on a clock."""
+"""A time that no explanation reaches: probes are counted, so that explanations do not depend on a clock."""
 
 
 @dataclass(frozen=True)
 class MutantExplanation:
-    """The explanation of a mutant, beside what was planted."""
+    """What is explained about a mutant, compared with the planted defect."""
 
     stated: str
     missing: tuple[str, ...]
-    """Words of the true trigger that the statement lacks."""
+    """The words of the true trigger that the explanation lacks."""
     case: str
     cause: str
     smallest: str
@@ -60,28 +60,28 @@ class MutantExplanation:
 
 @dataclass
 class MutantRun:
-    """One mutant on one target, together with its base on the same target."""
+    """One mutant and its base, on one target."""
 
     mutant: Mutant
     target: Target
     base: Target
     cases: int = 0
-    """The number of cases run until it was killed, or in all."""
+    """The number of cases until the mutant was killed, or in all."""
     killed_by: Judgement | None = None
     evidence: Case | None = None
-    """The case that killed it."""
+    """The case that killed the mutant."""
     calls: CallLog = field(default_factory=lambda: CallLog(tuple))
     where: str = ""
     trouble: str = ""
-    """Why the mutant does not count as killed here."""
+    """The reason why the mutant does not count as killed here."""
 
     @property
     def ok(self) -> bool:
         return self.killed_by is not None and not self.trouble
 
     def see(self, judge: EntryJudge) -> None:
-        """Judge mutant and base on one case, also by its law where it is a twin. A base that fails, or a failure that
-        the trigger does not explain, ends the run."""
+        """Judge mutant and base on one case, and by its law if it is a twin. The run ends if the base fails, or if the
+        mutant fails where its trigger does not hold."""
         if self.killed_by is not None or self.trouble or self.target.id not in judge.outcomes:
             return
         self.cases += 1
@@ -102,7 +102,7 @@ class MutantRun:
             self.killed_by, self.evidence = judgement, case
 
     def explain(self) -> None:
-        """For a mutant that needs history, check that the case passes alone, and find the calls it needs."""
+        """Check that a mutant which needs earlier calls passes on its case alone, and find those calls."""
         if self.killed_by is None or self.evidence is None:
             return
         with WorkerPool([self.target]) as pool:
@@ -121,27 +121,27 @@ class MutantRun:
 
 @dataclass
 class MutantResult:
-    """One mutant on all of its targets."""
+    """The runs of one mutant on all of its targets."""
 
     mutant: Mutant
     runs: list[MutantRun] = field(default_factory=list)
     not_run: str = ""
-    """Why one of its targets did not run."""
+    """The reason why one of the targets did not run."""
     explained: MutantExplanation | None = None
 
     @property
     def passed(self) -> bool:
-        """Whether it was killed wherever it must be, for the right reason, and its base was clean."""
+        """Whether the mutant was killed on all of its targets, for the right reason, and its base passed."""
         return bool(self.runs) and not self.not_run and all(run.ok for run in self.runs)
 
     @property
     def failed(self) -> bool:
-        """Whether it survived somewhere, or was killed for another reason."""
+        """Whether the mutant survived on a target, or was killed for another reason."""
         return any(not run.ok for run in self.runs)
 
 
 def chosen_mutants(pack: Pack, expression: str | None) -> Sequence[Mutant]:
-    """Return the mutants whose names match. Raises SelectionError where there are none."""
+    """Return the mutants whose names match the expression. Raises SelectionError if there are none."""
     matches = keyword(expression) if expression else lambda name: True
     mutants = [mutant for mutant in pack.mutants if matches(mutant.name)]
     if not pack.mutants:
@@ -164,7 +164,7 @@ def hunt(
     *,
     explain: bool = False,
 ) -> MutantResult:
-    """Search until every target of the mutant has killed it, the case limit is reached or a stop is wanted. With
+    """Search until every target of the mutant has killed it, the limit of cases is reached, or a stop is wanted. With
     `explain`, shrink and explain the first case that killed it."""
     base = pack.kernel(mutant.base)
     pairs = zip(expand([mutant.apply(base)]), expand([base]), strict=True)
@@ -203,7 +203,7 @@ def hunt(
 def _search(
     pool: WorkerPool, base: Kernel, runs: Sequence[MutantRun], seed: int, max_cases: int, stop: Interruption
 ) -> None:
-    """Take turns of a search for the base until nothing is left to find."""
+    """Take turns of a search for the base until each run has ended."""
     mutant, targets = runs[0].mutant, [target for run in runs for target in (run.target, run.base)]
     laws = declared(run.target.kernel for run in runs)
 
@@ -223,23 +223,24 @@ def _search(
 def _explained_on(
     base: Kernel, target: Target, case: Case, judgement: Judgement, stop: Callable[[], bool] = never
 ) -> Finding:
-    """Return the finding with its diagnosis, made with the base and all targets, also those where it need not be
-    killed."""
+    """Return the finding with a diagnosis, which uses mutant and base on all available targets, even those where the
+    mutant need not be killed."""
     everywhere = [each for each in expand([target.kernel, base]) if each.unavailable() is None]
     with WorkerPool(everywhere) as pool:
         return diagnose(pool, everywhere, Finding(case, judgement), TimeAllowance(_EXPLAIN_S, stop))
 
 
 def _swept(finding: Finding, kernel: Kernel, judgement: Judgement) -> Swept:
-    """Return the result of trying everything smaller than the shrunk case, on its target. What a stray access shows
-    differs from process to process, so wrong values and faults count as the same failure."""
+    """Return the result of trying every case smaller than the shrunk one on its target. Wrong values and faults count
+    as the same failure: a stray access may cause either, from one process to the next."""
     target = next(each for each in expand([kernel]) if each.id == finding.target)
     with WorkerPool([target]) as pool:
         return sweep(Trials(pool, target, replace(Family.of(judgement), wide=True)), finding.case)
 
 
 def _statement(mutant: Mutant, finding: Finding, target: Target, seconds: float, smallest: Swept) -> MutantExplanation:
-    """Return what is said of a finding: when it fails, what all failing cases have in common, what one change does."""
+    """Return the explanation as text: when the case fails, what failing cases share, and the effect of single
+    changes."""
     told, diagnosis = explanation_of(finding, target), finding.diagnosis
     attribution = None if diagnosis is None else diagnosis.attribution
     lines = tuple(line.strip() for line in explanation_lines(told))
@@ -254,20 +255,20 @@ def _statement(mutant: Mutant, finding: Finding, target: Target, seconds: float,
 
 @dataclass(frozen=True)
 class HuntedOn:
-    """What became of a mutant on one target."""
+    """The result of hunting a mutant on one target."""
 
     target: str
     cases: int
     verdict: str
-    """The verdict that killed it, with the law if there is one; '' where it was not killed."""
+    """The verdict that killed the mutant, with the law if there is one; '' if it was not killed."""
     where: str
     trouble: str
-    """Why it does not count as killed there."""
+    """The reason why the mutant does not count as killed on the target."""
 
 
 @dataclass(frozen=True)
 class Hunted:
-    """What became of a mutant: the record that processes hand on and that `--json` writes."""
+    """The result of hunting a mutant: the record that processes return and that `--json` writes."""
 
     mutant: str
     base: str
@@ -275,15 +276,15 @@ class Hunted:
     provenance: str
     passed: bool
     failed: bool
-    """Whether it survived somewhere, or was killed for another reason."""
+    """Whether the mutant survived on a target, or was killed for another reason."""
     not_run: str
-    """Why one of its targets did not run."""
+    """The reason why one of the targets did not run."""
     targets: tuple[HuntedOn, ...]
     explained: MutantExplanation | None = None
 
 
 def hunted(result: MutantResult) -> Hunted:
-    """Return the record of a hunt."""
+    """Return the record of a result."""
     mutant, runs = result.mutant, []
     for run in result.runs:
         killed = run.killed_by
@@ -296,7 +297,7 @@ def hunted(result: MutantResult) -> Hunted:
 
 
 def mutant_table(results: Sequence[Hunted]) -> Table:
-    """Return a table of where each was killed, after how many cases, and by which verdict."""
+    """Return a table: where each mutant was killed, after how many cases, and by which verdict."""
     table = bare_table()
     for column in ("mutant", "base"):
         table.add_column(column, no_wrap=True)
@@ -325,7 +326,7 @@ def _how(result: Hunted) -> str:
 
 
 def explained_lines(results: Sequence[Hunted]) -> Iterator[str]:
-    """Yield what was planted and what was said of it, mutant by mutant."""
+    """Yield for each mutant the planted defect, and the explanation that was found."""
     said = [(result, result.explained) for result in results if result.explained is not None]
     for result, each in said:
         yield f"{result.mutant}: {each.seconds:.1f} s, shrunk to {each.case}"

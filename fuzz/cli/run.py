@@ -1,4 +1,4 @@
-"""`kernelfuzz run`: the main job."""
+"""`kernelfuzz run`: a search for failures."""
 
 from __future__ import annotations
 

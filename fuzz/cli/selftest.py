@@ -1,4 +1,4 @@
-"""`kernelfuzz selftest`: prove that planted bugs are found."""
+"""`kernelfuzz selftest`: proof that planted bugs are found."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def selftest(options: SelftestOptions) -> Exit:
     processes = options.jobs or len(os.sched_getaffinity(0))
 
     def hunt_for(mutant: Mutant) -> Hunted:
-        stop = Interruption()  # of its own: a hunt that is not wanted any longer is ended with its process
+        stop = Interruption()  # of this hunt alone: an unwanted hunt ends with its process
         return hunted(hunt(pack, mutant, options.seed, options.max_cases, 1, err, stop, explain=options.explain))
 
     def begin(place: int) -> None:
@@ -58,7 +58,7 @@ def selftest(options: SelftestOptions) -> Exit:
         console.print_lines(err, [text])
 
     with Interruption("what was hunted for is shown") as stop:
-        # Where a stop is wanted, what is under way is dropped: those mutants may just not have been found yet.
+        # If a stop is wanted, unfinished hunts are dropped, since their mutants might still be found.
         found = list(
             spread_answers(
                 mutants, hunt_for, Hunted, processes, lambda: stop.wanted, lambda mutant: mutant.name,

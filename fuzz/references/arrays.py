@@ -1,4 +1,4 @@
-"""References in NumPy: their arrays are those of torch's own NumPy, so that both kinds of references are read alike."""
+"""References in NumPy: they are called with arrays of torch's own NumPy, so that they are read like torch's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OPERATORS = {
 
 
 def as_tensors(reference: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a reference that takes and returns tensors: itself, or one in NumPy with its arrays in tensors' place."""
+    """Return a reference that takes and returns tensors: itself, or a wrapper if the reference is in NumPy."""
     if library_of(reference) != "numpy" or not libraries_of(reference):
         return reference
 
@@ -78,11 +78,11 @@ class Array(NDArrayOperatorsMixin):
 
 
 def _called(name: str, args: Any, kwargs: Any) -> Any:
-    """Return what torch's function of that name returns."""
+    """Return the result of the function of that name in torch, or in torch's NumPy."""
     import torch
     import torch._numpy as tnp
 
-    # Torch's NumPy rounds numbers, constants of the formula, to the dtype of the arrays; torch does not.
+    # Torch's NumPy rounds constants to the dtype of the arrays; torch does not.
     if any(isinstance(each, (int, float, np.generic)) for each in args) and any(isinstance(a, Array) for a in args):
         plain = {"maximum": _at_least, "minimum": _at_most, "where": torch.where, "clip": torch.clamp}
         own = plain.get(name) or getattr(operator, _OPERATORS.get(name, ""), None)
@@ -127,12 +127,12 @@ _MAKERS: Mapping[str, Callable[..., Any]] = {
     "eye": _eye, "identity": _identity, "linspace": _linspace, "array": _copied, "asarray": _copied,
     "ascontiguousarray": _copied,
 }  # fmt: skip
-"""Functions of NumPy that cannot see from their arguments whose arrays they make: most are given only numbers."""
+"""Replacements for functions of NumPy whose arguments do not show that the result should be an array of torch."""
 
 
 @contextmanager
 def _made_by_torch() -> Iterator[None]:
-    """Let torch make the arrays that a reference makes from extents, so that they can be told from constants."""
+    """Let torch create the arrays that a reference creates from extents, so that they do not become constants."""
     with ExitStack() as patches:
         for name, ours in _MAKERS.items():
             patches.enter_context(patch.object(np, name, _or_ours(getattr(np, name), ours, get_ident())))
@@ -140,8 +140,8 @@ def _made_by_torch() -> Iterator[None]:
 
 
 def _or_ours(plain: Callable[..., Any], ours: Callable[..., Any], thread: int) -> Callable[..., Any]:
-    """Return NumPy's own function in other threads and in libraries, ours elsewhere. Compiled code, such as that of
-    numpy.random, has no frame, and would crash on an array of ours: its caller calls another function."""
+    """Return a function that calls `plain` in other threads and in libraries, and `ours` elsewhere. Compiled code, such
+    as numpy.random, has no frame and would crash on an array of ours: it is recognised by its caller's other call."""
 
     @wraps(plain)
     def made(*args: Any, **kwargs: Any) -> Any:
@@ -154,8 +154,8 @@ def _or_ours(plain: Callable[..., Any], ours: Callable[..., Any], thread: int) -
 
 
 def _may_call(frame: FrameType, name: str) -> bool:
-    """Return whether what a frame calls now may be the function of that name: it is called by it, or by a local name of
-    code that has the name. The expression of a call begins where that of the function does, and ends after it."""
+    """Whether the current call of a frame may be one of the function of that name: the frame's code uses the name, and
+    the call is by it or by a local variable. A call's expression begins where the function's does."""
     steps = [(each, each.positions) for each in dis.get_instructions(frame.f_code) if each.positions is not None]
     at = next((where for each, where in steps if each.offset == frame.f_lasti and None not in where), None)
     called = [
@@ -179,7 +179,7 @@ def _run(found: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 
 
 def _given(value: Any) -> Any:
-    """Return an argument as torch's NumPy takes it."""
+    """Return an argument in the form in which torch's NumPy takes it."""
     import torch._numpy as tnp
 
     if isinstance(value, Array):
@@ -214,7 +214,7 @@ def _array(value: Any) -> Any:
 
 
 def _opened(value: Any) -> Any:
-    """Return what was returned, as tensors."""
+    """Return a result with its arrays as tensors."""
     if isinstance(value, Array):
         return value._own.tensor
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Complex numbers, which formulas do not have, as their real and imaginary parts: rotations of pairs need them."""
+"""Complex numbers as pairs of real and imaginary parts, since formulas have none; rotations of pairs use them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOVES = (
     "expand", "slice", "select", "index_select", "clone", "alias", "detach", "contiguous", "lift_fresh_copy",
     "lift_fresh", "_to_copy", "to", "roll", "flip",
 )  # fmt: skip
-"""Operations that are the same for both parts."""
+"""Operations that treat both parts alike."""
 Given = Complex | Value | complex | Number
 
 
@@ -33,7 +33,7 @@ for _name in _MOVES:
 
 
 def parts_of(reader: Reader, given: Given) -> Complex:
-    """Return a number as its parts."""
+    """Return a number as a pair of real and imaginary part."""
     if isinstance(given, Complex):
         return given
     if isinstance(given, complex):
@@ -43,7 +43,7 @@ def parts_of(reader: Reader, given: Given) -> Complex:
 
 
 def summed(reader: Reader, *terms: tuple[str, Sequence[Value | None]]) -> Value | None:
-    """Return the sum of products with their signs, without the products of missing parts; None if all are missing."""
+    """Return the sum of signed products. A product with a missing part is 0; None if all products are."""
     text, given = "", dict[str, Value]()
     for sign, factors in terms:
         there = [each for each in factors if each is not None]
@@ -56,7 +56,7 @@ def summed(reader: Reader, *terms: tuple[str, Sequence[Value | None]]) -> Value 
 
 
 def whole(reader: Reader, part: Value | None) -> Value:
-    """Return a part, or 0 if it is missing."""
+    """Return a part; 0 if it is missing."""
     return part if part is not None else Value(reader.number(0.0))
 
 

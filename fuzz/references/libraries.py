@@ -11,27 +11,27 @@ import numpy as np
 
 LIBRARIES = "torch", "jax", "numpy"
 _DEEP = 3
-"""The depth to which functions that a reference calls are searched."""
+"""How deep calls of other functions are followed to find the library of a reference."""
 
 
 def library_of(reference: Callable[..., Any]) -> str:
-    """Return the library of a reference: "torch", "jax", "numpy", or "" if it names none."""
+    """Return the library that a reference uses: "torch", "jax", "numpy", or "" if it uses none of them."""
     used = {*_used(reference, _DEEP)}
-    if not used & {*LIBRARIES}:  # it uses only methods of arrays: those of what its module imports
+    if not used & {*LIBRARIES}:  # it only calls methods of arrays: take its module's imports
         own = getattr(inspect.unwrap(reference), "__globals__", {}) if callable(reference) else {}
         used = {_library(each) for each in own.values() if isinstance(each, ModuleType)}
     return next((each for each in LIBRARIES if each in used), "")
 
 
 def libraries_of(function: Callable[..., Any]) -> frozenset[str]:
-    """Return the libraries whose names a function looks up, or one that it calls."""
+    """Return the libraries whose names a function, or a function that it calls, looks up."""
     return frozenset(_used(function, _DEEP)) & {*LIBRARIES}
 
 
 def _used(reference: Any, deep: int) -> Iterator[str]:
-    """Yield the libraries whose names a function looks up, and those of functions that it calls."""
+    """Yield the libraries whose names a function looks up; functions that it calls are searched to the depth `deep`."""
     yield _library(reference)
-    inner = getattr(reference, "__wrapped__", None)  # what jax.jit made, for example
+    inner = getattr(reference, "__wrapped__", None)  # the function given to jax.jit, for example
     if inner is not None and deep:
         yield from _used(inner, deep - 1)
     code = getattr(reference, "__code__", None)

@@ -1,4 +1,4 @@
-"""All rules, by the name of torch's operation, or of JAX's primitive after "lax."."""
+"""All rules, by the name of torch's operation, or by "lax." and the name of JAX's primitive."""
 
 from __future__ import annotations
 

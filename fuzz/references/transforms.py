@@ -1,6 +1,6 @@
 """Fourier transforms: sums of complex numbers times sines and cosines, along one axis after the other. Kernels
-calculate them in stages, so that their errors depend on the whole row, however small its own factors are: the sum of
-its magnitudes is added and subtracted again, which leaves room for those roundings."""
+calculate them in stages, so that errors depend on the whole row even where sines and cosines are small. The formula
+adds the sum of the row's magnitudes and subtracts it again, so that the budget includes those errors."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from fuzz.references.scope import COMPLEX, Complex, Value
 from oracles.formula.node import Node
 
 _BY_ROOT = 1
-"""Torch's number for a transform that is divided by the root of its length; 2 stands for the length, 0 for nothing."""
+"""Torch's number for a transform divided by the root of its length; 2 means divided by the length, 0 not divided."""
 _COS, _SIN = "cos", "sin"
 _ZEROS = {_COS: "(4.0 * m == n) | (4.0 * m == 3.0 * n)", _SIN: "(m == 0.0) | (2.0 * m == n)"}
-"""The angles, as m of n turns, at which they are exactly 0."""
+"""The conditions on an angle of m / n turns under which cosine and sine are exactly 0."""
 
 
 @rule("_fft_r2c", "_fft_c2c", f"{COMPLEX}_fft_c2c", f"{COMPLEX}_fft_c2r")
 def _transformed(reader: Reader, self: Given, dim: Sequence[int], normalization: int, **given: Any) -> Complex | Value:
-    """Return a Fourier transform, axis by axis: the last axis first, or last if the result is real."""
+    """Return a Fourier transform, one axis after the other: the last axis first, or last if the result is real."""
     shape, is_real = reader.shape(), reader.step.op == "_fft_c2r"
     found, axes = parts_of(reader, self), [each % len(shape) for each in (dim if is_real else dim[::-1])]
     forward = given.get("forward", not is_real)
@@ -44,7 +44,7 @@ def _transformed(reader: Reader, self: Given, dim: Sequence[int], normalization:
 def _along(
     reader: Reader, given: Complex, at: int, size: Pair, *, forward: bool, to_real: bool
 ) -> tuple[Complex, Value]:
-    """Return the unscaled transform along one axis, which then has `size` places, and the length n of its period."""
+    """Return the unscaled transform along one axis, which then has `size` places, and the length n of the transform."""
     there = {name: each for name, each in (("re", given.real), ("im", given.imag)) if each is not None}
     met = reader.met(*there.values())
     axes = reader.aligned(met)
@@ -57,7 +57,7 @@ def _along(
     waves = _waves(reader, along, out, turns, reader.copy(turns, {*taken, out}))
     parts = {name: replace(value, axes=(*others, (along,))) for name, (value, _) in zip(there, singles, strict=True)}
     n = template("f.extent(dim)", {"dim": of_dims([turns])})
-    if to_real:  # all but the ends of the half stand for two
+    if to_real:  # all terms except the ends count twice
         text = "f.where((k == 0.0) | (2.0 * k == n), 1.0, 2.0)"
         twice = reader.lines.add(template(text, {"k": reader.place(along), "n": n}), "twice")
         times = Value(twice, ((along,),), frozenset({along}))

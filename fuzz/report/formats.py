@@ -1,4 +1,4 @@
-"""Report formats by name, and where each is written. Plain text and JSON are made here."""
+"""The report formats by name, and the file that each is written to. This module makes plain text and JSON itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fuzz.report.totals import not_judged, remarks
 
 
 def text(outline: Outline) -> str:
-    """Return everything that failed, in full, then one line for each target."""
+    """Return the report as text: every failure in full, then one line for each target."""
     return "\n".join(_lines(outline)) + "\n"
 
 
@@ -48,7 +48,7 @@ def _lines(outline: Outline) -> Iterator[str]:
 
 
 def as_json(outline: Outline) -> str:
-    """Return one object with all that the other formats show."""
+    """Return the report as one JSON object with everything that the other formats show."""
     record: dict[str, Any] = {
         "kernelfuzz report": 1,
         "verb": outline.verb,
@@ -67,7 +67,7 @@ def as_json(outline: Outline) -> str:
 
 
 def _problem(failure: Failure) -> dict[str, Any]:
-    """Return a failure as data. Lines for people are included only for a kernel that is broken."""
+    """Return a failure as data. Lines of text are included only for a broken kernel."""
     told = encoded(failure.explanation) if failure.explanation is not None else None
     return {
         "kernel": failure.kernel,
@@ -97,20 +97,20 @@ FORMATS: Mapping[str, Callable[[Outline], str]] = {
 
 @dataclass(frozen=True)
 class ReportRequest:
-    """A report that was asked for."""
+    """A report that the user asked for."""
 
     format: str
     path: Path | None
-    """Where it goes; None for standard output, and for 'github' the file that $GITHUB_STEP_SUMMARY names."""
+    """The file; None for standard output or, with 'github', for the file that $GITHUB_STEP_SUMMARY names."""
 
 
 class FormatError(UsageError):
-    """A --report that cannot be understood."""
+    """A --report option cannot be understood."""
 
 
 def parse(options: Sequence[str]) -> tuple[ReportRequest, ...]:
-    """Read 'FORMAT' and 'FORMAT=FILE', and remove what an earlier use has left in these files: it would speak for a use
-    that ends without a report. Raises FormatError, also for a file that cannot be written."""
+    """Return the reports for options 'FORMAT' and 'FORMAT=FILE'. Files that an earlier use left are removed, since they
+    would seem to speak for a use that ends without a report. Raises FormatError, also if a file cannot be written."""
     wanted = []
     for option in options:
         name, _, path = option.partition("=")
@@ -128,9 +128,9 @@ def parse(options: Sequence[str]) -> tuple[ReportRequest, ...]:
 
 
 def write_reports(outline: Outline, wanted: Sequence[ReportRequest]) -> Outline:
-    """Write every report that was asked for, and return the outline with what could not be written. The others are then
-    written again, so that none says that a use passed which ends with an error."""
-    # Output that cannot be taken back comes last.
+    """Write all reports, and return the outline with lines about those that could not be written. If there are any, the
+    other reports are written again, so that no report says that a failed use has passed."""
+    # Standard output and 'github' come last, since their output cannot be taken back.
     for each in sorted(wanted, key=lambda one: one.path is None or one.format == "github"):
         try:
             _write(outline, each)
@@ -143,7 +143,7 @@ def write_reports(outline: Outline, wanted: Sequence[ReportRequest]) -> Outline:
 def _write(outline: Outline, wanted: ReportRequest) -> None:
     content = FORMATS[wanted.format](outline)
     if wanted.format == "github":
-        # Annotations only count on standard output, where the runner reads them.
+        # Annotations must be on standard output, where GitHub's runner reads them.
         print("\n".join(github.commands(outline)))
         summary = wanted.path or os.environ.get("GITHUB_STEP_SUMMARY")
         if summary:

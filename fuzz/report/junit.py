@@ -1,7 +1,7 @@
-"""JUnit XML: a suite for each kernel, a test case for each target and law.
+"""JUnit XML: a suite for each kernel, with a test case for each target and each law.
 
-It is written with the standard library: `junitparser` would save eight statements, but says that each suite took no
-time at all, and where lxml is installed it refuses what must be cleaned here anyway.
+It is written with the standard library: `junitparser` would save eight statements, but reports a time of zero for each
+suite, and where lxml is installed, it refuses characters that must be replaced here anyway.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def junit(outline: Outline) -> str:
-    """Return the whole file. It holds no times, so that equal runs give equal files."""
+    """Return the file's text. It contains no times, so that equal runs give equal files."""
     root = ET.Element("testsuites", name=f"kernelfuzz {outline.verb}")
     for kernel, lines in groupby(outline.targets, key=lambda line: line.kernel):
         _kernel_suite(root, outline, kernel, list(lines))
@@ -33,8 +33,8 @@ def junit(outline: Outline) -> str:
 
 
 def _use_suite(root: ET.Element, outline: Outline) -> None:
-    """Add a suite for how the use ended: an error unless it passed or some kernel failed; then its remarks, and the
-    kernels that were not judged."""
+    """Add a suite for the use itself: its ending, which is an error unless the use passed or only kernels failed; its
+    remarks; and the kernels that were not judged."""
     suite = ET.SubElement(root, "testsuite", name=outline.verb)
     ending = ET.SubElement(suite, "testcase", classname=outline.verb, name="ending")
     if outline.outcome.code not in (Exit.OK, Exit.FINDINGS):
@@ -68,7 +68,7 @@ def _test_case(suite: ET.Element, line: TargetLine, law: str, failures: list[Fai
     case = ET.SubElement(suite, "testcase", classname=line.target, name=f"{line.op} law {law}" if law else line.op)
     for failure in failures:
         if not failure.known:
-            # The text once, with the target that it was shown on: a bucket may be seen on fifty targets.
+            # Only the first target has the text: a bucket may be seen on fifty targets.
             here = failure.targets[0] == line.target
             shown = ET.SubElement(case, "failure", message=_clean(failure.headline), type=failure.verdict.value)
             shown.text = _clean(failure.told(verbose=True)) if here else f"as on {failure.targets[0]}"
@@ -78,7 +78,7 @@ def _test_case(suite: ET.Element, line: TargetLine, law: str, failures: list[Fai
 
 
 def _reason_to_skip(line: TargetLine, law: str, failures: list[Failure]) -> str:
-    """Return why the test case proves nothing; '' where it does."""
+    """Return why the test case proves nothing; '' if it proves something."""
     if line.not_run:
         return f"NOT_RUN: {line.not_run}"
     known = next((failure.known for failure in failures), "")
@@ -88,7 +88,7 @@ def _reason_to_skip(line: TargetLine, law: str, failures: list[Failure]) -> str:
 
 
 def _count(element: ET.Element) -> None:
-    """Set its number of test cases, and how many of them failed or were skipped."""
+    """Set the numbers of an element's test cases, and of those that failed or were skipped."""
     cases = list(element.iter("testcase"))
     element.set("tests", str(len(cases)))
     for count, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):

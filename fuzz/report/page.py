@@ -1,4 +1,4 @@
-"""The nightly page: one HTML file that opens without a network, a server or a script."""
+"""The nightly page: one HTML file that needs no network, server or script."""
 
 from __future__ import annotations
 
@@ -45,30 +45,30 @@ _ENDINGS = {
     "": "cut off",
 }
 _NAMED = 100
-"""How many pairs of conditions that never held together are named for each op."""
+"""The number of pairs of conditions that never held together which are named, for each op."""
 _WIDTH, _HEIGHT = 100.0, 24.0
-"""The size of the drawing of a trend."""
+"""The size of a trend's drawing."""
 _CSS = {"fixed": "passes-now", "flaky": "not-seen"}
-"""The colours of statuses; other statuses have the colour of failures."""
+"""The CSS classes of statuses; other statuses are coloured like failures."""
 
 
 @dataclass(frozen=True)
 class BugRow:
-    """One bug over the nights."""
+    """One bug in all nights."""
 
     bug: BugHistory
     came: str
-    """The commit that brought it, as far as the nights show."""
+    """The commit that introduced the bug, as far as the nights tell."""
 
     @property
     def css(self) -> str:
-        """The class of its colour."""
+        """The CSS class of the status."""
         return _CSS.get(self.bug.status, self.bug.status)
 
 
 @dataclass(frozen=True)
 class Moved:
-    """One number over the nights."""
+    """A number that changes from night to night."""
 
     label: str
     values: Sequence[float]
@@ -76,25 +76,25 @@ class Moved:
 
     @property
     def words(self) -> str:
-        """The first and the last value."""
+        """The first value and the last one."""
         return " → ".join(self.form.format(value) for value in dict.fromkeys((self.values[0], self.values[-1])))
 
     @property
     def points(self) -> list[tuple[float, float]]:
-        """The points of its line, in the units of its drawing."""
+        """The points of the trend's line, in the units of its drawing."""
         top, count = max(self.values) or 1.0, max(1, len(self.values) - 1)
         return [(at * _WIDTH / count, _HEIGHT - 2 - (_HEIGHT - 4) * each / top) for at, each in enumerate(self.values)]
 
 
 def bugs_of(trends: Trends, folder: Path | None) -> list[BugRow]:
-    """Return every bug; `folder` is in the repository of the pack, where there is one."""
+    """Return a row for every bug. `folder` is in the repository of the pack; None if there is no repository."""
     order = ("new", "open", "flaky", "fixed")
     known = sorted(trends.bugs, key=lambda bug: (order.index(bug.status), bug.signature))
     return [BugRow(bug, came_words(bug.bracket, folder) if bug.bracket is not None else "") for bug in known]
 
 
 def came_words(bracket: Bracket, folder: Path | None) -> str:
-    """Return the first bad commit where there is only one between the nights, or the commits that it is among."""
+    """Return the first bad commit, if there is one commit between the nights, or else the range of commits."""
     if not bracket.named:
         return ""
     if bracket.good == bracket.bad:
@@ -108,7 +108,7 @@ def came_words(bracket: Bracket, folder: Path | None) -> str:
 
 
 def moves_of(trends: Trends) -> list[Moved]:
-    """Return pace and coverage, and the accuracy of each kernel that was judged in two nights or more."""
+    """Return the trends of pace, coverage, and the accuracy of each kernel that two nights or more judged."""
     nights = [past for past in trends.nights if past.judged]
     found = [Moved("judged runs a second", [past.rate for past in nights], "{:,.0f}")] if nights else []
     covered = [past.coverage for past in nights if past.coverage is not None]
@@ -132,36 +132,36 @@ class Kind:
 
 @dataclass(frozen=True)
 class Pairs:
-    """The pairs of conditions of one op."""
+    """The pairs of conditions of one op, and how many of them held together."""
 
     op: str
     held: int
     of: int
     never: Sequence[str]
-    """Some of those that never held together, in words."""
+    """Some of the pairs that never held together, in words."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One value of what was changed about the smallest case, and what came of it."""
+    """One value of a counterfactual, and its result."""
 
     value: int | float | str
     css: str
-    """'good' where it passes, 'bad' where it fails, 'bad own' for the smallest case itself."""
+    """The CSS class: 'good' if it passes, 'bad' if it fails, 'bad own' for the smallest case itself."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """One bug: its first lines, which lengths fail and which elements."""
+    """One bug: its first lines, the extents with which it fails, and its failing elements."""
 
     bucket: BucketTotals
     bug: Failure
     brief: Brief
     subject: str
-    """What the cells change: the first dimension that was tried; '' where none was."""
+    """The dimension of the cells: the first that was tried; '' if none was."""
     cells: Sequence[Cell]
     elements: Sequence[tuple[float, float]]
-    """The failing elements of the smallest case's output: where each run begins and how long it is, in percent."""
+    """The failing elements of the smallest case's output, as runs: where each begins, and its length, in percent."""
 
     @classmethod
     def of(cls, bucket: BucketTotals, bug: Failure) -> Card:
@@ -180,7 +180,7 @@ def _is_whole(tried: Counterfactual) -> bool:
 
 
 def _cells(tried: Counterfactual | None) -> list[Cell]:
-    """Return a cell for each value, in order, including the smallest case's own."""
+    """Return a cell for each value, in order, with the smallest case's own value."""
     if tried is None:
         return []
     cells = [Cell(tried.own, "bad own"), *(Cell(value, "good") for value in tried.passing)]
@@ -199,7 +199,7 @@ def write_page(
     folder: Path | None = None,
     outcome: UseOutcome | None = None,
 ) -> None:
-    """Write the page. It appears whole or not at all."""
+    """Write the page, completely or not at all."""
     write_whole(path, page(seen, pairs, kernels, folder, outcome))
 
 
@@ -210,15 +210,15 @@ def page(
     folder: Path | None = None,
     outcome: UseOutcome | None = None,
 ) -> str:
-    """Return the page of one night. `kernels` locate the sources and their changes. The commits of nights are those of
-    the repository around `folder`, the pack's folder."""
+    """Return the page of one night. `kernels` give the sources and their changes. The commits of nights belong to the
+    repository around `folder`, the folder of the pack."""
     return template("page.html").render(
         **_facts(seen, outcome or night_outcome(seen), pairs, {kernel.name: kernel for kernel in kernels}, folder)
     )
 
 
 def template(name: str) -> Template:
-    """Return a template of the page. It escapes all text that it is given."""
+    """Return a template of the page, which escapes all text that is inserted."""
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -268,7 +268,7 @@ def _facts(
 
 
 def _verdict(seen: NightView, outcome: UseOutcome) -> tuple[str, str]:
-    """Return the class and words of the banner; only a night that passed is green."""
+    """Return the CSS class and the words of the banner; only a night that passed is green."""
     failing, broken = len(seen.failing), len({each.kernel for each in broken_of(seen)})
     found = [f"{counted(failing, 'kind')} of failure"] if failing else []
     found += [f"{counted(broken, 'kernel')} broken"] if broken else []
@@ -278,13 +278,13 @@ def _verdict(seen: NightView, outcome: UseOutcome) -> tuple[str, str]:
 
 
 def _natural(value: str) -> tuple[bool, int, str]:
-    """Return a sort key: numbers by their size, then words."""
+    """Return a sort key that puts numbers first, by their size, and then words."""
     number = value.isdecimal()
     return not number, int(value) if number else 0, value
 
 
 def _coverage(rows: Sequence[LabelTotals]) -> list[Kind]:
-    """Return the kinds, those with coverage gaps first."""
+    """Return the kinds of labels, those with coverage gaps first."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for row in rows:
         if row.wanted:

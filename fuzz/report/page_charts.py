@@ -1,8 +1,8 @@
-"""The nightly page's charts: which values each has, and the coordinates of its parts. `page_charts.html` draws them as
+"""The charts of the nightly page: their values, and the coordinates of their parts. `page_charts.html` draws them as
 SVG.
 
-The page is one file without scripts that follows dark mode, so colours come from its style sheet. No chart library fits
-that: matplotlib takes a third of a second for a chart and fixes its colours, pygal adds a script to each.
+The page is one file without scripts that follows dark mode, so its style sheet gives the colours. No chart library does
+this: matplotlib takes a third of a second for a chart and fixes its colours, and pygal adds a script to each chart.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from fuzz.findings.database_views import Mark, TargetTotals
 from oracles.dtypes import ITEMSIZE
 
 Curve = Sequence[tuple[float, float]]
-"""Points (n, value), by ascending n."""
+"""Points (n, value), in the order of n."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A logarithmic axis from data to pixels."""
+    """A logarithmic axis that maps values to pixels."""
 
     low: float
     high: float
@@ -29,7 +29,7 @@ class Axis:
     end: float
 
     def at(self, value: float) -> float:
-        """Return the pixel of a value; values outside are put on the edge."""
+        """Return the pixel of a value; values outside the axis are moved to its ends."""
         inside = min(max(value, self.low), self.high)
         share = math.log(inside / self.low) / math.log(self.high / self.low)
         return round(self.start + share * (self.end - self.start), 1)
@@ -37,7 +37,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Sparkline:
-    """A small chart of err/budget of one target against n, on a linear scale whose top is 1."""
+    """A small chart of err/budget of one target by n, on a linear scale that ends at 1 or at the largest value."""
 
     title: str
     curve: Curve
@@ -54,7 +54,7 @@ class Sparkline:
         return max(1.0, max(value for _, value in self.curve))
 
     def at(self, n: float, value: float) -> tuple[float, float]:
-        """Return the pixels of a point."""
+        """Return the pixels (x, y) of a point."""
         return self._x.at(n), round(self.height - 2 - value / self._top * (self.height - 4), 1)
 
     @property
@@ -79,7 +79,7 @@ class Bars:
 
     @property
     def named(self) -> list[int]:
-        """Minutes that are labelled below the axis."""
+        """The minutes that are labelled below the axis."""
         return sorted({0, max(self.values) // 2, max(self.values)})
 
     @property
@@ -97,7 +97,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class TargetAccuracy:
-    """One target's line in the table of a kernel."""
+    """One line in the table of a kernel: a target and a dtype."""
 
     name: str
     dtype: str
@@ -108,7 +108,7 @@ class TargetAccuracy:
 
 @dataclass(frozen=True)
 class KernelAccuracy:
-    """One kernel, and its targets."""
+    """One kernel with the lines of its targets."""
 
     kernel: str
     op: str

@@ -1,8 +1,8 @@
-"""SARIF 2.1.0: one result for each bucket, with a fingerprint that stays the same from run to run.
+"""SARIF 2.1.0: one result for each bucket, with a fingerprint that is the same in every run.
 
-It is written as plain dictionaries. Of the model packages, sarif-kit makes fingerprints of its own, sarif-pydantic
-accepts a misspelt field silently, and sarif-om is from 2019 and cannot write JSON by itself. A test checks the file
-against the schema.
+It is written as plain dictionaries. Of the packages with a model of SARIF, sarif-kit makes its own fingerprints,
+sarif-pydantic silently accepts a misspelt field, and sarif-om is from 2019 and cannot write JSON by itself. A test
+checks the file against the schema.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from fuzz.report.totals import not_judged, remarks
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 MOST_RESULTS = 5000
-"""The number of results of one run that GitHub shows, by its documentation. It takes 25,000 and drops the rest of
-them."""
+"""The most results of one run that GitHub shows, by its documentation. It accepts 25,000, and drops those beyond the
+shown ones."""
 FINGERPRINT = "kernelfuzzBucket/v1"
 
 _RULES = {
@@ -39,12 +39,12 @@ _RULES = {
     Verdict.REJECTED: "the kernel refused an input that it is declared to accept",
     Verdict.FAIL_PROCESS: "the kernel left its process changed",
 }
-"""What each verdict that is a finding means, in an order that never changes: rules are numbered by it."""
+"""The meaning of each verdict that is a finding. The order never changes, since rules are numbered by it."""
 _NUMBER = {verdict: number for number, verdict in enumerate(_RULES)}
 
 
 def sarif(outline: Outline) -> str:
-    """Return the whole file."""
+    """Return the text of the file."""
     shown = outline.failures[:MOST_RESULTS]
     outcome = outline.outcome
     told = [*(("error", line) for line in remarks(outcome)), *(("warning", line) for line in not_judged(outcome))]
@@ -77,8 +77,8 @@ def _driver(outline: Outline) -> dict[str, Any]:
 
 
 def _numbered(failures: Sequence[Failure]) -> Iterator[int]:
-    """Yield for each failure its number among those with one fingerprint: one kernel may fail in one way for several
-    causes."""
+    """Yield for each failure its number among those with the same fingerprint: a kernel may fail in the same way for
+    several causes."""
     seen: Counter[str] = Counter()
     for failure in failures:
         seen[failure.fingerprint] += 1

@@ -1,4 +1,4 @@
-"""Single elements of a problem, in the precise tier: what they may be, and what explains that."""
+"""Single elements of a problem, in the precise tier: their bounds, and the explanation of these bounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oracles.tiers.problem import FormulaProblem
 from oracles.tiers.union import Union
 
 _ROWS_KEPT = 64
-"""The number of single rows that are kept ready."""
+"""The most single rows whose conformance is kept."""
 
 
 class Elements:
@@ -27,20 +27,20 @@ class Elements:
     def bounds(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool, *, once: bool = False
     ) -> Bounds:
-        """Return what one element (canonical index) may be, at mpmath's current working precision; with `once` its
-        exact value, rounded once, is allowed too."""
+        """Return the bounds of one element, at mpmath's current working precision. With `once` its exact value, rounded
+        once, is allowed too."""
         conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
         return conformance.bounds(output, index, once=once)
 
     def contradiction(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool, worst: Worst, bounds: Bounds
     ) -> str:
-        """Return how the fast tier's numbers for an element contradict those of the precise one; "" if they do not."""
+        """Return text about a contradiction between both tiers' numbers for an element; "" if there is none."""
         conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
         return conformance.contradiction(output, index, worst, bounds)
 
     def terms(self, output: str, index: tuple[int, ...], contract: Contract, structured: bool) -> tuple[Term, ...]:
-        """Return the budget of one element to first order, in units of the output, by the names of the formula."""
+        """Return the terms of one element's budget to first order, in units of the output, by locals of the formula."""
         from oracles.tiers.terms import terms_of
 
         conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
@@ -50,7 +50,7 @@ class Elements:
     def facts(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
     ) -> tuple[tuple[str, str], ...]:
-        """Return the size of the problem, and exact values that the element shares with others: name and text."""
+        """Return pairs of name and text: the problem's extents, and exact values that the element shares."""
         from oracles.tiers.terms import facts_of
 
         conformance, at = self._of_element(output, index, self.problem.settled(contract), structured)
@@ -64,7 +64,7 @@ class Elements:
     def given(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
     ) -> tuple[tuple[str, str], ...]:
-        """Return what one element was calculated from: the name of each operand and a text."""
+        """Return, as pairs of name and text, the elements of operands from which one element is calculated."""
         from oracles.tiers.terms import given_of
 
         conformance, at = self._of_element(output, index, self.problem.settled(contract), structured)
@@ -73,7 +73,7 @@ class Elements:
     def _of_element(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
     ) -> tuple[Union, tuple[int, ...]]:
-        """Return the conformance of one element, from as little of the problem as decides it, and the index there."""
+        """Return the conformance for one element, of its row alone if rows are separate, and the index in it."""
         if self.problem.plain.separate:
             key = contract, structured, index[0]
             if key not in self._rows:

@@ -1,4 +1,4 @@
-"""What a corpus holds: a line for each file, and whether all of it can be judged."""
+"""The contents of a corpus: a table of its files, and a check that they can be loaded and judged."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class SoundCorpus:
     kinds: Counter[str] = field(default_factory=Counter)
     """The number of files of each kind."""
     groups: list[list[Entry]] = field(default_factory=list)
-    """Each group is a case, with its twin where it has one."""
+    """The groups of entries that are run together: usually a case, and a twin if the case is kept with a law."""
     others: list[Path] = field(default_factory=list)
     """The files whose cases are of ops that no loaded pack has."""
 
@@ -77,7 +77,7 @@ class SoundCorpus:
 
 
 def checked(folder: Path) -> SoundCorpus:
-    """Load every file; those of other packs' ops are only listed. Raises CaseError, naming it, for a broken file."""
+    """Load every file; cases of ops that no loaded pack has are only listed. Raises CaseError for a broken file."""
     found = SoundCorpus(folder)
     for path in json_files(folder):
         kind = kind_of(path)
@@ -95,7 +95,7 @@ def checked(folder: Path) -> SoundCorpus:
 
 
 def judged(corpus: SoundCorpus, targets: Sequence[Target], pool: WorkerPool) -> tuple[Tally, list[str]]:
-    """Judge every case on these targets. Returns the tally, and a line for each case that no kernel takes."""
+    """Judge every case on these targets. Return the tally, and a line for each case that no kernel accepts."""
     with tempfile.TemporaryDirectory() as scratch:
         runner = Runner(pool, targets, RunLimits(), book_in(Path(scratch), 0), Terms((), tuple(LAWS)))
         untaken = _Untaken()
@@ -105,7 +105,7 @@ def judged(corpus: SoundCorpus, targets: Sequence[Target], pool: WorkerPool) -> 
 
 
 class _Untaken(Observer):
-    """Collects the cases that no kernel takes: they are kept, but prove nothing."""
+    """An observer that collects the cases that no kernel accepts: they are kept, but prove nothing."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

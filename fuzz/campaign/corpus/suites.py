@@ -1,5 +1,5 @@
-"""Published test suites as data: what their own sweeps run, expanded to cases of our ops. Their data is drawn by
-"fills", which give the same bits with every library version."""
+"""Published test suites as data: the sweeps that they run, expanded to cases of our ops. Values are drawn by "fills",
+which give the same bits with every version of NumPy."""
 
 from __future__ import annotations
 
@@ -35,31 +35,31 @@ from oracles.operand import AXIS, OUTER
 from oracles.ops import OPS
 
 MOST_ELEMENTS = 8192
-"""The rows of a tensor in a gate are cut until it has this many elements, since later rows repeat what was seen."""
+"""The most elements of the first input in a gate: further rows would only repeat the earlier ones."""
 LONGEST_ROW = 32768
-"""Longer rows take more time than a gate has, and so do more products for each element of a row."""
+"""The longest row, and the largest product of extents: a gate has no time for more."""
 MOST_PRODUCTS = 64 * LONGEST_ROW
-"""The most products for one row of an op that contracts several dimensions: attention of 129 queries and keys of 64
+"""The most products for one row of an op that contracts several dimensions: attention over 129 queries and keys of 64
 elements."""
 _LARGEST = 1 << 31
-"""No extent or axis number in a suite is larger: published sweeps are of tensors that fit into memory."""
+"""The largest extent or axis number in a suite: published sweeps use tensors that fit into memory."""
 
 
 @dataclass(frozen=True)
 class SuiteShape:
-    """The extents of a case. In a suite it is a list, the shape of the first input, or an object with a number for each
-    named dimension and a list for "..."."""
+    """The extents of a case. A suite gives them as a list, the shape of the first input, or as an object with a number
+    for each named dimension and a list for "..."."""
 
     grid: tuple[int, ...]
     """The shape of the first input."""
     axis: int
-    """The index of the axis along which its rows lie."""
+    """The index of the axis of the first input along which rows lie."""
     extents: Extents = field(default_factory=dict)
     """The extents of dimensions that the first input does not have."""
 
     @classmethod
     def of(cls, op: Op, axis: int, said: object) -> SuiteShape:
-        """Return what a suite says, with the row along that axis of the first input. Raises ValueError."""
+        """Return the extents that a suite gives, with rows along this axis of the first input. Raises ValueError."""
         if isinstance(said, list):
             grid, extents = tuple(map(_extent, said)), dict[str, int]()
         else:
@@ -84,9 +84,9 @@ class SuiteShape:
         return math.prod(max(1, extent) for extent in (*self.grid, *self.extents.values()))
 
     def cut(self, op: Op) -> SuiteShape:
-        """Return fewer slices along batched dimensions, from the outermost axis on, until the first input has at most
-        MOST_ELEMENTS; then fewer along those that only others have, until the product of extents is at most
-        LONGEST_ROW; and then again along the first input's, until it is at most MOST_PRODUCTS."""
+        """Return the shape with fewer slices along batched dimensions. First the first input is cut, from its outermost
+        axis on, to at most MOST_ELEMENTS; then dimensions that it lacks are cut, until the product of all extents is at
+        most LONGEST_ROW; and then the first input again, until the product is at most MOST_PRODUCTS."""
         extents = dict(self.extents)
         grid = self._cut(op, self.grid, MOST_ELEMENTS)
         for dim, size in self.extents.items():
@@ -98,7 +98,7 @@ class SuiteShape:
         return SuiteShape(grid, self.axis, extents)
 
     def _cut(self, op: Op, extents: Sequence[int], most: int) -> tuple[int, ...]:
-        """Return the first input's shape with fewer slices, until it has at most `most` elements."""
+        """Return the shape of the first input with fewer slices, so that it has at most `most` elements."""
         grid = [*extents]
         for place, dim in enumerate(op.dims(op.main, len(grid), self.axis).split()):
             rest = math.prod(extent for other, extent in enumerate(grid) if other != place)
@@ -108,7 +108,7 @@ class SuiteShape:
 
 
 def integer(name: str, number: object) -> int:
-    """Raise ValueError for what is no integer that a place can be."""
+    """Return the number. Raises ValueError if it is no integer, or too large to be an axis or an offset."""
     if not isinstance(number, int) or abs(number) > _LARGEST:
         raise ValueError(f"{name}: {told(number)} is not an integer, or too large")
     return number
@@ -127,12 +127,12 @@ Fill = Mapping[str, Any]
 """A fill, for example {"fill": "uniform", "low": -2.3, "high": -1.8}."""
 _NORMAL: Fill = {"fill": "normal"}
 _STRUCTURED = frozenset({"constant", "integers", "values"})
-"""Fills whose rounding errors are not random, so that only the worst-case budget is sound for them."""
+"""Fills with regular values, whose rounding errors are not random: only the worst-case budget holds for them."""
 
 
 def _wave(function: Callable[[Any], Any]) -> Callable[[Fill, int, Stream], Reals]:
-    """Return a fill with the values amplitude * f(step * i). Uses mpmath: the C library's sine may differ in its last
-    bit."""
+    """Return a fill with the values amplitude * function(step * i), calculated by mpmath, since the last bit of a C
+    library's sine may differ."""
 
     def wave(fill: Fill, count: int, stream: Stream) -> Reals:
         with mpmath.workprec(80):
@@ -159,12 +159,12 @@ _FILLS: Mapping[str, Callable[[Fill, int, Stream], Reals]] = {
 
 
 class SuiteError(CaseError):
-    """A suite that cannot be read. The message names the file and the sweep."""
+    """A suite cannot be read. The message names the file and the sweep."""
 
 
 @dataclass(frozen=True)
 class SuiteTolerance:
-    """What a suite allows: |got - want| <= atol + rtol * |want|."""
+    """The tolerance of a suite: |got - want| <= atol + rtol * |want|."""
 
     atol: float
     rtol: float = 0.0
@@ -172,26 +172,26 @@ class SuiteTolerance:
 
 @dataclass(frozen=True)
 class Sweep:
-    """One group of published cases: every shape with every dtype and all values of the parameters."""
+    """A group of published cases: every shape in every dtype with every combination of parameters."""
 
     name: str
     op: str
     shapes: tuple[SuiteShape, ...]
     dtypes: tuple[str, ...]
     params: Mapping[str, float | list[float]] = field(default_factory=dict)
-    """The op's parameters, each a number or the list of numbers that is swept."""
+    """The parameters of the op: for each a number, or a list of numbers to go through."""
     optional: tuple[str, ...] = ()
-    """The optional tensors that are given."""
+    """The names of the optional tensors that are given."""
     fills: Mapping[str, Fill] = field(default_factory=dict)
-    """The fills by input. An input without one is standard normal."""
+    """The fills, by the names of inputs. An input without a fill is standard normal."""
     mixed: Mapping[str, str] = field(default_factory=dict)
-    """The dtypes of tensors that do not follow the op."""
+    """The dtypes, by name, of tensors that have another dtype than the op gives them."""
     pitch: int = 0
-    """The distance in elements between two rows of the first input, where they are not packed; else 0."""
+    """The distance in elements between two rows of the first input; 0 if rows are packed."""
     shift: int = 0
-    """How many elements the first input lies behind an aligned address."""
+    """The distance in elements of the first input from an aligned address."""
     tolerance: Mapping[str, SuiteTolerance] = field(default_factory=dict)
-    """The tolerances by output, or by dtype of the first input."""
+    """The tolerances, by the name of an output or by the dtype of the first input."""
     facts: str = ""
 
 
@@ -212,7 +212,7 @@ class Published:
     sweep: Sweep
     case: Case
     shape: SuiteShape
-    """The shape as published; the case may have fewer rows."""
+    """The published extents; the case may have fewer rows."""
 
 
 def load_suite(path: Path) -> Suite:

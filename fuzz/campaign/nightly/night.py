@@ -1,5 +1,5 @@
-"""A session of a night: one process, from the start of its workers to its last save. It replays what is known, then
-searches in slices, and saves each finding with its batch."""
+"""A session of a night: one process, from the start of its workers to its last save. It replays known cases, then
+searches in slices, and saves findings after each batch."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ from fuzz.report.records import status_record
 
 
 def corpora_of(pack: Path) -> tuple[Path, ...]:
-    """Return the folders of kept cases that belong to a pack: `corpora` next to it or in it."""
+    """Return the folders of kept cases of a pack: `corpora` next to it and in it."""
     folders = (pack.resolve().parent / "corpora", pack.resolve() / "corpora")
     return tuple(folder for folder in folders if folder.is_dir())
 
 
 def known_cases(folders: Sequence[Path], ops: Iterable[str]) -> tuple[list[Kept], dict[Path, str]]:
-    """Return the cases of `ops` in these folders, those of the first folder first, and by path what is wrong with each
-    broken file."""
+    """Return the cases of these ops in the folders, in the order of the folders; and for each broken file, by its path,
+    what is wrong with it."""
     found: list[Kept] = []
     broken = {}
     wanted = set(ops)
@@ -83,8 +83,8 @@ def known_cases(folders: Sequence[Path], ops: Iterable[str]) -> tuple[list[Kept]
 def published(
     folders: Sequence[Path], ops: Iterable[str], broken: Callable[[str], object], known: Collection[Path] = ()
 ) -> Iterator[list[Entry]]:
-    """Yield the cases of the suites in these folders, one at a time, since they are many. A broken suite is left at the
-    break, which `broken` is told; `known` are files that are broken as a whole."""
+    """Yield the cases of the suites in these folders, one at a time, since they are many. A suite that is broken ends
+    at the break, and `broken` is called with a line about it; files in `known` are skipped as broken."""
     wanted = set(ops)
     for path in (path for folder in folders for path in json_files(folder) if path not in known):
         try:
@@ -96,7 +96,7 @@ def published(
 
 
 def until(groups: Iterable[list[Entry]], seconds: float) -> Iterator[list[Entry]]:
-    """Yield batches for the runner until that time is over."""
+    """Yield batches for the runner until `seconds` have passed."""
     end = time.monotonic() + seconds
     for batch in in_batches(groups):
         if time.monotonic() >= end:
@@ -105,22 +105,22 @@ def until(groups: Iterable[list[Entry]], seconds: float) -> Iterator[list[Entry]
 
 
 _PATIENCE_S = 1.0
-"""The last save is tried for this long: another process that reads is done by then. Chosen."""
+"""Seconds for which the last save is tried: another process that reads the state is done by then. Chosen."""
 _AWAY_PATIENCE_S = 6.0
-"""A shared store is waited for this long at the end: longer than the pause between two attempts while it is away."""
+"""Seconds for which the last save to a shared store is tried: longer than the pause between two attempts."""
 _AWAY_S = 0.5
-"""Seconds between two attempts to reach a shared store that is away."""
+"""Seconds between two attempts to reach a shared store."""
 _SLOW_EVERY = 8
-"""Slow targets get one replayed batch in this many, besides the cases kept for them."""
+"""Slow targets run one replayed batch in this many, and the cases that are kept for them."""
 _REPLAY = ""
-"""The op of the slice in which known cases are replayed."""
+"""The op that marks the slice in which known cases are replayed."""
 
 
 _T = TypeVar("_T")
 
 
 class CannotSave(Exception):  # noqa: N818 (not a mistake of the caller)
-    """The state cannot be written. What is in it is complete, and the night can be resumed."""
+    """The state cannot be written. The part that was saved is complete, and the night can be resumed."""
 
 
 @dataclass
@@ -135,11 +135,11 @@ class Night:
     opened: Opened
     stopping: Stopping
     say: Callable[[str], None]
-    """Prints a line for the user."""
+    """A function that prints a line for the user."""
     case_limit: float | None = None
     jobs: int = 0
     cluster: Cluster | None = None
-    """Takes the turns in place of this machine's processes."""
+    """The machines that take the turns instead of this machine's processes, if any."""
 
     def __post_init__(self) -> None:
         self._turn = Slice(0, _REPLAY, 0, 0.0)
@@ -157,7 +157,7 @@ class Night:
         )  # fmt: skip
 
     def work(self, held: ExitStack) -> bool:
-        """Work until a stop is wanted; then the workers are killed, and released by `held`. Returns False where the end
+        """Work until a stop is wanted, then kill the workers, whose resources `held` releases. Return False if the end
         could not be saved."""
         entered, begun, full = False, False, False
         with self.stopping.abortable():
@@ -183,7 +183,7 @@ class Night:
         return self.opened.position.slice == 0 or self._last_save()
 
     def begin(self) -> None:
-        """Record the targets and what should be visited, and prepare the search."""
+        """Record the targets and the space that should be visited, start the workers and prepare the search."""
         position, stopping = self.opened.position, self.stopping
         remedy = "see that the store can be reached" if is_shared(self.engine) else "free some space"
         self.recorder = Recorder(self.book.targets, self.book, position, stopping, self.say, remedy)
@@ -192,7 +192,7 @@ class Night:
         self._stored(lambda: note_targets(self.engine, self.opened.night, self.targets, statuses))
         self._stored(lambda: note_space(self.engine, self.opened.night, running, declared(running)))
         self._running = Counter(kernel.op for kernel in running)
-        for kernel in running:  # takes some seconds now, which there are not at the end
+        for kernel in running:  # takes some seconds, which the end of a night does not have
             pairing_of(kernel.capability)
         self.runner = self.session.runner(self.targets)
         self.runner.patient = True
@@ -216,7 +216,7 @@ class Night:
         return sorted({target.kernel.op for target in self.targets})
 
     def search(self) -> None:
-        """Replay, then search, until a stop is wanted. Raises CannotSave where the disk is full for too long."""
+        """Replay, then search, until a stop is wanted. Raises CannotSave if saving the state fails for too long."""
         self.runner.skipped = CountedSchedule(frozenset(), slow_targets_of(self.targets), _SLOW_EVERY)
         earlier = self._slices()
         if not any(part.done for part in earlier if part.op == _REPLAY):
@@ -231,8 +231,8 @@ class Night:
                 self._explain()
 
     def _explain(self) -> None:
-        """Explain findings. This is done at the end of a slice, when no batch is running, and only after each op had
-        its turn."""
+        """Explain findings, as far as there is time. No batch runs then, since a slice has just ended; and each op has
+        had a slice before."""
         self.recorder.save()
         had = {part.op for part in self._slices()}
         while self._running.keys() <= had and self.triage.explain_one():
@@ -247,7 +247,7 @@ class Night:
 
     @contextmanager
     def _slice(self, turn: Slice) -> Iterator[None]:
-        """Record what is done inside the block as one slice."""
+        """Record the work inside the block as one slice."""
         self._stored(lambda: begin_slice(self.engine, self.opened.position, turn))
         self._turn = turn
         yield
@@ -255,7 +255,7 @@ class Night:
             self._stored(lambda: end_slice(self.engine, self.opened.position))
 
     def _stored(self, asked: Callable[[], _T]) -> _T:
-        """Return the store's answer, waiting while a shared store is away. Raises CannotSave."""
+        """Return the store's answer; while a shared store cannot be reached, wait for it. Raises CannotSave."""
         while True:
             try:
                 with self.stopping.shielded():
@@ -267,7 +267,7 @@ class Night:
                 time.sleep(_AWAY_S)
 
     def _replay(self) -> None:
-        """Replay findings of earlier nights, files that a killed session left behind, and corpora."""
+        """Replay findings of earlier nights, case files that a killed session left behind, and corpora."""
         known, broken = known_cases((self._findings, *self._corpora), self.ops)
         for path, why in broken.items():
             kept = f"; it is kept as {set_aside(path).name}" if path.parent == self._findings else ""
@@ -278,7 +278,7 @@ class Night:
         allowed = self.stopping.left * REPLAY_SHARE
         end = time.monotonic() + allowed
         shares, kept_for = self.runner.skipped, {book.buckets[name].target for name in names.values()}
-        self.runner.skipped = lambda: frozenset(shares()) - kept_for  # others prove nothing of kept cases
+        self.runner.skipped = lambda: frozenset(shares()) - kept_for  # only the target of a kept case proves anything
         self.runner.replay(until(map(entries_of, known), allowed))
         self.runner.skipped, book.replaying = shares, {}
         for each in known:
@@ -288,13 +288,13 @@ class Night:
                 if judgement is not None:
                     self.recorder.replayed(bucket, each.case, judgement)
         left = end - time.monotonic()
-        if left > 0 and not self.stopping.wanted:  # so all of them were replayed
+        if left > 0 and not self.stopping.wanted:  # there was time for all of them
             self._sweep(known)
             self.runner.replay(until(published(self._corpora, self.ops, self.say, broken), left))
 
     def _sweep(self, known: Sequence[Kept]) -> None:
-        """Remove the case files that no bucket keeps: they were replayed, and what still fails is kept elsewhere
-        now."""
+        """Remove the case files that belong to no bucket: they were replayed, and a failure that remains has its own
+        file by now."""
         if self.recorder.trouble:
             return
         kept = {bucket.path for bucket in self.book.buckets.values()}
@@ -316,12 +316,11 @@ class Night:
         return Source(self._turn.seed, shlex.join(words))
 
     def in_memory(self) -> Engine:
-        """Return the state in memory, including what there was no room to save."""
+        """Return a copy of the state in memory, with all that could not be saved."""
         return self._store.in_memory(self.book.rescued())
 
     def _last_save(self) -> bool:
-        """Save what is left, trying for a moment since another process may just be reading. Returns whether that
-        worked."""
+        """Save what is left, in several attempts since others may be reading. Return whether that succeeded."""
         until = time.monotonic() + (_AWAY_PATIENCE_S if is_shared(self.engine) else _PATIENCE_S)
         while not self.recorder.save():
             if time.monotonic() >= until:

@@ -1,4 +1,4 @@
-"""Explaining what a night has found, within its share of the night."""
+"""Explaining the findings of a night, within their share of its time."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from fuzz.findings.explainer import Explainer
 from fuzz.findings.store import Position
 
 _LEAST_S = 2.0
-"""With less time for a bucket than this, its explanation is not begun. Chosen."""
+"""The least seconds for explaining a bucket; with less it is not begun. Chosen."""
 _BOUNDS = TimeShares(least_s=_LEAST_S * 2 / 3, one_cause=0.75, later=True)
 _TRYING_ALONE = 0.3
-"""The share of a bucket's time for running its other findings alone, where the kept one needs earlier calls: another
-bug may be among them."""
+"""The share of a bucket's time for running its other findings alone, if the kept one needs earlier calls: another bug
+may be among them."""
 
 
 @dataclass
 class NightTriage:
-    """Explains every bucket once, and again when a smaller case is found."""
+    """An explainer that explains every bucket of a night once, and again when a smaller case is found."""
 
     pool: WorkerPool
     targets: Sequence[Target]
@@ -45,19 +45,19 @@ class NightTriage:
     limit_s: float
     """The seconds of the whole night."""
     before: Callable[[Judgement], tuple[Case, ...]]
-    """Returns the calls before a finding."""
+    """A function that returns the calls before a finding."""
 
     elsewhere: frozenset[str] = frozenset()
-    """The targets that run on other machines alone."""
+    """The targets that run on other machines only."""
     explain_there: Callable[[Sequence[Bucket], float, Callable[[], bool]], None] = lambda pile, seconds, over: None
-    """Has findings of other machines explained there, in that many seconds, unless it is over before."""
+    """A function that has findings explained on other machines, within some seconds, or until it is over."""
 
     def __post_init__(self) -> None:
         self._explainer = Explainer(self.pool, self.targets, self.book, _BOUNDS, lambda: self.stopping.wanted)
         self._ends = 0.0
 
     def explain_one(self) -> bool:
-        """Explain one of the waiting buckets. Returns False where there is none, or no time for it."""
+        """Explain one of the waiting buckets. Return False if there is none, or no time for it."""
         waiting = [bucket for bucket in self.book.buckets.values() if self._waits(bucket)]
         if not waiting:
             return False
@@ -68,9 +68,10 @@ class NightTriage:
             return False
         began = time.monotonic()
         self._ends = began + seconds
-        # A fault in a source is explained at the kernel nearest to it; failures of others are told apart by that.
+        # A fault in shared source is explained at the kernel nearest to it; the failures of other kernels follow from
+        # it.
         first = min(waiting, key=lambda bucket: len(self._explainer.within(bucket)))
-        first.pending = False  # whatever the result: what cannot be explained is not tried over and over
+        first.pending = False  # even if it cannot be explained, it is not tried again
         with contextlib.suppress(OutOfTimeError):
             self._explain(first)
         self.position.triage_s += time.monotonic() - began
@@ -81,7 +82,7 @@ class NightTriage:
         return bucket.pending and bucket.written and not is_there
 
     def replay_history(self, file: Kept) -> Judgement | None:
-        """Return the judgement of a kept case after its calls, in a new process; None where its target does not run."""
+        """Return the judgement of a kept case after its calls, in a new process; None if its target does not run."""
         found = file.found
         if found is None or found.target not in self.book.targets:
             return None
@@ -91,7 +92,7 @@ class NightTriage:
         return seen.judgement if seen is not None else None
 
     def waiting(self) -> set[tuple[str, str]]:
-        """Return the findings whose earlier calls may be asked for."""
+        """Return the findings, by target and case, whose earlier calls may still be needed."""
         found = [bucket.finding for bucket in self.book.buckets.values() if bucket.pending]
         return {(finding.target, finding.judgement.case) for finding in found if finding is not None}
 
@@ -116,7 +117,7 @@ class NightTriage:
         self._explainer.explain(bucket, self._ends)
 
     def _in_time(self, fails: Fails) -> Fails:
-        """Return the question made to raise OutOfTimeError once the time is over."""
+        """Return the function `fails` made to raise OutOfTimeError once the time is over."""
 
         def asked(history: Sequence[Case]) -> bool:
             if self._over():
@@ -129,8 +130,8 @@ class NightTriage:
         return self.stopping.wanted or time.monotonic() > self._ends
 
     def _keep_need(self, bucket: Bucket, found: Recognised) -> None:
-        """Put all findings of a kernel that need earlier calls into one bucket, however they fail: a state that is kept
-        breaks values and laws alike. A finding that also fails by itself goes to a bucket of its own."""
+        """Put all findings of a kernel that need earlier calls into one bucket, even if they fail differently: a kernel
+        that keeps state may break values and laws alike. Findings that also fail alone go to a bucket of their own."""
         alone = self._alone(bucket)
         if alone:
             self.book.open(bucket, alone)
@@ -142,9 +143,9 @@ class NightTriage:
             self.book.note_need(bucket, found)
 
     def _alone(self, bucket: Bucket) -> list[Finding]:
-        """Return the findings, except the kept one, that fail by themselves, as far as there is time."""
+        """Return the findings besides the kept one that fail alone, as far as there is time to try them."""
         others = [finding for finding in bucket.pile.findings if finding.case is not bucket.case]
-        Random(0).shuffle(others)  # in order of size, time would be over before a bug of long rows is tried
+        Random(0).shuffle(others)  # by size, the time would be over before a bug of long rows is tried
         until = time.monotonic() + _TRYING_ALONE * (self._ends - time.monotonic())
         found = []
         with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""The run loop: an executor takes the turns of a search, and their reports are counted in the order of the search."""
+"""The loop of a run: an executor takes the turns of a search, and the runner counts their reports in order."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from oracles import escalation
 from oracles.ops import OPS
 
 MOST_HANGS = 3
-"""In one run or night a target gets no more cases after this many that hung: each takes twice the limit of a case, in
-which others wait. Chosen: one may be an accident, and three are enough to find a rule of failing."""
+"""The number of hanging cases after which a target gets no more in a run or night: each takes twice the limit of a
+case, and others wait. Chosen: one may be an accident, and three are enough to learn a rule."""
 _LEAST_ON_THEIR_WAY = 2
-"""At least this many turns per process are handed out, at any pace: one is judged while the next one runs."""
+"""The least number of turns per process that are handed out: one is judged while the next one runs."""
 _MOST_BESIDE = 3
-"""At most this many turns per process are handed out where several ops are searched at once. Which op is next is
-decided when a turn is handed out, from what earlier turns took."""
+"""The most turns per process that are handed out if several ops are searched at once: the next op is chosen late, by
+how long earlier turns took."""
 _LOOK_S = 0.25
-"""Seconds between two looks at the clock: often enough for a live line, too seldom to cost anything."""
+"""Seconds between two looks at the clock: often enough for a live line, and cheap."""
 _DROPPED_S = 3.0
-"""If a process reports nothing for this long after it was told to stop waiting, it is at an error of ours or judges a
-very large case, and its turns are dropped."""
+"""Seconds without a report, after which the turns of a process that was told to end are dropped: it met an internal
+error or judges a very large case."""
 _FIRST_TURN_S = 1.0
-"""The assumed duration of a turn before any has ended. Only used where several ops are searched at once."""
+"""The assumed seconds of a turn before any has ended, if several ops are searched at once."""
 
 
 @dataclass
 class _Pace:
-    """The turns of one op that have ended, and the seconds they took."""
+    """The turns of one op: how many began and ended, and how many seconds they took."""
 
     begun: int = 0
     ended: int = 0
@@ -55,35 +55,35 @@ class _Pace:
 
 @dataclass
 class Runner:
-    """Runs one op's kernels on generated cases until a limit is reached."""
+    """Runs kernels on generated cases, or on given entries, until a limit is reached, and counts the results."""
 
     pool: Pool
-    """Runs given entries; without an executor, also what is searched."""
+    """The pool that runs given entries and, without an executor, the turns of searches."""
     targets: Sequence[Target]
     limits: RunLimits
     book: FindingBook
     terms: Terms | None = None
-    """The terms of its executor. By default cases are made for the kernels of the targets, without twins."""
+    """The terms of the executor. By default, cases are made for the kernels of the targets, without twins."""
     observers: Sequence[Observer] = ()
     enough: Callable[[Tally], bool] = lambda tally: False
-    """Asked after each turn of a search whether to stop early."""
+    """A function that is called after each turn of a search: whether to end the search."""
     over: Callable[[], bool] = never
-    """Asked equally often whether to stop at once, given entries too."""
+    """A function that is called as often: whether to stop at once, even between given entries."""
     skipped: Callable[[], Collection[str]] = lambda: ()
-    """Asked before each batch of given entries which targets to leave out, such as slow ones."""
+    """A function that is called before each batch of given entries: which targets to leave out, such as slow ones."""
     executor: Executor | None = None
-    """Takes the turns of a search, for the targets of its terms; without it this process does, for all targets."""
+    """The executor for the turns of a search; without one, this process takes them, for all targets."""
     records: Callable[[Iterable[str]], None] = lambda records: None
-    """Is given the records of judged runs, where `terms` ask for them."""
+    """A function that is given the records of judged runs, if `terms` ask for records."""
     begun: Callable[[], None] = lambda: None
-    """Called once the first turns of a search are handed out: where processes take them, they run at the same time."""
+    """A function that is called once other processes have the first turns of a search."""
     ended: Callable[[Schedule], None] = lambda schedule: None
-    """Called at the end of each search."""
+    """A function that is called at the end of each search."""
     asked_for: Callable[[], Collection[FindingId]] | None = None
-    """Returns the findings whose earlier calls may be asked for; by default, all that the book keeps."""
+    """A function that returns the findings whose earlier calls may be needed; by default, all that the book keeps."""
     interruption: Interruption = field(default_factory=Interruption)
     patient: bool = False
-    """Whether slow targets go on with their turns when the time of a search is over, because another search follows."""
+    """Whether slow targets continue with their turns after the time of a search, because another search follows."""
     clock: Callable[[], float] = time.monotonic
     tally: Tally = field(default_factory=Tally)
 
@@ -112,33 +112,33 @@ class Runner:
         self._courses: dict[tuple[str, int], Schedule] = {}
         self._pace: dict[str, _Pace] = defaultdict(_Pace)
         self._on_their_way: Counter[int] = Counter()
-        self._big = 0  # of them are big cases
+        self._big = 0  # the number of big cases among them
         self._ends = math.inf
         self._began, self._taken = 0.0, 0
         self._started = self.clock()
         self.pool.watch = self._while_waiting
 
     def target(self, name: str) -> Target:
-        """Return the target of that id."""
+        """Return the target with this id."""
         return self._by_id[name]
 
     @property
     def in_flight(self) -> int:
-        """The number of turns that quick targets have not finished."""
+        """The number of turns of quick targets that have not ended."""
         return self._on_their_way[0]
 
     def before(self, judgement: Judgement) -> tuple[Case, ...]:
-        """Return the earlier calls in the process of a finding that the book keeps, as far as they are known."""
+        """Return the known earlier calls, in the same process, of a finding that the book keeps."""
         finding = judgement.target, judgement.case
         return self._calls.before(finding) or self._executor.before(finding)
 
     def run(self, op: str, run_seed: int, share: float = 1.0) -> Tally:
-        """Search until `share` of the limits is used up or a stop is wanted; what had begun by then is still judged.
-        The time begins when all workers have started: starting dozens takes longer than the share of an op."""
+        """Search until `share` of the limits is used up or a stop is wanted; turns that began by then are still judged.
+        The time begins when all workers have started, since starting dozens takes longer than the share of an op."""
         return self._search([op], run_seed, share)
 
     def run_beside(self, ops: Sequence[str], run_seed: int) -> Tally:
-        """Search several ops at once, each as `run` does; all get the same time of the processes."""
+        """Search several ops at once, as `run` does one. All get the same share of the processes' time."""
         return self._search(ops, run_seed, 1.0)
 
     def _search(self, ops: Sequence[str], run_seed: int, share: float) -> Tally:
@@ -171,12 +171,12 @@ class Runner:
         self._finish(schedules)
 
     def wait_for_workers(self) -> None:
-        """Return when all workers are started, or a stop is wanted: no time of a search passes before."""
+        """Wait until all workers have started, or a stop is wanted. The time of a search begins afterwards."""
         while not self.interruption.wanted and not self._executor.ready(_LOOK_S):
             pass
 
     def replay(self, batches: Iterable[list[Entry]]) -> Tally:
-        """Run given entries, whatever the limits, until a stop is wanted. A twin follows its case in one batch."""
+        """Run given entries, whatever the limits, until a stop is wanted. A twin must be in one batch with its case."""
         examiner = Examiner(self.pool, self.targets, accuracy=self._terms.accuracy)
         ahead = list[tuple[list[Entry], Batch]]()
         for entries in batches:
@@ -215,7 +215,7 @@ class Runner:
         return counted or self.clock() >= self._ends or self.interruption.wanted or self.enough(self.tally)
 
     def _give(self, schedules: Sequence[Schedule]) -> None:
-        """Hand out as many turns as may be now, first those of the op that had the least time."""
+        """Hand out as many turns as possible now, those of the op with the least time first."""
         resting = tuple(target for target, count in self._hangs.items() if count >= MOST_HANGS)
         self._executor.keep(self._kept())
         most = self._in_time()
@@ -233,14 +233,14 @@ class Runner:
                 self._big += task.is_big
 
     def _time_of(self, schedule: Schedule) -> float:
-        """Return the seconds that processes have spent on an op, and will on the turns it has begun: a search with
-        cheap turns gets more of them than one that compiles for seconds."""
+        """Return the seconds that processes have spent on an op, and are expected to spend on its unfinished turns. By
+        this measure a search with cheap turns gets more of them than one that compiles for seconds."""
         pace = self._pace[schedule.op]
         return pace.seconds + (pace.begun - pace.ended) * (pace.seconds / pace.ended if pace.ended else _FIRST_TURN_S)
 
     def _in_time(self) -> float:
-        """Return how many turns of quick targets may be on their way: no more than will be taken before the end, at the
-        pace so far, for the end waits for them."""
+        """Return how many turns of quick targets may be in work: as many as will probably end in time, at the present
+        pace, since the search waits for them."""
         if self._ends == math.inf:
             return math.inf
         now = self.clock()
@@ -248,10 +248,10 @@ class Runner:
         return max(_LEAST_ON_THEIR_WAY * self._executor.count, pace * (self._ends - now))
 
     def _take(self) -> None:
-        """Wait for a turn for a moment, and count what can be counted then."""
+        """Wait a moment for a report, and count all reports that can be counted now."""
         try:
             report = self._executor.take(_LOOK_S)
-        except AwayError as error:  # what came before is kept and reported
+        except AwayError as error:  # earlier results are kept and reported
             self.book.errors.append(str(error))
             self._on_their_way.clear()
             self._big = 0
@@ -276,7 +276,7 @@ class Runner:
                 return
 
     def _finish(self, schedules: Sequence[Schedule]) -> None:
-        """Wait for what was begun, but not for long."""
+        """Wait for the turns that were handed out, but not for long."""
         since = self.clock()
         while self.in_flight or (not self.patient and self._on_their_way.total()):
             if self._is_overdue():
@@ -297,7 +297,7 @@ class Runner:
 
     def _count(self, report: TurnReport) -> None:
         if report.task.group:
-            report.tally.cases = 0  # they are counted with the quick targets
+            report.tally.cases = 0  # the report of the quick targets counts them
         with self.interruption.shielded():
             for words, case in report.errors:
                 self.book.note_error(words, case)
@@ -338,10 +338,10 @@ class Runner:
             observer.waiting(waits, self.clock() - self._started)
 
     def _while_waiting(self, waits: Sequence[Wait]) -> Collection[str]:
-        """Tell the observers, and return the targets that hold up the end of the search."""
+        """Tell the observers, and return the targets that delay the end of the search."""
         self._tell_waiting(waits)
         return late(self._is_overdue)(waits)
 
     def _is_overdue(self) -> bool:
-        """Whether a stop was wanted, or the time was over, some moments ago."""
+        """Whether a stop was wanted, or the time ended, more than a moment ago."""
         return self.interruption.overdue or (not self.patient and self.clock() >= self._ends + GRACE_S)

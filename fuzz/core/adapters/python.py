@@ -26,7 +26,7 @@ _NO_TORCH = "torch is not installed, which has the tensors on a GPU: pip install
 
 @dataclass(frozen=True)
 class PythonAdapter(Adapter):
-    """Kernels of one framework."""
+    """The adapter of kernels of one framework."""
 
     framework: Framework
     suffix = ".py"
@@ -53,7 +53,7 @@ class PythonAdapter(Adapter):
         return missing or next((tool.missing for tool in self.tools(target) if tool.missing), None)
 
     def tools(self, target: Target) -> tuple[Tool, ...]:
-        """Return no tools without the packages, or on a device that compiles by itself."""
+        """Return the programs that the kernel needs; none if packages are missing, or on a GPU, which needs none."""
         if target.name.place == "cuda" or self.missing_package() is not None:
             return ()
         return tuple(program(name) for name in python_kernel(target.kernel).programs)
@@ -84,19 +84,19 @@ class PythonAdapter(Adapter):
         return python_kernel(kernel).shown or f"def {python_kernel(kernel).function}"
 
     def files(self, kernel: Kernel) -> Mapping[Path, str]:
-        """Return the kernel's files; those beside it and the modules in its folder that it names count too."""
+        """Return the kernel's files, with files that belong to it and modules in its folder that its source names."""
         from fuzz.core.adapters.build import edited_source
 
         source, text = kernel.source.resolve(), edited_source(kernel)
         named = [path for path in source.parent.glob("*.py") if re.search(rf"\b{path.stem}\b", text)]
         beside = [*named, *belonging(source, text).values()]
-        # All modules of a package count: which of them it imports is known only as it runs.
+        # All modules of a package count, since only a run shows which of them are imported.
         beside += [module for folder in beside if folder.is_dir() for module in folder.rglob("*.py")]
         found = {path.resolve() for path in beside if path.is_file()}
         return {source: text, **{path: path.read_text("utf-8", "replace") for path in found if path != source}}
 
     def missing_package(self) -> str | None:
-        """Return why its framework cannot be used and how to get it, or None."""
+        """Return why the framework cannot be used and how to install it, or None."""
         missing = next((package for package in self.framework.packages if find_spec(package) is None), None)
         return None if missing is None else f"{missing} is not installed: pip install {missing}"
 
@@ -116,5 +116,5 @@ def _no_tool(sanitizer: str) -> str | None:
 def _is_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None
-    except ValueError:  # a module that was made by hand has no spec
+    except ValueError:  # a module made by hand has no spec
         return True

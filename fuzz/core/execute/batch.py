@@ -12,27 +12,27 @@ from fuzz.core.base.outcome import Outcome
 from fuzz.core.transport.frames import FrameError
 
 _NO_TIME_S = 1.0
-"""A case that has run for less time than this is not waited for when a run ends: see `GRACE_S` in
+"""The seconds below which a running case does not hold up the end of a run; see `GRACE_S` in
 `campaign/search/stopping.py`."""
 UNFINISHED = "the run ended while it was at"
-"""How the reason begins why a case that the end of a run cut off did not run."""
+"""The start of the reason why a case that the end of a run cut off did not run."""
 
 
 @dataclass(frozen=True)
 class Wait:
-    """A target at work, as seen by somebody who waits for it."""
+    """A target at work, for a caller that waits for it."""
 
     target: str
     case: Case | None
-    """The case that it runs; None while its worker is built or started."""
+    """The case that is running, or None while the worker is built or started."""
     seconds: float
-    """Seconds for which it has been seen at that case."""
+    """The seconds for which the target has been seen at this case."""
     limit: float
-    """The limit of a case in seconds."""
+    """The time limit of a case in seconds."""
 
     @property
     def name(self) -> str:
-        """What it is doing, without the time: two with the same name are the same wait."""
+        """The activity without the time. Two waits with the same name are the same."""
         return "its start" if self.case is None else _described(self.case)
 
     @property
@@ -44,8 +44,7 @@ class Wait:
 
     @property
     def broken_off(self) -> str:
-        """Why its cases did not run, if it is no longer waited for. A target that had hardly begun a case did not hold
-        anything up."""
+        """The reason why cases did not run, if the target is not waited for. A case that just began held nothing up."""
         if self.case is None:
             return f"{UNFINISHED} its start, {self.seconds:.0f} s"
         return f"{UNFINISHED} {_described(self.case) if self.seconds < _NO_TIME_S else self.words}"
@@ -64,7 +63,7 @@ class TargetBatch:
     indices: Sequence[int]
     outcomes: Sequence[Outcome] | None = None
     error: FrameError | None = None
-    """An internal error, instead of outcomes."""
+    """An internal error, in place of outcomes."""
 
     @property
     def done(self) -> bool:
@@ -81,9 +80,9 @@ class Batch:
     """Takes the batch some steps further, or waits for a moment."""
 
     def outcomes(self) -> list[dict[str, Outcome]]:
-        """Wait for the batch. Per case, in order: the outcome of each target that it was dispatched to.
+        """Wait for the batch. Return, for each case in order, the outcome of each target that it was dispatched to.
 
-        Raises FrameError, which is an internal error; whatever a kernel does is an outcome.
+        Raise FrameError, which is an internal error. Anything that a kernel does is an outcome.
         """
         outcomes: list[dict[str, Outcome]] = [{} for _ in self.cases]
         for part in self.parts:
@@ -97,33 +96,33 @@ class Batch:
 
 
 Watch = Callable[[Sequence[Wait]], Collection[str]]
-"""A function that is called several times a second with what is waited for; it returns the targets that shall not be
-waited for any longer."""
+"""A function that is called several times a second with the targets at work. It returns the ids of targets that should
+not be waited for any longer."""
 
 
 def patient(waits: Sequence[Wait]) -> Collection[str]:
-    """Return no targets: everything is waited for."""
+    """Return no targets, so that every target is waited for."""
     return ()
 
 
 class Pool(Protocol):
-    """Where cases run: worker processes, or this process."""
+    """The place where cases run: worker processes, or this process."""
 
     @property
     def statuses(self) -> Mapping[str, Attestation | NotRun]: ...
 
     @property
     def limits(self) -> Mapping[str, float]:
-        """The limit of a case in seconds, by target, without targets that have no process of ours."""
+        """The time limit of a case in seconds, by target, without targets that have no process of their own."""
         ...
 
     @property
     def threads(self) -> int:
-        """The processor threads of a call that asks for no number; 0 if unknown."""
+        """The number of processor threads of a call that does not ask for one; 0 if unknown."""
         ...
 
     watch: Watch
-    """Called while a batch is waited for."""
+    """The function that is called while a batch is waited for."""
 
     def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch: ...
 

@@ -1,4 +1,4 @@
-"""Atoms: the conditions on one trait that are true of a given failure, and that the probes can tell from others."""
+"""Atoms: conditions on one trait that hold for a given failure and separate some probes from others."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from fuzz.core.base.feature import Feature
 from fuzz.explain.rule.rule import Atom, Trait, Traits
 
 _LIMITS = 6
-"""The thresholds of one trait that are tried, those next to the given failure first."""
+"""The most thresholds of a trait that are tried, the nearest to the given failure first."""
 _MOST_BANDS = 5
-"""The most runs of failing values, with passing ones between them, that are one condition."""
+"""The most separate ranges of failing values that make one condition."""
 _MOST_RESIDUES = 4
 _TOLD = (0.0, 1.0, -1.0, inf, -inf)
-"""Real numbers that may be a reason by themselves."""
+"""Real numbers that can be the reason of a failure by themselves."""
 
 Number = float | int
 
 
 class Columns:
-    """Probes by trait: which of them have each value, one bit a probe. So an atom is evaluated once for each value, not
-    for each probe."""
+    """The probes by trait: for each value a bit mask of the probes that have it. So an atom is evaluated once for each
+    value, and not for each probe."""
 
     def __init__(self, probes: Sequence[Traits]) -> None:
         self._columns: dict[Feature, dict[Trait, int]] = {}
         self._held: dict[Atom, int] = {}
         self._sums: dict[Feature, tuple[list[Number], list[int]]] = {}
-        """By trait: its numbers in order, and, for each count, the probes that have one of the first numbers."""
+        """By trait: its numbers in order, and at index k the mask of the probes with one of the first k numbers."""
         for place, traits in enumerate(probes):
             for trait, value in traits.items():
                 column = self._columns.setdefault(trait, {})
                 column[value] = column.get(value, 0) | 1 << place
 
     def values(self, trait: Feature, among: int) -> set[Trait]:
-        """Return the values of a trait that some of these probes have."""
+        """Return the values of a trait that occur among these probes, given as a mask."""
         return {value for value, bits in self._columns[trait].items() if bits & among}
 
     def held(self, atom: Atom) -> int:
-        """Return the probes that an atom holds of."""
+        """Return the mask of the probes for which an atom holds."""
         if atom not in self._held:
             limit = atom.values[0]
             if atom.relation in (">=", "<=", ">", "<") and not isinstance(limit, str):
@@ -54,7 +54,7 @@ class Columns:
         return self._held[atom]
 
     def _beyond(self, trait: Feature, relation: str, limit: Number) -> int:
-        """Return the probes whose number is on that side of a limit."""
+        """Return the mask of the probes whose number lies on that side of a limit."""
         if trait not in self._sums:
             column = self._columns.get(trait, {})
             numbers = sorted(value for value in column if not isinstance(value, str))
@@ -65,7 +65,7 @@ class Columns:
 
 
 def atoms_of(own: Traits, columns: Columns, failures: int, passes: int) -> Iterator[Atom]:
-    """Yield the atoms that are true of a failure, given which probes failed, this one among them, and which passed."""
+    """Yield the atoms that hold for one failure; the masks give all failing probes and all passing ones."""
     for trait, value in own.items():
         failing, passing = columns.values(trait, failures), columns.values(trait, passes)
         if isinstance(value, str):
@@ -81,7 +81,7 @@ def _of_word(trait: Feature, value: str, bad: set[str], good: set[str]) -> Itera
     yield Atom(trait, "=", (value,), cost)
     for other in sorted((bad | good) - {value}):
         yield Atom(trait, "!=", (other,), cost + 0.1)
-    # Some words always fail and others never.
+    # Some words always fail, and the others never do.
     if 1 < len(bad) <= 4 and not bad & good:
         yield Atom(trait, "in", tuple(sorted(bad)), cost + 0.4)
     if 1 < len(good) <= 4 and not bad & good:
@@ -102,7 +102,7 @@ def _of_residue(trait: Feature, value: Number, bad: set[Number], good: set[Numbe
 
 def _of_number(trait: Feature, value: Number, bad: set[Number], good: set[Number]) -> Iterator[Atom]:
     cost = trait.cost
-    # A number that nobody would write is a coincidence, and so is one that several extents have together.
+    # An unusual number is a coincidence; so is one that several extents have at the same time.
     if trait.row.form != "size" and (trait.row.form != "quantile" or value in _TOLD):
         yield Atom(trait, "=", (value,), cost + 0.3)
     if value != 0 and 0 in good:
@@ -111,14 +111,14 @@ def _of_number(trait: Feature, value: Number, bad: set[Number], good: set[Number
     yield from (Atom(trait, ">=", (limit,), cost + 0.1) for limit in lower)
     yield from (Atom(trait, "<=", (limit,), cost + 0.2) for limit in upper)
     apart = trait.row.form not in ("power", "quantile", "position", "size")
-    if apart and not bad & good:  # something else fails for sizes that lie apart
+    if apart and not bad & good:  # failing sizes in separate ranges may have another condition in common
         bands = _bands(bad, good)
         if 1 < len(bands) <= _MOST_BANDS:
             yield Atom(trait, "within", tuple(end for band in bands for end in band), cost + 0.3 * len(bands))
 
 
 def _bands(bad: set[Number], good: set[Number]) -> list[tuple[Number, Number]]:
-    """Return runs of failing values without a passing one between them."""
+    """Return the ranges of failing values that have no passing value inside."""
     bands: list[tuple[Number, Number]] = []
     before = False
     for value in sorted(bad | good):
@@ -129,7 +129,8 @@ def _bands(bad: set[Number], good: set[Number]) -> list[tuple[Number, Number]]:
 
 
 def _limits(value: Number, bad: set[Number], good: set[Number]) -> tuple[list[Number], list[Number]]:
-    """Return failing values next to passing ones: below the given one, nearest first, and above."""
+    """Return failing values that are next to passing ones: those below the given value, nearest last, and those
+    above."""
     known = sorted(bad | good)
     lower = [high for low, high in pairwise(known) if high in bad and low in good and high <= value]
     upper = [low for low, high in pairwise(known) if low in bad and high in good and low >= value]

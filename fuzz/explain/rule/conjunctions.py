@@ -1,4 +1,4 @@
-"""Conjunctions: conditions that are true of one failure, joined so that they separate what failed from what passed."""
+"""Conjunctions: atoms that hold for one failure, joined so that they separate failing probes from passing ones."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from oracles.lazy import lazy
 
 _MOST_ATOMS = 4
 _FIRST, _WIDTH = 80, 30
-"""The number of single atoms, and of conjunctions of each further length, that are made longer."""
+"""The number of single atoms, and of conjunctions of each further length, to which more atoms are joined."""
 ATOM_WORTH = 0.0025
-"""The share of all probes that must agree more for another condition to be worth reading."""
+"""The share of all probes that a further condition must classify better to be worth reading."""
 
 
-@dataclass(eq=False, slots=True)  # not frozen: a hundred thousand are made for one rule, and each would take longer
+@dataclass(eq=False, slots=True)  # not frozen: a rule needs a hundred thousand, and freezing would make each slower
 class Grown:
-    """A conjunction with the probes that it holds of, as bits, and how many of them failed and passed."""
+    """A conjunction, the mask of the probes for which it holds, and how many of them failed and passed."""
 
     atoms: tuple[Atom, ...]
     cost: float
@@ -27,17 +27,17 @@ class Grown:
     failures: int
     passes: int
     size: int
-    """How much there is to read."""
+    """The number of values or bands that a reader must read."""
 
     @property
     def rule(self) -> Rule:
-        """The rule, with the plainer conditions first."""
+        """The conjunction as a rule, with the plainer conditions first."""
         return Rule(tuple(sorted(self.atoms, key=lambda atom: (atom.cost, atom.trait.text))))
 
 
 @dataclass(frozen=True)
 class Table:
-    """Which probes failed and which passed, as bits; others may exist that count for nothing."""
+    """The masks of the probes that failed and that passed; probes in neither do not count."""
 
     columns: Columns
     failures: int
@@ -57,7 +57,7 @@ class Table:
         return self.passes.bit_count()
 
     def among(self, failures: int) -> Table:
-        """Return the table with only these failures."""
+        """Return the table with only these failures, given as a mask."""
         return replace(self, failures=failures)
 
     def grown(self, atoms: tuple[Atom, ...], cost: float, held: int) -> Grown:
@@ -68,13 +68,14 @@ class Table:
         return grown.failures + self.passing - grown.passes
 
     def worth(self, grown: Grown) -> tuple[float, float]:
-        """Return a sort key: the agreeing probes minus the cost of reading; of two alike the cheaper."""
+        """Return a sort key: the share of agreeing probes minus the cost of reading; of equals the cheaper is
+        better."""
         return self.agreeing(grown) / self.count - ATOM_WORTH * grown.size, -grown.cost
 
 
 def grown_of(own: Traits, table: Table) -> Iterator[Grown]:
-    """Yield conjunctions that are true of the given failure and worth a look, the shorter ones first. None is longer
-    than one that agrees with every probe, unless that lists bands: what repeats itself may be said better."""
+    """Yield promising conjunctions that hold for the given failure, the shorter ones first. Once one agrees with every
+    probe, no longer ones are made, unless it lists bands: a repeating pattern may have a better condition."""
     atoms = atoms_of(own, table.columns, table.failures, table.passes)
     single = [table.grown((atom,), atom.cost, table.columns.held(atom)) for atom in atoms]
     everything = table.failures | table.passes
@@ -91,8 +92,8 @@ def grown_of(own: Traits, table: Table) -> Iterator[Grown]:
 
 
 def _longer(beam: Sequence[Grown], atoms: Sequence[Grown], table: Table) -> list[Grown]:
-    """Return each conjunction joined with each atom that improves it; of those that hold of the same probes the
-    cheapest."""
+    """Return each conjunction joined with each atom that excludes further passing probes; of those with the same
+    probes, only the cheapest."""
     kept: dict[int, tuple[float, Grown, Grown]] = {}
     further = [(atom, atom.held, atom.cost) for atom in atoms]
     counting = table.failures | table.passes
@@ -111,7 +112,7 @@ def _longer(beam: Sequence[Grown], atoms: Sequence[Grown], table: Table) -> list
 
 
 def _cheapest(grown: Iterable[Grown]) -> list[Grown]:
-    """Return the cheapest of those that hold of the same probes."""
+    """Return, of conjunctions that hold for the same probes, only the cheapest."""
     kept: dict[int, Grown] = {}
     for each in grown:
         if each.held not in kept or each.cost < kept[each.held].cost:
@@ -120,7 +121,7 @@ def _cheapest(grown: Iterable[Grown]) -> list[Grown]:
 
 
 def _widest(grown: Sequence[Grown], table: Table, width: int) -> list[Grown]:
-    """Return the most promising ones: by what they separate, and by how pure they are."""
+    """Return the most promising conjunctions: those that separate most, or have the largest share of failures."""
     failures, passes = max(table.failures.bit_count(), 1), max(table.passes.bit_count(), 1)
 
     def separated(each: Grown) -> float:
@@ -129,10 +130,10 @@ def _widest(grown: Sequence[Grown], table: Table, width: int) -> list[Grown]:
     def pure(each: Grown) -> float:
         return (each.failures + 1) / (each.failures + each.passes + 2) - each.cost / 100
 
-    left = [each for each in grown if each.passes]  # a pure one gains nothing by being longer
+    left = [each for each in grown if each.passes]  # without passing probes, another atom gains nothing
     return list(dict.fromkeys([*nlargest(width, left, separated), *nlargest(width, left, pure)]))
 
 
 def first(bits: int) -> int:
-    """Return the index of the first of some probes."""
+    """Return the index of the lowest bit of a mask."""
     return (bits & -bits).bit_length() - 1

@@ -1,4 +1,4 @@
-"""Thresholds: where a rule's limits lie, between the probes on either side of them."""
+"""Thresholds: the limits in a rule, which lie between a failing probe and a passing one."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from fuzz.core.base.feature import Feature
 from fuzz.explain.rule.rule import Atom, Learned, Rule, Traits
 
 _CLOSE = 0.01
-"""A threshold is known well enough if a value passes that is beyond it by at most this share."""
+"""The relative distance of a passing value beyond a threshold up to which the threshold is known well enough."""
 
 
 _EDGE, _HARDLY, _FADED = 5, 2.0, 4.0
-"""The number of failures next to a threshold, and two values of err/budget: if those have less than the first at their
-median, and all failures more than the second, the error fades there. Chosen, not measured."""
+"""The number of failures next to a threshold that are looked at; the err/budget below which their median must lie; and
+how many times as large the median of all failures must be. Then the error fades there. Chosen, not measured."""
 HELD = 20
-"""The cases that must pass by a condition alone for it to be stated: with fewer, another condition that goes with it is
-as likely. Chosen, not measured."""
+"""The number of passing cases that must miss a condition alone for it to be stated: with fewer, a condition that
+happens to go with it is as likely. Chosen, not measured."""
 
 
 class Probed(NamedTuple):
-    """What was tried, and whether it failed."""
+    """A probe and its result."""
 
     traits: Traits
     failed: bool
     case: Case
     ratio: float = math.inf
-    """The err/budget of a failure by values."""
+    """The err/budget of a failure by wrong values."""
 
 
 Tried = Sequence[Probed]
 
 
 def held_against(atom: Atom, rule: Rule, tried: Tried) -> int:
-    """Return how many cases pass that meet all conditions of a rule but this one."""
+    """Return the number of passing cases that meet all conditions of a rule except `atom`."""
     others = Rule(tuple(each for each in rule.atoms if each is not atom))
     return sum(not each.failed and others.holds(each.traits) and not atom.holds(each.traits) for each in tried)
 
 
 def gaps(rule: Rule, tried: Tried) -> Iterator[tuple[Atom, Rule, tuple[float, float]]]:
-    """Yield each threshold, with the other conditions, and with the nearest passing value beyond it."""
+    """Yield each threshold with the other conditions, its limit, and the nearest passing value beyond."""
     for atom in rule.atoms:
         if atom.relation in (">=", "<="):
             rest = Rule(tuple(each for each in rule.atoms if each is not atom))
@@ -57,7 +57,7 @@ def gaps(rule: Rule, tried: Tried) -> Iterator[tuple[Atom, Rule, tuple[float, fl
 
 
 def is_close(atom: Atom, gap: tuple[float, float]) -> bool:
-    """Return whether the threshold can hardly be elsewhere in its gap."""
+    """Return whether the gap is so small that the threshold can hardly be elsewhere."""
     limit, nearest = gap
     if atom.trait.row.form == "power":
         return abs(limit - nearest) <= 1
@@ -65,14 +65,13 @@ def is_close(atom: Atom, gap: tuple[float, float]) -> bool:
 
 
 def is_open(rule: Rule, tried: Tried) -> bool:
-    """Return whether a threshold on values lies far from the nearest passing probe beyond it: it may be anywhere
-    between."""
+    """Return whether the nearest passing probe lies far from a threshold on values, so that its place is unknown."""
     return any(atom.trait.hides and not is_close(atom, gap) for atom, _, gap in gaps(rule, tried))
 
 
 def fades(rule: Rule, tried: Tried) -> bool:
-    """Return whether the error fades towards a threshold of an extent until it is within the budget: exactly where is a
-    matter of rounding."""
+    """Return whether the error fades towards a threshold of an extent, until it is within the budget. Then rounding
+    decides the exact place."""
     failing = [each for each in tried if each.failed and rule.holds(each.traits)]
     limits = [(atom.trait, atom.values[0]) for atom in rule.atoms if atom.relation in (">=", "<=")]
     return any(
@@ -87,13 +86,13 @@ def _fades(trait: Feature, limit: int, failing: Tried) -> bool:
 
 
 def is_rough(rule: Rule, tried: Tried) -> bool:
-    """Whether a threshold is open, or the plainest number that it may be was not tried."""
+    """Whether a threshold is open, or the plainest number in its gap was not tried."""
     quantiles = [gap for atom, _, gap in gaps(rule, tried) if atom.trait.row.form == "quantile"]
     return is_open(rule, tried) or any(plainest(*gap) not in gap for gap in quantiles)
 
 
 def plainly(learned: Learned, tried: Tried) -> Learned:
-    """Return the same rule, each limit of real numbers the plainest in its gap."""
+    """Return the same rule with each limit that is a real number replaced by the plainest number in its gap."""
     rule, *others = (_plainly(rule, tried) for rule in (learned.rule, *learned.others))
     return replace(learned, rule=rule, others=tuple(others))
 
@@ -108,7 +107,7 @@ def _plainly(rule: Rule, tried: Tried) -> Rule:
 
 
 def _at(atom: Atom, limit: float, beyond: float) -> Atom:
-    """Return the atom with that limit, which is itself excluded if it is known to pass."""
+    """Return the atom with this limit; if the limit is known to pass, the relation excludes it."""
     return replace(atom, values=(limit,), relation=atom.relation.rstrip("=") if limit == beyond else atom.relation)
 
 

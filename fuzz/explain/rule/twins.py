@@ -1,5 +1,5 @@
-"""What a law changes, as traits of the case and its twin together: a kernel breaks a law if it treats the two
-differently, whichever of them it treats well."""
+"""Traits of a case and its twin together: a kernel breaks a law if it treats the two differently, so it matters what
+the law changes, and not which of the two is right."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _SIDES = {(True, True): "both", (False, False): "neither", (True, False): "one s
 
 
 def twin_traits(case: Case, twin: Case) -> Traits:
-    """Return which of the two is at an aligned address, the twin's words about memory and whether they are the
-    case's, and the smaller and the larger of their numbers: a limit lies between these if a kernel treats the two
+    """Return the traits of what the law changes: which of the two lies at an aligned address, how the twin lies in
+    memory, and the smaller and larger of their numbers. A limit lies between the two numbers if a kernel treats the two
     differently."""
     own, other = case_traits(case, values=False), case_traits(twin, values=False)
     main = OPS[case.op].main
@@ -32,7 +32,7 @@ def twin_traits(case: Case, twin: Case) -> Traits:
             traits[Feature("twin's", trait.text)] = other[trait]
             traits[Feature("as the twin's", trait.text)] = word(own[trait] == other[trait], "same", "differ")
     ours, theirs = (dict(_numbers(each)) for each in (case, twin))
-    for name, modulus in (each for each in ours if each in theirs):  # of two equivalent ones the first is stated
+    for name, modulus in (each for each in ours if each in theirs):  # their order decides which of two equals is stated
         both = ours[name, modulus], theirs[name, modulus]
         for which, number in (("smaller", min(both)), ("larger", max(both))):
             traits[Feature("remainder of two" if modulus else "of two", name, which, modulus)] = number
@@ -48,7 +48,8 @@ def _places(case: Case, own: Traits, other: Traits) -> Iterator[tuple[Feature, T
 
 
 def _numbers(case: Case) -> Iterator[tuple[tuple[str, int | str], float]]:
-    """Yield what laws change that kernels may choose by: parameters, and the number of rows; by name and block."""
+    """Yield the numbers that laws change and kernels may depend on, parameters and counts of rows, by name and
+    block."""
     yield from (((each.subject, ""), value) for each, value in parameters_of(case))
     op, frame = OPS[case.op], Frame(case)
     extents = {op.batch_name: math.prod(frame.batch), **({"the first extent": frame.batch[0]} if frame.batch else {})}

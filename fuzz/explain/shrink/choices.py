@@ -16,20 +16,20 @@ from oracles.ops import OPS
 
 Vector = tuple[int, ...]
 Label = tuple[str, str]
-"""What is chosen, and for which tensor or axis."""
+"""The kind of a choice, and the tensor or axis that it concerns."""
 
 
 START = {"rows": "row start", "n": "column start", "extent": "extent start"}
-"""By the choice of a count, the choice of where the counted elements begin."""
+"""For each choice of a count, the choice of the first counted element."""
 SHARING = ("over", "shared", "stack")
-"""The choices of what tensors have in common."""
+"""The choices about memory that tensors share."""
 
 
 @dataclass(frozen=True)
 class Choices:
-    """All reductions of one case as vectors of integers. Hypothesis makes the first integers small before the later
-    ones: memory that tensors share in part, whose distance decides how few rows and columns will do; rows before
-    columns, both before the layout, and values last."""
+    """All reductions of one case, as vectors of integers. Hypothesis minimises the first integers before the later
+    ones. Partly shared memory comes first, since its distance decides how few rows and columns suffice. Rows come
+    before columns, both before the layout, and values last."""
 
     case: Case
 
@@ -44,14 +44,14 @@ class Choices:
         return self.starting((0,) * len(self._draw.outer), 0)
 
     def starting(self, rows: tuple[int, ...], column: int, extents: Extents = NO_EXTENTS) -> Vector:
-        """Return the vector of the whole case; blocks of fewer rows and columns begin at the given ones."""
+        """Return the vector that keeps the case; blocks with fewer rows and columns will begin at these indices."""
         starts = {("row start", str(axis)): row for axis, row in enumerate(rows)}
         starts["column start", ""] = column
         starts |= {("extent start", dim): extents.get(dim, 0) for dim in self._draw.extents}
         return tuple(starts.get(label, most) for label, most in self.ranges.items())
 
     def reduction(self, vector: Vector) -> Reduction:
-        """Return the reduction that a vector means."""
+        """Return the reduction for a vector."""
         chosen = dict(zip(self.ranges, vector, strict=True))
         case, draw = self.case, self._draw
 
@@ -83,20 +83,20 @@ class Choices:
         )
 
     def apply(self, vector: Vector) -> Case:
-        """Return the case of a vector. Raises CaseError if there is none."""
+        """Return the case for a vector. Raises CaseError if there is none."""
         kept = dict(zip(self.ranges, vector, strict=True))
         changed = any(kept[label] != most for label, most in self.ranges.items() if not label[0].endswith("start"))
         return realise(reduced(self._draw, self.reduction(vector))) if changed else self.case
 
     def _changed_params(self, chosen: Mapping[Label, int]) -> Iterator[tuple[str, float]]:
-        """Yield changed parameters; a choice after the last plain value keeps the parameter."""
+        """Yield the parameters that change; the largest choice keeps a parameter."""
         for name, plain in self._plain_params.items():
             if chosen["parameter", name] < len(plain):
                 yield name, plain[chosen["parameter", name]]
 
     @cached_property
     def _plain_params(self) -> Mapping[str, tuple[float, ...]]:
-        """The plain values of parameters that are not neutral."""
+        """The plain values of each parameter that has no neutral value."""
         given = ((each, self.case.params.get(each.name, each.neutral)) for each in OPS[self.case.op].parameters)
         return {each.name: plain_values(each) for each, value in given if value is not None and value != each.neutral}
 
@@ -106,8 +106,8 @@ class Choices:
 
     @cached_property
     def _counts(self) -> Sequence[tuple[Label, int]]:
-        """The choices of how many elements are kept along a dimension, and how many there are; none if they are always
-        the same."""
+        """The choices of how many elements are kept along a dimension, each with its extent; fixed dimensions have
+        none."""
         draw, op = self._draw, OPS[self.case.op]
         names = [*[""] * (draw.rank - len(op.inner)), *op.inner[:-1]]
         rows = [(("rows", str(axis)), size) for axis, size in enumerate(draw.outer) if names[axis] not in op.fixed]

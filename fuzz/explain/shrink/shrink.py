@@ -1,4 +1,4 @@
-"""Shrinking: Hypothesis makes a failing case small and plain; a sweep then makes sure that no smaller one fails."""
+"""Shrinking: Hypothesis makes a failing case small and plain; a sweep then checks that no smaller case fails."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ _KEY = b"case"
 _BATCH = 32
 """The number of cases of a sweep that are run at once."""
 _ROUNDS = 3
-"""The most rounds: after a sweep that finds a smaller case, Hypothesis gets another look at it."""
+"""The most rounds: after a sweep finds a smaller case, Hypothesis shrinks it again."""
 
 
 def shrink(trials: Trials, case: Case) -> Case:
-    """Return the smallest and plainest case that fails in the way of the family: fewest rows, then smallest n, then
-    plain. If time runs out it is the smallest found by then. A case that does not fail on its own is returned
+    """Return the smallest and plainest case that fails in the same way: fewest rows first, then smallest n, then
+    plainest. If time runs out, return the smallest found so far. A case that does not fail alone is returned
     unchanged."""
     if not Frame(case).fits():
         return case
     small = _cut(trials, case)
     if trials.family.law is not None and trials.known.get(small.digest) is not None:
-        # Whether two ways to calculate differ is a matter of luck: few of the values at hand may show it.
+        # Luck decides whether two ways of calculating differ, so few of the present values may show it: others are
+        # tried.
         with contextlib.suppress(OutOfTimeError):
             luckier = sweep(trials, small, LUCKY).smaller
             if luckier is not None:
@@ -44,7 +45,7 @@ def shrink(trials: Trials, case: Case) -> Case:
 
 
 def _cut(trials: Trials, case: Case) -> Case:
-    """Return the smallest and plainest case with some of the case's own values."""
+    """Return the smallest and plainest case that has values of the case itself, or plain ones."""
     choices = Choices(case)
     best = choices.whole
     with contextlib.suppress(OutOfTimeError):
@@ -52,7 +53,7 @@ def _cut(trials: Trials, case: Case) -> Case:
             return case
         best = _with_plainest_memory(trials, choices, best)
         around = _beginning(choices, best, _worst(case, trials.judge([case])[0]))
-        # Its own values, as they were drawn: an outlier of a long row need not be one of a short row.
+        # Blocks of the drawn values: an element that stands out in a long row may not do so in a short one.
         seeds = around, _swept(trials, choices, around, _doubled)
         for _ in range(_ROUNDS):
             best = _by_hypothesis(trials, choices, [best, *seeds])
@@ -64,8 +65,8 @@ def _cut(trials: Trials, case: Case) -> Case:
 
 
 def _with_plainest_memory(trials: Trials, choices: Choices, best: Vector) -> Vector:
-    """Return the vector with the plainest memory that the failure allows. Later, few rows or columns might need
-    another."""
+    """Return the vector with the plainest sharing of memory with which the case still fails. This comes first: with few
+    rows or columns, a plainer one might not fail."""
     for place, label in enumerate(choices.ranges):
         if label[0] in SHARING:
             plainer = ((*best[:place], value, *best[place + 1 :]) for value in range(best[place]))
@@ -74,14 +75,15 @@ def _with_plainest_memory(trials: Trials, choices: Choices, best: Vector) -> Vec
 
 
 def _beginning(choices: Choices, best: Vector, worst: tuple[tuple[int, ...], int, Extents]) -> Vector:
-    """Return the whole case with the memory of `best`, whose blocks begin at the worst element."""
+    """Return the vector for the whole case with the memory of `best`, and with blocks that begin at the worst
+    element."""
     labels = zip(choices.ranges, best, choices.starting(*worst), strict=True)
     return tuple(kept if label[0] in SHARING else started for label, kept, started in labels)
 
 
 def _worst(case: Case, judgement: Judgement | None) -> tuple[tuple[int, ...], int, Extents]:
-    """Return rows and column of the worst element, and its places along dimensions that the first input does not have:
-    around it, the failure may be kept with the fewest others."""
+    """Return the row indices and the column of the worst element, and its indices along all dimensions: a block that
+    begins there keeps the failure with the fewest elements."""
     frame, check, op = Frame(case), judgement.worst if judgement is not None else None, OPS[case.op]
     batch, places = (0,) * len(frame.batch), dict[str, int]()
     if check is not None and check.worst_index is not None:
@@ -92,22 +94,23 @@ def _worst(case: Case, judgement: Judgement | None) -> tuple[tuple[int, ...], in
 
 
 class _StillFailsError(Exception):
-    """Tells Hypothesis that what it tried fails too."""
+    """The case that Hypothesis tries fails too."""
 
 
 def _by_hypothesis(trials: Trials, choices: Choices, seeds: Sequence[Vector]) -> Vector:
-    """Return what Hypothesis shrinks the best of the seeds to. It gets the seeds as examples of an earlier run, which
-    it replays and shrinks: to find a failing case on its own it would have to guess a dozen choices right at once."""
+    """Return the vector to which Hypothesis shrinks the best of the seeds. The seeds are given as examples of an
+    earlier run, which it replays: alone, it would have to guess a dozen choices right at once to find a failing
+    case."""
     database = InMemoryExampleDatabase()
     failing = [vector for vector in dict.fromkeys(seeds) if _fails(trials, choices, vector)]
     for vector in failing:
-        # With one choice more than is drawn: an example that it replays to the letter it takes for shrunk already.
+        # One choice is appended: Hypothesis does not shrink an example that replays exactly as stored.
         database.save(_KEY, choices_to_bytes((*vector, 0)))
     best = min(failing)
 
     def attempt(vector: Vector) -> None:
         nonlocal best
-        # Out of time nothing new fails any more, which ends the shrinking; known answers stay the same.
+        # When the time is over, nothing new fails any more, which ends the shrinking; known answers stay.
         with contextlib.suppress(OutOfTimeError):
             if _fails(trials, choices, vector):
                 if vector < best:
@@ -121,7 +124,7 @@ def _by_hypothesis(trials: Trials, choices: Choices, seeds: Sequence[Vector]) ->
         database=database, phases=phases, deadline=None, suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False, print_blob=False, verbosity=Verbosity.quiet,
     )  # fmt: skip
-    # In this order: a seed alone would take the database away.
+    # Within one call of `quiet`: a seed alone would make Hypothesis ignore the database.
     test = quiet(seed(0)(given(strategy)(attempt)))
     test._hypothesis_internal_database_key = _KEY  # type: ignore[attr-defined]  # as hypothesis.find does
     with contextlib.suppress(_StillFailsError):
@@ -137,17 +140,17 @@ def _fails(trials: Trials, choices: Choices, vector: Vector) -> bool:
 
 
 Chosen = Callable[[range], Iterable[int]]
-"""Returns which of the smaller values of a choice are tried."""
+"""A function that returns which of the smaller values of a choice are tried."""
 
 
 def _doubled(every: range) -> list[int]:
-    """Return the values by which 1, 2, 4, 8, ... elements are kept."""
+    """Return the values of a choice that keep 1, 2, 4, 8, ... elements."""
     return [every[2**power - 1] for power in range(len(every).bit_length())]
 
 
 def _swept(trials: Trials, choices: Choices, best: Vector, chosen: Chosen) -> Vector:
-    """Return a vector with fewer rows, then fewer columns: the smaller numbers are tried, from 1 on. Shrinking alone
-    may miss 63 below 1087 if only n mod 64 = 63 fails, so every number is tried in the end."""
+    """Return a vector with fewer rows, then with fewer columns, after trying the chosen smaller counts from 1 on.
+    Shrinking alone may miss 63 below 1087 if only n mod 64 = 63 fails, so every count is tried in the end."""
     for label in choices.ranges:
         if label[0] in START:
             for vectors in batches(_smaller(choices, best, label, chosen), _BATCH):
@@ -160,8 +163,8 @@ def _swept(trials: Trials, choices: Choices, best: Vector, chosen: Chosen) -> Ve
 
 
 def _smaller(choices: Choices, best: Vector, label: Label, chosen: Chosen) -> Iterator[Vector]:
-    """Yield the vector with smaller values of one choice: at the beginning, without the last and without the first
-    elements of the rest, and at the end."""
+    """Yield the vector with smaller values of one count. For each, the block begins at index 0, at the present first
+    element, or ends at the present last element, or at the end of the dimension."""
     labels, most = list(choices.ranges), choices.ranges[label]
     count, start = labels.index(label), labels.index((START[label[0]], label[1]))
     last = min(best[start], most - best[count]) + best[count]
@@ -173,7 +176,7 @@ def _smaller(choices: Choices, best: Vector, label: Label, chosen: Chosen) -> It
 
 
 def _failing(trials: Trials, choices: Choices, vectors: Sequence[Vector]) -> list[Vector]:
-    """Return those of the vectors whose cases fail, in order."""
+    """Return the vectors whose cases fail, in order."""
     cases = []
     for vector in vectors:
         with contextlib.suppress(CaseError):

@@ -1,6 +1,6 @@
-"""Sweeping: whether anything smaller than a shrunk case fails in its way too, searched densely and with other values.
-Shrinking cuts rows and columns out of the values that it was given. Here everything smaller is built anew around the
-shrunk case: the same op, dtypes, layouts and shared memory, its own values, and several draws of others."""
+"""Sweeping: a dense search for a case that is smaller than a shrunk one and fails in the same way. Shrinking only cuts
+blocks out of the case's values. Here every smaller case is built anew, with the same op, dtypes, layouts and shared
+memory, with values of the shrunk case and with several draws of others."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ _VALUES: tuple[Values, ...] = (
     (GIVEN, 0), ("ones", 0), ("integers", 0), ("spike", 1), ("large", 1), ("tiny", 1),
     *(("normal", seed) for seed in range(1, 9)),
 )  # fmt: skip
-"""Each size is tried with these values."""
+"""The values that each size is tried with."""
 LUCKY: tuple[Values, ...] = tuple(("normal", seed) for seed in range(100, 132))
-"""Other values, for failures that depend on luck: whether two orders of a sum of three numbers differ."""
+"""Values for failures that depend on luck, such as whether two orders of a sum of three numbers differ."""
 _LONG = 64
-"""The longest rows tried with fewer rows than the case has, unless the case's own are longer."""
+"""The length up to which longer rows are tried if there are fewer of them than in the case."""
 _FIRST, _LAST = 1536, 64
-"""The most first numbers that are tried, and the most last ones below the smallest that is known to fail."""
+"""The most extents that are tried, counted from 1, and counted down from the extent of the case."""
 _SHORT, _FEW = 260, 3
-"""Rows longer than the first number are tried with only as many draws as the second, since they take long."""
+"""The extent beyond which a case counts as long, and the number of draws that a long one is tried with."""
 _QUICK = USUAL_WORK
-"""Draws whose largest step has more terms count as long, too, see `Op.work`."""
+"""The number of terms in its largest step (`Op.work`) beyond which a draw counts as long, too."""
 _BATCH = 64
 
 
 @dataclass(frozen=True)
 class Swept:
-    """What was tried, and the smallest that fails."""
+    """The result of a sweep: the number of runs, and the smallest case that fails."""
 
     runs: int
     smaller: Case | None
-    """A case with fewer rows, or with as many that are shorter; None if no such case fails."""
+    """A failing case with fewer rows, or with as many shorter ones; None if there is none."""
     shown: bool = True
-    """Whether the case itself fails when it is built anew; else passing ones prove nothing."""
+    """Whether the case itself fails when it is built anew; if it does not, passing smaller cases prove nothing."""
 
     @property
     def smallest(self) -> bool:
-        """Whether nothing smaller fails."""
+        """Whether no smaller case fails."""
         return self.shown and self.smaller is None
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class Swept:
 
 
 def sweep(trials: Trials, case: Case, values: Sequence[Values] = _VALUES) -> Swept:
-    """Run everything smaller than `case`, the smallest first. Raises OutOfTimeError as the trials do."""
+    """Run every case smaller than `case`, the smallest first. Raises OutOfTimeError if the trials' time is over."""
     base = base_of(case)
     if not any(trials.fails(again) for again in _made([base])):
         return Swept(0, None, shown=False)
@@ -79,7 +79,7 @@ def sweep(trials: Trials, case: Case, values: Sequence[Values] = _VALUES) -> Swe
 
 
 def _smaller_than(base: Draw, values: Sequence[Values]) -> Iterator[Draw]:
-    """Yield fewer rows, of lengths up to that of the base and `_LONG`; then as many that are shorter."""
+    """Yield draws with fewer rows, up to the base's length or `_LONG`; then draws with as many, shorter rows."""
     yield from _with_smaller_extents(base, values)
     own = batch_of(base)
     sizes = [(rows, n) for rows in range(1, own) for n in ends_of(range(1, max(base.n, _LONG) + 1))]
@@ -90,21 +90,21 @@ def _smaller_than(base: Draw, values: Sequence[Values]) -> Iterator[Draw]:
 
 
 def _with_smaller_extents(base: Draw, values: Sequence[Values]) -> Iterator[Draw]:
-    """Yield draws with each named dimension, except the row's, shorter by itself."""
+    """Yield draws in which one named dimension, other than the row's, is shorter."""
     for dim in (dim for dim in base.sizes if dim != OPS[base.op].row):
         for size in ends_of(range(1, base.sizes[dim])):
             yield from _valued(extended(base, {dim: size}), values, is_short=size <= _SHORT)
 
 
 def _valued(small: Draw, values: Sequence[Values], *, is_short: bool) -> Iterator[Draw]:
-    """Yield the draw with all of these values, or with few if it takes long."""
+    """Yield the draw with each of these values, or with a few if it is long."""
     chosen = values if is_short and small.work <= _QUICK else values[:_FEW]
     yield from (with_values(small, *each) for each in chosen)
 
 
 def ends_of(every: range) -> list[int]:
-    """Return all of these numbers; of very many the first and the last. A long row is not searched in full: an index
-    that ends at 32768 is found by halving."""
+    """Return all of these extents, or the first and the last ones if there are very many. So a long row is not searched
+    in full: a threshold such as 32768 is found by halving."""
     return [*every[:_FIRST], *every[_FIRST:][-_LAST:]]
 
 

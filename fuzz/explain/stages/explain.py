@@ -1,4 +1,4 @@
-"""Explaining: probes around a shrunk failure, and the rule of failing that agrees with them."""
+"""Explaining: probing around a shrunk failure, and learning the rule of failing that agrees with the probes."""
 
 from __future__ import annotations
 
@@ -38,38 +38,37 @@ from oracles.dtypes import form
 from oracles.ops import OPS
 
 _STEADY = 8
-"""If this many consecutive row lengths all fail, a law's other conditions are probed there, where luck does not
-matter."""
+"""The number of consecutive row lengths that must all fail for a law to be probed there: then luck plays no part."""
 _SURE = 320
-"""Two orders of a sum hardly ever round alike over this many elements: if such a row fails, it is probed around."""
+"""The number of elements over which two orders of a sum hardly ever round alike: such a failing row is preferred."""
 _CONFIRMED = 6
-"""The most failing probes that are tried again in new processes: if a kernel keeps state, its rule would be about what
-it was called with before."""
+"""The most failing probes that are repeated in new processes. If a kernel keeps state, its rule would be about the
+calls before each probe."""
 _CONFIRMED_SLOWLY = 2
-"""The same in an emulator, and on a GPU, where processes start slowly. Measured on an H100: six took 6.9 of 40 s."""
+"""The same in an emulator and on a GPU, where processes start slowly. Measured on an H100: six took 6.9 of 40 s."""
 _SEVERAL = 3
-"""The failures without elements that a rule about them needs: one in a hundred cases of a search has none."""
+"""The failures without elements that a rule about empty cases needs: one in a hundred cases of a search is empty."""
 _HARDLY_ANY = 0.9
-"""If more than this share of row lengths fail, no further ones are probed: a probe that fails takes ten times as long
-as one that passes, since the oracle confirms each failure. Chosen, not measured."""
+"""The share of failing row lengths above which no further lengths are probed: a failing probe takes ten times as long
+as a passing one, since the oracle confirms each failure. Chosen, not measured."""
 _CLEARLY = 100.0
-"""A failure with at least this err/budget is not hidden by a row a few times as long."""
+"""The err/budget of a failure that a row a few times as long does not hide."""
 _PLAINLY = (GIVEN, "ones", "integers", "normal", "tiny")
-"""Values with which a failure may be clearer."""
+"""The recipes with which a failure may be clearer."""
 
 
 def explain(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Conclusion:
-    """Return what probes around a shrunk case say, on its target and on the kernel's other ones, until the trials' time
-    is over. Raises KeepsStateError if it fails because of earlier probes."""
+    """Return the conclusion from probes around a shrunk case, on its target and on the kernel's other targets, until
+    the trials' time is over. Raises KeepsStateError if the case fails because of earlier probes."""
     law = trials.family.law.name if trials.family.law is not None else ""
     evidence = evidence_of(trials, case, siblings)
     return replace(concluded(evidence, law), suggestion=declaring(trials.target.kernel.capability, evidence))
 
 
 def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Evidence:
-    """Return what is probed around a shrunk case. Raises KeepsStateError as `explain` does."""
+    """Return the probes around a shrunk case, with their results. Raises KeepsStateError as `explain` does."""
     evidence = Evidence()
-    # Around the failure a boundary case fails as well.
+    # A probe near the failure that fails by little counts as a failure, too.
     anyhow = replace(trials, family=replace(trials.family, clear=0.0, wide=True))
     with contextlib.suppress(OutOfTimeError):
         probe(anyhow, [case], evidence)
@@ -86,9 +85,9 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
             base = _finest(anyhow, base)
         _probe_around(anyhow, base, int(case.digest[:15], 16), evidence)
         if not evidence.bad and not trials.fresh:
-            raise KeepsStateError  # it failed after other calls, and does not any more
+            raise KeepsStateError  # the case failed after other calls, and does not fail any more
         if not evidence.bad:
-            return evidence  # everything that fails around it is another finding's rule
+            return evidence  # every failure around it belongs to another finding
         confirmed = _CONFIRMED_SLOWLY if trials.target.emulated or trials.target.shares else _CONFIRMED
         for failure, _ in evidence.bad[:: -(-len(evidence.bad) // confirmed)]:
             anyhow.confirm(failure)
@@ -108,8 +107,8 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
 
 
 def _beside_nothing(trials: Trials, case: Case, alone: Evidence) -> Evidence:
-    """Return the evidence of a search on whether cases with elements fail too, around a case without any; if few do,
-    any rule would be chance."""
+    """Return the evidence about cases with elements, around an empty failing case, from cases of a search; if few of
+    these fail, a rule would be chance, and the evidence stays as it was."""
     evidence = alone.beside = Evidence()
     drawn = islice(searched(trials.target, int(case.digest[:15], 16)), enough(trials))
     probe(trials, [case, *(each for each in drawn if trials.target.kernel.capability.accepts(each))], evidence)
@@ -121,7 +120,7 @@ def _beside_nothing(trials: Trials, case: Case, alone: Evidence) -> Evidence:
 
 
 def _draw_on(trials: Trials, key: int, evidence: Evidence) -> None:
-    """Probe what a search draws, to find the bounds of a failure that no rule fits."""
+    """Probe cases of a search, to find the bounds of a failure that no rule fits."""
     before = len(evidence.failed)
     some = islice(searched(trials.target, key), enough(trials))
     probe_each(trials, [each for each in some if says_something(each, trials)], evidence)
@@ -147,10 +146,10 @@ def _probe_around(trials: Trials, base: Draw, key: int, evidence: Evidence) -> N
 
 
 def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
-    """Return the base, or its clearest failing variant with other values, or with another parameter that scales with
-    them, if it fails by little itself: else a slightly longer row would hide the failure, and the rule would be about
-    what hides it. If tensors share memory, or places say which element is meant, drawn values are preferred: many plain
-    ones are the same when overwritten, or when taken from elsewhere."""
+    """Return the failing variant of the base with the largest err/budget, among other values and parameters, if the
+    base fails by little: otherwise a slightly longer row would hide the failure, and the rule would be about hiding. If
+    tensors share memory, or an input holds indices, random values are preferred: many plain values are equal, so that
+    overwriting them, or reading others, shows nothing."""
     own, op = trials.judge([case])[0], OPS[base.op]
     moved = not case.apart or any(op.integers.values())
     if own is None or own.verdict is not Verdict.FAIL_NUMERIC or (own.ratio >= _CLEARLY and not moved):
@@ -171,8 +170,8 @@ def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
 
 
 def _finest(trials: Trials, base: Draw) -> Draw:
-    """Return the base in the finest dtype in which the law is broken with some values: in a coarse one two orders of a
-    sum round alike most of the time, and the probes would be about luck."""
+    """Return the base in the finest dtype in which the law is broken for some values: in a coarse dtype two orders of a
+    sum mostly round alike, and luck would decide the probes."""
     for dtype in sorted(trials.target.kernel.able.dtypes, key=lambda each: form(each).u):
         finer, tried = vary.of_dtype(base, dtype), Evidence()
         probe_all(trials, [finer], tried)
@@ -188,13 +187,13 @@ def _failing_lengths(evidence: Evidence, base: Draw) -> list[int]:
 
 
 _DIFFERENT = 2
-"""An extent is taken for the cause if at least this many different values of it fail, and as many pass."""
+"""The least number of different extents that must fail, and pass, for an extent to be taken for the cause."""
 
 
 def declaring(capability: Capability, evidence: Evidence) -> Suggestion | None:
-    """Return what to declare, if everything that fails was refused for a reason that capabilities have a word for, and
-    something else passes: that nothing is empty, what an extent is a multiple of, or its maximum, if the kernel says so
-    itself."""
+    """Return a declaration that would refuse all failing cases and no passing one: that nothing is empty, that an
+    extent is a multiple, or its maximum. Return None if none fits, or if a failure is no refusal by an exception. A
+    maximum is only suggested if the kernel itself refuses."""
     told = [evidence, *([evidence.beside] if evidence.beside is not None else [])]
     bad = [judgement for each in told for _, judgement in each.bad]
     refused = all(each.raised or each.verdict is Verdict.REJECTED for each in bad)
@@ -217,20 +216,19 @@ def declaring(capability: Capability, evidence: Evidence) -> Suggestion | None:
 
 
 def _is_own(judgement: Judgement) -> bool:
-    """Return whether it is the kernel that refuses: what it calls may raise where it is wrong."""
+    """Return whether the kernel itself refuses, and not a function that it calls, which may raise because of a bug."""
     return judgement.verdict is Verdict.REJECTED or judgement.reason.startswith("AssertionError")
 
 
 def _most(dim: str, failing: Sequence[Case], passing: Sequence[Case]) -> int:
-    """Return the extent of the dimension up to which it passes, and beyond which it fails; 0 without one."""
+    """Return the extent up to which cases pass and beyond which they fail; 0 if there is none."""
     fails, passes = ({Frame(case).sizes.get(dim, 0) for case in cases} for cases in (failing, passing))
     is_told = len(fails) >= _DIFFERENT and max(passes) + 1 == min(fails)
     return max(passes) if is_told else 0
 
 
 def _step(dim: str, failing: Sequence[Case], passing: Sequence[Case]) -> int:
-    """Return what the extent of the dimension is a multiple of where it passes, and nowhere where it fails; 0 without
-    one."""
+    """Return the number of which all passing extents are multiples and no failing one is; 0 if there is none."""
     fails, passes = ({Frame(case).sizes.get(dim, 0) for case in cases} for cases in (failing, passing))
     step = math.gcd(*passes)
     many = len(fails) >= _DIFFERENT and len(passes - {0}) >= _DIFFERENT

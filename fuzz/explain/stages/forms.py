@@ -1,5 +1,5 @@
-"""Forms: other formulas that a kernel may have in place of the declared one, and others of the same value in whose
-steps it is lost."""
+"""Forms: other formulas that a kernel may calculate instead of the declared one, and formulas with the same exact value
+that lose accuracy in one of their steps."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from oracles.tiers.problem import FormulaProblem
 from oracles.tiers.reading import reading
 
 _CANCELS = 2.0
-"""A difference is said to cancel if it is this many times smaller than its operands, once it is known to decide."""
+"""The factor by which a difference must be smaller than its operands to count as cancelling."""
 
 
 @dataclass(frozen=True)
 class FormulaVariant:
-    """A replacement for some values of a formula."""
+    """A replacement for some values in a formula."""
 
     operation: str
-    """What makes those values, as `Node.operation` says."""
+    """The operation that makes the values, as in `Node.operation`."""
     made: Callable[[Node], Node | None]
-    """Returns the replacement of a node; None to keep it."""
+    """A function that returns the replacement of a node; None if it stays."""
     words: str = ""
-    """What the formula is then; '' if it has the same value."""
+    """The changed formula in words; '' if its exact value is the same."""
 
 
 _exp, _log, _tanh = elementary("exp"), elementary("log"), elementary("tanh")
@@ -52,7 +52,7 @@ def _to_zero(node: Node) -> Node:
 
 
 def _by_one_less(node: Node) -> Node | None:
-    """Return a division by one less than an extent; elsewhere n says which elements there are."""
+    """Return a division by one less than an extent; None for other divisors, such as an index."""
     x, n = node.args
     return x / (n - 1.0) if n.operation == "extent" else None
 
@@ -81,7 +81,7 @@ def _half_angle(node: Node) -> Node:
 
 
 def _of_squares(node: Node) -> Node | None:
-    """Return the squares of differences, less the products that make up for them."""
+    """Return a sum of squared differences as sums of squares minus the products."""
     (terms,) = node.args
     if terms.kind != "multiply" or terms.args[0] is not terms.args[1] or terms.args[0].kind != "subtract":
         return None
@@ -111,7 +111,7 @@ def _of_product(node: Node) -> Node | None:
 
 
 def _of_share(node: Node) -> Node | None:
-    """Return a value times its sigmoid, with the exponential multiplied first."""
+    """Return a value times its sigmoid, with the product by the exponential taken first."""
     x, share = node.args
     e = _exp(x)
     return x * e / (e + 1.0) if share.operation == "sigmoid" and share.args[0] is x else None
@@ -141,11 +141,11 @@ SAME = (
     FormulaVariant("sum", _of_product),
     FormulaVariant("add", _of_two_exponentials),
 )
-"""Replacements that have the formula's exact value, and lose it on the way for some inputs."""
+"""Replacements that keep the exact value of the formula, but lose accuracy for some inputs."""
 
 
 def rewritten(op: Op, way: FormulaVariant) -> Iterator[Op]:
-    """Yield the op with another value in place of all such, then of each."""
+    """Yield the op with all matching values replaced, and then with each of them replaced alone."""
     places = sum(node.operation == way.operation and way.made(node) is not None for node in read(op).nodes)
     for chosen in [range(places), *(([at] for at in range(places)) if places > 1 else ())] if places else ():
 
@@ -157,7 +157,7 @@ def rewritten(op: Op, way: FormulaVariant) -> Iterator[Op]:
 
 
 def _replaced(outputs: Mapping[str, Node], way: FormulaVariant, chosen: Sequence[int]) -> Mapping[str, Node]:
-    """Return the outputs with another value in place of the chosen ones, in the order in which they are calculated."""
+    """Return the outputs with the chosen values replaced; values are numbered in the order of calculation."""
     made, seen = dict[Node, Node](), 0
     for node in ordered(outputs.values()):
         made[node] = node.made_of(made)
@@ -186,14 +186,15 @@ def lost_step(
     got: Mapping[str, F64],
     dtype: str,
 ) -> str:
-    """Return the step of a formula, in words, whose rounding in a dtype alone makes most of the wrong elements wrong,
-    and zero or no number where they are. Cancellation may leave any of these."""
+    """Return the step of a formula, in words, that explains most of the wrong elements when it alone is rounded to a
+    dtype, including those that become zero or NaN; '' if no step does."""
     (trace, inputs), kept = _plain(truth), form(dtype)
     found, most, told = evaluate(inputs, Float64()), 0, ""
     for node in trace.nodes:
         changed: Replaced = {}
         if cancels := _cancels(node, found):
-            # One of both, as they may be rounded alike, and only here, as other steps may use the same value.
+            # Only one operand is changed, as both may be rounded alike, and only here, as other steps may use the same
+            # value.
             at, term = next(((at, each) for at, each in enumerate(node.args) if each.args), (0, node.args[0]))
             changed = {(node, at): round_to(found[term] * (1 + 2 * kept.u), kept)} if term.args else {}
         elif node.args and node not in trace.outputs.values():
@@ -212,8 +213,8 @@ def lost_step(
 
 
 def roundings(truth: FormulaProblem, dtype: str) -> Iterator[tuple[str, Callable[[], Mapping[str, F64]]]]:
-    """Yield each step of a formula in words, with the values of the outputs if that step alone is rounded to a dtype,
-    and if its operands are as well."""
+    """Yield each step of a formula in words, with a function that returns the outputs if this step alone, or it and its
+    operands, are rounded to a dtype."""
     trace, inputs = _plain(truth)
     found = evaluate(inputs, Float64())
     for node in trace.nodes:
@@ -231,13 +232,13 @@ def roundings(truth: FormulaProblem, dtype: str) -> Iterator[tuple[str, Callable
 def _plain(truth: FormulaProblem) -> tuple[Trace, Inputs]:
     """Return the formula of a case, in which only operands have names, and its inputs."""
     own = truth.plain.trace
-    operands = {name: node for name, node in own.locals.items() if not node.args}  # no other names are told
+    operands = {name: node for name, node in own.locals.items() if not node.args}  # a reader knows no others
     trace = Trace(own.dims, own.tensors, own.outputs, operands, own.counts)
     return trace, Inputs(trace, truth.tensors, truth.parameters)
 
 
 def _outputs(truth: FormulaProblem, inputs: Inputs, found: Mapping[Node, F64], changed: Replaced) -> Mapping[str, F64]:
-    """Return the outputs, unrounded, if some steps have other values."""
+    """Return the outputs, not rounded to their dtypes, with some steps replaced."""
     values, made = evaluate(inputs, Float64(), changed), dict[str, F64]()
     for name, of in inputs.trace.outputs.items():
         shape = np.broadcast_shapes(values[of].shape, found[of].shape)
@@ -246,7 +247,7 @@ def _outputs(truth: FormulaProblem, inputs: Inputs, found: Mapping[Node, F64], c
 
 
 def _loss(trace: Trace, node: Node, found: Mapping[Node, F64], kept: Format) -> str:
-    """Return what is lost if a step is rounded; '' if it is nothing known."""
+    """Return the loss in words if a step is rounded; '' if no known loss applies."""
     size, spelt = np.abs(found[node]), spelled(trace, node)
     if (size > kept.max).any():
         return f"{spelt} overflows"
@@ -257,7 +258,7 @@ def _loss(trace: Trace, node: Node, found: Mapping[Node, F64], kept: Format) -> 
     if node.kind in ("add", "subtract"):
         less, more = sorted(node.args, key=lambda each: float(np.abs(found[each]).min()))
         lost = trace.names.get(less) or (spelled(trace, less) if less.args else "")
-        # If both terms vary, the smaller one of another element, or of another case, may be the other.
+        # If both terms vary, either may be the smaller one, in another element or case.
         lost = "the smaller term" if lost and (more.args or more in trace.names) else lost
         if lost and (np.abs(found[less]) < np.abs(found[more]) / _CANCELS).any():
             return f"{spelt} absorbs digits of {lost}"
@@ -268,6 +269,6 @@ def _loss(trace: Trace, node: Node, found: Mapping[Node, F64], kept: Format) -> 
 
 
 def _cancels(node: Node, found: Mapping[Node, F64]) -> bool:
-    """Return whether a difference is much smaller than its operands."""
+    """Return whether a difference is much smaller than its operands in some element."""
     of = (np.abs(found[each]) > _CANCELS * np.abs(found[node]) for each in node.args)
     return node.kind in ("add", "subtract") and any(each.any() for each in of)

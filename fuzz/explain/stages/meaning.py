@@ -1,4 +1,4 @@
-"""Meaning: how a contract differs from another one, in plain words next to its declaration."""
+"""Meaning: the difference between two contracts in plain words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oracles.summation import AnyOrder, Blocks, Lanes, Pairwise, Sequential, Sum
 from oracles.tiers.reading import reading
 
 _DEPTH = 3
-"""How deep the expression for a value is spelled out. Chosen, not measured."""
+"""The depth to which the expression for a value is spelled out. Chosen, not measured."""
 _WORDS: Mapping[tuple[str, Any], str] = {
     ("mean", "divide"): "means that are sums divided by their number of terms",
     ("mean", "reciprocal"): "means that are sums times the reciprocal of their number of terms",
@@ -40,11 +40,11 @@ _WORDS: Mapping[tuple[str, Any], str] = {
     ("nonfinite", "overflow"): "anything where numbers overflow on the way",
     ("nonfinite", "unspecified"): "anything where a number is infinite or NaN",
 }
-"""The words for fields that have a closed list of values."""
+"""The words for fields with a closed list of values."""
 
 
 def meaning(op: Op, contract: Contract, declared: Contract, changed: tuple[str, ...]) -> str:
-    """Return the meaning of these fields in a contract, where another one differs."""
+    """Return in words what a contract says in the changed fields."""
     return " and ".join(each for name in changed for each in _of_field(op, contract, declared, name))
 
 
@@ -64,7 +64,7 @@ def _of_field(op: Op, contract: Contract, declared: Contract, name: str) -> Iter
 
 
 def _graph(op: Op, contract: Contract) -> Trace:
-    """Return the formula with all operands, by the algorithms of the contract."""
+    """Return the formula with all operands, in the algorithms of the contract."""
     present = frozenset((*(each.name for each in op.operands), *(each.name for each in op.parameters)))
     return reading(op, present, frozenset(), tuple(contract.algorithms[0].items())).trace
 
@@ -119,11 +119,11 @@ def _dtype(name: str) -> str:
 _SAYING: Mapping[str, Callable[[Trace, str, Any], tuple[str, str]]] = {
     "points": _rounded, "dtypes": _calculated, "algorithm": _made, "accuracy": _accurate, "sums": _ordered,
 }  # fmt: skip
-"""How a name in a field of several is described: its subject, and what is said of it."""
+"""For fields with several names: a function that returns the subject of a name, and what the contract says about it."""
 
 
 def _named(graph: Trace, name: str) -> str:
-    """Return a local with its expression, such as 'h = x * rstd'; an operand by its name alone."""
+    """Return a local variable with its expression, such as 'h = x * rstd', or an operand by its name."""
     node = graph.locals.get(name)
     return name if node is None or not node.args else f"{name} = {spelled(graph, node)}"
 
@@ -133,11 +133,11 @@ _CALLED = {
     "max": "maximum", "take": "elements of ", "scan": "recurrence of ", "welford_mean": "running mean of ",
     "welford_squares": "running sum of squares of ", "online": "running sum of ",
 }  # fmt: skip
-"""The words before an operation's operands."""
+"""The words that come before an operation's operands."""
 
 
 def spelled(graph: Trace, node: Node, depth: int = _DEPTH) -> str:
-    """Return what makes a value, of what has names."""
+    """Return the expression for a value, in terms of named values."""
 
     def of(arg: Node, *, alone: bool = False) -> str:
         if name := graph.names.get(arg, ""):

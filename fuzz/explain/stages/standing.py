@@ -1,5 +1,5 @@
-"""Standing: a rule is tested until it is not refuted any more. Each round has a stage, which follows from how the
-rounds before it went."""
+"""Standing: a rule is tested in rounds until no probe refutes it. Each round has a stage, which follows from the
+results of the earlier ones."""
 
 from __future__ import annotations
 
@@ -23,61 +23,61 @@ from fuzz.explain.rule.thresholds import is_rough
 from fuzz.explain.trial.trial import Trials
 
 LARGER = 4
-"""The factor by which a probe's steps may have more terms than those of the failing case: with a dimension that much
-longer."""
+"""The factor by which the steps of a probe may have more terms than those of the failing case: one dimension may be
+that much longer."""
 _ROUNDS, _CLOSING = 5, 9
-"""The most rounds in which a rule is tested, and the most further rounds for the gaps at its thresholds: each leaves a
-fifth of a gap."""
+"""The most rounds in which a rule is tested, and the most further rounds for the gaps at its thresholds: each round
+leaves a fifth of a gap."""
 _SEARCHED, _SEARCHED_SLOWLY = 64, 16
-"""The cases of a search among the probes of each round."""
+"""The number of cases of a search in each round; fewer on slow targets."""
 _CONVINCED = 2
-"""A rule that has held in this many rounds without a probe against it gets a longer test."""
+"""The number of rounds without a refutation after which a rule gets a longer test."""
 _HELD, _HELD_SLOWLY, _AT_A_TIME = 1000, 250, 100
-"""The cases of a search, one after the other, of which a rule must be true to be taken for true: it is then wrong for
-fewer than 3 in as many (for 1,000 at 95%); and the cases that are tried before the rule is looked at again."""
+"""The number of consecutive cases of a search that a rule must fit to stand, and the same on slow targets: it is then
+wrong for fewer than 3 in as many (for 1,000 at 95%); and the number of cases between two looks at the rule."""
 _BY_LAW = 10
-"""The factor by which a law's cases are fewer, since each is tried with a dozen kinds of values."""
+"""The factor by which a law has fewer cases, since each is tried with a dozen kinds of values."""
 _AGAIN = 3
-"""The further rounds in which a rule is tested after a long test has shown it to be wrong."""
+"""The number of further rounds after a long test has refuted a rule."""
 _LOOKED_INTO, _MOST_LOOKED_INTO, _LIKE = 2, 6, 24
-"""If no more probes than the first number contradict a rule, probes are made around them, the last number for each with
-one thing changed; but around no more than the second number in all: a rule that is wrong again and again does not
-become true like this. Chosen, not measured."""
+"""Probes that contradict a rule are probed around if a round has at most the first number of them, and at most the
+second in all, since this does not mend a rule that is wrong again and again. The third number is how many probes are
+made around each. Chosen, not measured."""
 _NEAR = (1, 2, 3, 5, 8, 12, 16, 31, 64, 100, 129)
-"""Row lengths of probes like it: short ones, since a failing probe takes longer the more elements it has."""
+"""The row lengths of these probes: short ones, since a failing probe takes longer the more elements it has."""
 
 
 class Stage(Enum):
-    """What a round of a test is about."""
+    """The subject of a round of the test."""
 
     REFUTING = auto()
-    """The rule is new, or was just shown wrong: its rivals and its edges are probed, and some cases of a search."""
+    """The rule is new, or was just refuted: probes of its rivals and its edges, and some cases of a search."""
     CLOSING = auto()
-    """The rounds for that are over: the gaps at its thresholds are probed, and some cases of a search."""
+    """The rounds of refuting are over: probes of the gaps at its thresholds, and some cases of a search."""
     SEARCHING = auto()
-    """The rule has held: many cases of a search are tried, until it is true of enough of them in a row."""
+    """The rule has held for some rounds: many cases of a search, until it fits enough of them in a row."""
     STANDING = auto()
-    """The rule stands: only the gaps at its thresholds are left to be probed."""
+    """The rule stands: only probes of the gaps at its thresholds."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How the rounds of a test went."""
+    """The state of a test after some rounds."""
 
     enough: int
-    """The number of consecutive cases of a search of which a rule must be true to stand."""
+    """The number of consecutive cases of a search that the rule must fit to stand."""
     searched: Mapping[Stage, int]
-    """The cases of a search in a round of each stage."""
+    """The number of cases of a search in a round, by stage."""
     rounds: int = _ROUNDS
-    """The number of rounds after which a rule is refuted no more."""
+    """The number of rounds after which the rule is not refuted any more."""
     number: int = 0
-    """The rounds so far; those of a search that finds nothing do not count."""
+    """The number of rounds so far, without rounds of searching that contradict nothing."""
     held: int = 0
-    """The latest rounds in which nothing was against the rule."""
+    """The number of latest rounds without a contradiction."""
     true_of: int = 0
-    """The latest consecutive cases of a search of which it is true."""
+    """The number of latest consecutive cases of a search that the rule fits."""
     looked_into: int = 0
-    """The probes against a rule around which others were probed."""
+    """The number of contradicting probes that were probed around."""
 
     @classmethod
     def at_first(cls, trials: Trials) -> Standing:
@@ -99,12 +99,11 @@ class Standing:
         return self.number >= self.rounds + _CLOSING
 
     def worth_a_look(self, against: int) -> int:
-        """Return how many of the probes against the rule are probed around: few, and only if they are rare."""
+        """Return how many of the contradicting probes are probed around; none if a round has many."""
         return min(against, _MOST_LOOKED_INTO - self.looked_into) if against <= _LOOKED_INTO else 0
 
     def after(self, against: int, searched: int, looked_into: int) -> Standing:
-        """Return the state after a round with this many probes against the rule, and this many cases of a search
-        tried."""
+        """Return the state after a round with this many contradicting probes, and this many cases of a search."""
         is_search = self.stage is Stage.SEARCHING
         told = replace(
             self, number=self.number + (not is_search or against > 0), looked_into=self.looked_into + looked_into
@@ -116,9 +115,9 @@ class Standing:
 
 
 def put_to_test(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
-    """Test the rule, and the next one if it does not stand, until one is not refuted again."""
+    """Test the rule, and each new one that replaces it, until one stands or the rounds are over."""
     standing, drawn = Standing.at_first(trials), searched(trials.target, key)
-    # Input that is invalid for several reasons may be rejected for another one than the stated one.
+    # A kernel may reject input that is invalid in several ways for another reason than the stated one.
     looks = trials.family.law is None and trials.family.name != "accepted invalid"
     while not standing.is_over:
         unmask(trials, evidence)
@@ -142,7 +141,7 @@ def put_to_test(trials: Trials, base: Draw, key: int, evidence: Evidence) -> Non
 
 
 def _draws(trials: Trials, base: Draw, key: int, stage: Stage, evidence: Evidence) -> Iterable[Draw]:
-    """Return what is probed in a round in addition to cases of a search."""
+    """Return the draws to probe in a round besides the cases of a search."""
 
     def known(draw: Draw) -> Traits | None:
         return next((trials.traits(case) for case in made_for([draw], trials)), None)
@@ -155,20 +154,20 @@ def _draws(trials: Trials, base: Draw, key: int, stage: Stage, evidence: Evidenc
 
 
 def enough(trials: Trials) -> int:
-    """Return how many consecutive cases of a search a rule must be true of."""
+    """Return the number of consecutive cases of a search that a rule must fit to stand."""
     most = _HELD_SLOWLY if probed_as(trials).costly else _HELD
     return most // (_BY_LAW if trials.family.law is not None else 1)
 
 
 def probed_as(trials: Trials) -> Target:
-    """Return the target for which probes are drawn: one that counts as slow if each probe has a process of its own, or
-    takes the oracle long."""
+    """Return the target for which probes are drawn. It counts as slow if each probe has its own process, or takes the
+    oracle long."""
     return replace(trials.target, costly=trials.target.costly or trials.fresh or trials.work > LARGER * CHEAP_WORK)
 
 
 def look_into(trials: Trials, exception: Case, key: int, evidence: Evidence) -> None:
-    """Probe around a case that contradicts the rule. It may be the only one of its kind so far, and one exception is
-    worth no condition."""
+    """Probe around a case that contradicts the rule. It may be the only one of its kind so far, and a single exception
+    justifies no condition."""
     if not Frame(exception).fits():
         return
     base, before = vary.filled(vary.base_of(exception)), len(evidence.failed)

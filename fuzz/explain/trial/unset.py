@@ -1,4 +1,4 @@
-"""Unset reads: whether a failure depends on what registers, stack or new memory hold before a call."""
+"""Unset reads: whether a failure depends on the content of registers, stack or new memory before a call."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from fuzz.explain.trial.trial import Trials
 
 
 def unset_read(trials: Trials, case: Case) -> UnsetRead | None:
-    """Return what the kernel reads that nobody has set. None if the case also fails with 0 everywhere, or not again
-    with what it failed with; and if it hangs, since each run would take its whole limit."""
+    """Return the unset memory that the kernel reads. Return None if the case also fails with zeros everywhere, or does
+    not fail again with its own fill, or hangs, since each run would take the whole limit."""
     known = trials.known.get(case.digest)
     hangs = known is not None and known.verdict is Verdict.TIMEOUT
     if FILL in case.params or hangs:

@@ -42,7 +42,7 @@ def _row(name: str, text: str) -> None:
 
 
 def _unchanged(name: str, args: Any) -> Value | None:
-    """Return the operand that the other, a number, leaves unchanged: in a sum with 0, for example."""
+    """Return an operand that the other operand, a number, leaves unchanged, such as x in x + 0; None for none."""
     neutral = {"add": 0, "sub": 0, "mul": 1, "max": -float("inf"), "min": float("inf")}.get(name)
     if neutral is None:
         return None
@@ -77,7 +77,7 @@ for _name, _text in COMPARISONS.items():
 
 
 def _at_places(reader: Reader, index: Value, place: Value, *, equal: bool) -> Value:
-    """Return where an input of integers is the place along a dimension."""
+    """Return the condition that the values of an integer input are the place along a dimension."""
     dim = along(reader, place)
     if dim is not None:
         reader.indices.setdefault(index.places, dim.name)
@@ -87,13 +87,13 @@ def _at_places(reader: Reader, index: Value, place: Value, *, equal: bool) -> Va
 
 
 def along(reader: Reader, value: Value) -> Dim | None:
-    """Return the dimension whose place a value is; None if it is no place."""
+    """Return the dimension along which a value is the place; None if it is no place."""
     return place_along(reader, value.expression)
 
 
 @primitive("div")
 def _div(reader: Reader, args: Sequence[Any], **_: object) -> Value:
-    """Return a quotient; a sum over the number of its terms is a mean, and quotients of integers are cut."""
+    """Return a quotient. A sum divided by the number of its terms is a mean; quotients of integers are truncated."""
     first, second = args
     if "int" in reader.step.dtype:
         found: Value = whole(reader, reader.each("self / other", "t", self=first, other=second))
@@ -103,7 +103,7 @@ def _div(reader: Reader, args: Sequence[Any], **_: object) -> Value:
 
 
 def _mean(reader: Reader, total: Value, count: Number) -> Value | None:
-    """Return a sum over the number of its terms as a mean; None for other quotients."""
+    """Return a sum divided by the number of its terms as a mean; None for other quotients."""
     line = reader.lines.line(total.expression) if total.expression is not None else None
     if line is None or not isinstance(line.expression, ast.Call) or called(line.expression) != "total":
         return None
@@ -144,7 +144,7 @@ def _is_finite(reader: Reader, args: Sequence[Any], **_: object) -> Value:
 
 @primitive("round")
 def _round(reader: Reader, args: Sequence[Any], rounding_method: Any) -> Value:
-    if int(rounding_method) == 1:  # to the even one of two
+    if int(rounding_method) == 1:  # half-way to the even number
         return reader.each("f.round(x)", "round", x=args[0])
     return reader.each("f.sign(x) * f.floor(abs(x) + 0.5)", "round", x=args[0])
 
@@ -176,7 +176,7 @@ def truth(value: Any) -> bool | None:
 
 
 def both(reader: Reader, text: str, first: Value, second: Value) -> Value:
-    """Return a condition on two conditions."""
+    """Return the condition that a template such as "a & b" makes of two conditions."""
     first, second = reader.met(first, second)
     parts = {"a": reader.mask(first), "b": reader.mask(second)}
     made = reader.lines.add(template(text, parts), "mask")
@@ -184,7 +184,7 @@ def both(reader: Reader, text: str, first: Value, second: Value) -> Value:
 
 
 def _spread(reader: Reader, value: Value, like: Any) -> Value:
-    """Return a condition with the axes of another one, too."""
+    """Return a condition that also has the axes of another value."""
     if not isinstance(like, Value) or like.axes == value.axes:
         return value
     first, second = reader.met(value, like)

@@ -1,4 +1,4 @@
-"""A reference in JAX run in float64: its casts to shorter floats are left out, and nobody's settings are changed."""
+"""Evaluation of a reference in JAX in float64, without casts to shorter floats, and without global settings of JAX."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fuzz.references.jaxprs.tracing import Equation, TracedNumber, TracedProgram, opened, program, traced
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-"""It is run once or twice with each set of extents, so most time goes into compiling it."""
+"""Options for quick compilation, which takes most of the time: programs run only once or twice."""
 _SCATTERS = {
     "scatter": "scatter", "scatter-add": "scatter_add", "scatter-mul": "scatter_mul", "scatter-min": "scatter_min",
     "scatter-max": "scatter_max", "scatter-sub": "scatter_sub",
@@ -21,7 +21,7 @@ Specs = Mapping[str, tuple[tuple[int, ...], str]]
 
 
 class Widened:
-    """A reference that takes and returns floats as float64; it is traced with floats of a dtype."""
+    """A reference that takes and returns floats as float64, although it is traced with floats of another dtype."""
 
     def __init__(self, call: Callable[..., Any], dtype: str) -> None:
         self._call, self._dtype = call, dtype
@@ -32,7 +32,7 @@ class Widened:
         shaped(self._call, specs_of(arrays, self._dtype))
 
     def __call__(self, arrays: Mapping[str, NDArray[Any]]) -> Sequence[NDArray[Any]]:
-        """Return its outputs."""
+        """Return the outputs of the reference for these arrays."""
         import jax
 
         specs = specs_of(arrays, self._dtype)
@@ -45,21 +45,21 @@ class Widened:
 
 
 def specs_of(arrays: Mapping[str, NDArray[Any]], dtype: str) -> Specs:
-    """Return the shapes and dtypes of arrays, with floats of another dtype."""
+    """Return the shape and the dtype of each array, with `dtype` for all floats."""
     return {name: (each.shape, dtype if each.dtype.kind == "f" else each.dtype.name) for name, each in arrays.items()}
 
 
 def shaped(call: Callable[..., Any], specs: Specs) -> None:
-    """Raise what the function raises for arrays of these shapes."""
+    """Raise what a function raises for arrays of these shapes and dtypes."""
     traced(call, specs)
 
 
 Step = Callable[[Equation, Sequence[Any]], Sequence[Any]]
-"""Evaluates an equation with its operands."""
+"""A function that returns the results of an equation for these operands."""
 
 
 def run(made: TracedProgram, *inputs: Any) -> tuple[Any, ...]:
-    """Return the outputs of a program, all floats as float64."""
+    """Return the outputs of a program for these inputs, calculated in float64."""
     return evaluated(made, _exactly, *inputs)
 
 
@@ -68,7 +68,7 @@ def _exactly(each: Equation, given: Sequence[Any]) -> Sequence[Any]:
 
 
 def evaluated(made: TracedProgram, step: Step, *inputs: Any) -> tuple[Any, ...]:
-    """Return the outputs of a program whose equations are evaluated by `step`, all floats as float64."""
+    """Return the outputs of a program for these inputs; `step` evaluates its equations, on floats of float64."""
     import jax.numpy as jnp
 
     kinds = (_wide(made.shapes[at][1]) for at in made.inputs)
@@ -87,14 +87,14 @@ def evaluated(made: TracedProgram, step: Step, *inputs: Any) -> tuple[Any, ...]:
 
 
 def _wide(dtype: Any) -> Any:
-    """Return the dtype to calculate in: float64 for floats, else the same."""
+    """Return the dtype of calculations in place of a dtype: float64 for floats, else the same dtype."""
     return np.dtype(np.float64) if "float" in str(dtype) else dtype
 
 
 def found_by(
     each: Equation, given: Sequence[Any], step: Step, iteration: Callable[[Any], Step] | None = None
 ) -> Sequence[Any]:
-    """Return the results of an equation. Its bodies are evaluated by `step`; loops by one for each iteration."""
+    """Return the results of an equation. `step` evaluates its bodies; in a loop `iteration` returns it for a turn."""
     import jax
 
     iteration = iteration or (lambda number: step)
@@ -124,7 +124,7 @@ def found_by(
         return run(each.bodies[0], *given)
     if each.name in ("reduce_precision", "copy", "optimization_barrier"):
         return given
-    if (scatter := _SCATTERS.get(each.name)) is not None:  # its parameter is a program of floats of another dtype
+    if (scatter := _SCATTERS.get(each.name)) is not None:  # its parameter is a program in another float dtype
         names = ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode")
         return (getattr(jax.lax, scatter)(*given, **{name: each.params[name] for name in names}),)
     params = {name: _wide(value) if "dtype" in name or "type" in name else value for name, value in each.params.items()}
@@ -152,7 +152,7 @@ def _scanned(each: Equation, given: Sequence[Any], iteration: Callable[[Any], St
 def pulled(
     forward: Callable[..., Any], taken: Mapping[str, Any], cotangents: Sequence[Any], by: Sequence[str]
 ) -> Mapping[str, Any]:
-    """Return the gradients of what a function takes, or of those that `by` names, from those of what it returns."""
+    """Return the gradients of a function's arguments, or of those that `by` names, from those of its outputs."""
     import jax
     import jax.numpy as jnp
 

@@ -1,4 +1,4 @@
-"""Replays of a reference in JAX: in float64, and where each operation rounds at random."""
+"""Replays of a reference in JAX: in float64, and with random rounding errors in each operation."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _PLAIN = frozenset((
     "reduce_window_min", "reshape", "rev", "round", "scatter", "scatter-max", "scatter-min", "select_n", "sign",
     "slice", "sort", "split", "squeeze", "stop_gradient", "top_k", "transpose",
 ))  # fmt: skip
-"""They round nothing."""
+"""Primitives that round nothing."""
 _LINEAR = frozenset((
     "conv_general_dilated", "cumsum", "dot_general", "reduce_sum", "reduce_window_sum", "scatter-add",
 ))  # fmt: skip
-"""They err in proportion to the sum of magnitudes."""
+"""Primitives whose errors are in proportion to the sum of magnitudes."""
 _ALGEBRA = frozenset((
     "cholesky", "eig", "eigh", "geqrf", "hessenberg", "householder_product", "lu", "qr", "schur", "svd",
     "triangular_solve", "tridiagonal", "tridiagonal_solve",
 ))  # fmt: skip
-"""They are what they would be of matrices that are off by roundings of their largest elements: backward stable."""
+"""Backward stable primitives: results are exact for matrices that differ by rounding errors of the largest elements."""
 _KEPT = 64
-"""The number of sets of extents whose compiled programs are kept."""
+"""The most sets of extents for which compiled programs are kept."""
 
 
 class Replaying:
-    """A reference of arrays. Each way to run it is compiled once for each set of extents."""
+    """A reference that is run in several ways, each compiled once for each set of extents."""
 
     def __init__(self, call: Callable[..., Any]) -> None:
         self._call = call
@@ -47,7 +47,7 @@ class Replaying:
         self._noisy: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
     def single(self, arrays: Arrays) -> Sequence[NDArray[Any]]:
-        """Return its outputs of floats of f32, as it is."""
+        """Return the outputs of the unchanged reference for floats in f32."""
         import jax
 
         given = {n: each.astype(np.float32) if each.dtype.kind == "f" else each for n, each in arrays.items()}
@@ -58,8 +58,8 @@ class Replaying:
         return [np.asarray(each, dtype=np.float64) for each in flat]
 
     def noisy(self, arrays: Arrays, seed: int, times: float) -> Sequence[NDArray[Any]]:
-        """Return its outputs where all that is given, and all that is calculated, rounds at random, so many times as
-        coarsely as f32."""
+        """Return the outputs with random rounding errors in all inputs and all results, `times` as large as those of
+        f32."""
         import jax
 
         specs = specs_of(arrays, "float32")
@@ -75,7 +75,7 @@ class Replaying:
 
 @dataclass(frozen=True)
 class _Noise:
-    """Random numbers in a program that is traced once: they differ by operation, and by turn of a loop."""
+    """Random numbers in a program that is traced once. They differ between operations, and between turns of a loop."""
 
     key: Any
     scale: Any
@@ -83,7 +83,7 @@ class _Noise:
     places: count[int] = field(default_factory=count)
 
     def off(self, size: Any) -> Any:
-        """Up to so much of a size, either way."""
+        """Return random errors, uniform between -`scale` and `scale` times each size."""
         import jax
         import jax.numpy as jnp
 
@@ -99,7 +99,7 @@ class _Noise:
         return replace(self, key=key, places=count())
 
     def step(self, each: Equation, given: Sequence[Any]) -> Sequence[Any]:
-        """Return what an equation makes, off by its roundings."""
+        """Return the results of an equation, with random rounding errors."""
         import jax.numpy as jnp
 
         if each.name in ("scan", "while", "cond") or each.bodies or each.name == "custom_linear_solve":
@@ -129,7 +129,7 @@ def _run(made: Any, seed: Any, scale: Any, *inputs: Any) -> tuple[Any, ...]:
 
 
 def _terms(name: str, given: Sequence[Any], found: Sequence[Any]) -> int:
-    """Return how many terms are added up for one element, as far as shapes say so."""
+    """Return the number of terms of one element's sum, estimated from shapes."""
     size = max([one.size for one in found] or [1])
     inner = max(one.shape[-1] if one.ndim else 1 for one in given) if name in _LINEAR else 1
     return int(max(1, inner, *(one.size // max(size, 1) for one in given)))

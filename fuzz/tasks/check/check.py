@@ -1,4 +1,4 @@
-"""`fuzz.check`: one kernel, searched for a failure from inside a test."""
+"""`fuzz.check`: a search for a failure of one kernel, from inside a test."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ __all__ = ["CheckError", "CheckFailed", "check"]
 
 __tracebackhide__ = told
 _AFTER_FINDING = 64
-"""A check goes on for this many cases once it has found something: a smaller case is easier to understand."""
+"""The number of cases that a check still runs after its first finding, to find a case that is easier to understand."""
 _WHOLE = 100
-"""The cases from which on a check looks at the longest extents too; it is the usual number."""
+"""The number of cases from which on a check also tries the longest extents: the usual number of a check."""
 _AFTER_REPLAYED = 48
 """By a replay, whose cases take longer, it goes on for fewer."""
 _AGAIN = (
@@ -73,7 +73,8 @@ _AGAIN = (
     "was left out"
 )
 _LEAST_S, _QUEUE = 0.5, 2
-"""The time that there is for explaining is for all findings: the first may take half of what is left."""
+"""The least seconds for explaining one finding, and the most findings among which the remaining time is shared: the
+first of them may use half of the time."""
 
 
 def check(
@@ -100,27 +101,26 @@ def check(
     max_time: float | None = None,
     seed: Seed = None,
 ) -> None:
-    """Search for inputs that `kernel` gets wrong; raise CheckFailed, with the whole report, where there are any.
+    """Search for inputs that `kernel` gets wrong; raise CheckFailed with the whole report if there are any.
 
-    A declared kernel runs in workers of its own, on all its targets or those that match `targets`. A plain function is
-    called in this process with parameters of `op` by their names, which is the name of an op or an op of one's own, and
-    tensors: arrays of NumPy or JAX where it calls these and not torch, or as `arrays` says, or what that makes of
-    NumPy's. It writes the outputs that it has parameters for and returns the others, those named by `returns` where
-    that is a tuple.
+    A declared kernel runs in worker processes, on all its targets or those that match `targets`. A plain function is
+    called in this process with keyword arguments named like the tensors and parameters of `op`, the name of an op or an
+    Op. The tensors are torch's, or arrays of NumPy or JAX if the function calls these libraries and not torch. `arrays`
+    states the library, or is a function that makes other arrays from NumPy's. The function writes the outputs that it
+    has parameters for and returns the others; `returns` names the elements of a tuple that it returns.
 
-    In place of an op, `reference` is a function of torch tensors that says what the kernel should compute: it is read
-    into an op, `shapes` names the dimensions of its tensors, such as {"x": "... n", "w": "n"}, or `example_inputs` are
-    like them, and `values` are what they are drawn from: "any" of them has NaN, infinities and overflow judged, too.
-    `fixed` are extents that never change, such as {"k": 3}. What examples always are, such as triangular, cases are
-    too, unless there may be `any_values`. What no formula is read from may be run in float64 itself,
-    `oracle="replay"`, which is weaker: see the page on references.
-    The kernel's parameters are those of the reference by their names, or by their places. `contract` is what the kernel
-    promises, or those fields of it alone in which it promises something else than is held against any other kernel,
-    such as {"expanded": True}.
+    In place of an op, `reference` is a function of torch tensors that says what the kernel should compute and is read
+    into an op. `shapes` names the dimensions of its tensors, such as {"x": "... n", "w": "n"}, or `example_inputs` are
+    inputs like those to draw. `values` says what values are drawn; with "any", NaN, infinities and overflow are judged,
+    too. `fixed` are extents that never change, such as {"k": 3}. A property that all examples have, such as being
+    triangular, holds for all cases unless `any_values` is set. A reference that no formula can be read from may be run
+    in float64 itself with `oracle="replay"`, a weaker judge: see the page on references. The kernel's parameters
+    correspond to those of the reference by name, else by position. `contract` is what the kernel promises, or a dict of
+    only those fields that differ from what any undeclared kernel is held to, such as {"expanded": True}.
 
-    `cases` are case files or folders of them, run first. How many cases are drawn is said by the options of pytest,
-    else by `max_cases` and `max_time` (seconds), else by the Hypothesis profile. The seed is the same for the same
-    test each time; `seed` is another one, or "random". A check that passes says in a line on stderr what it ran.
+    `cases` are case files or folders of them; these cases run first. The number of further cases is set by pytest's
+    options, else by `max_cases` and `max_time` (seconds), else by the Hypothesis profile. By default each test has a
+    seed that never changes; `seed` sets another one, or "random". A check that passes prints on stderr what it ran.
     """
     kernel, own, noted = called_with(kernel, arrays, device)
     request = CheckRequest(
@@ -236,7 +236,7 @@ def _tell(task: CheckTask, run: CheckRun) -> None:
 
 
 def _screen() -> Console:
-    """Where a check shows how it is going: a terminal, or events."""
+    """Return the console on which a check shows its progress: a terminal, or events for a program."""
     if GIVEN.console is not None:
         return GIVEN.console()
     return console.progress() if sys.stderr.isatty() or events.wanted() else console.silent()
@@ -244,7 +244,7 @@ def _screen() -> Console:
 
 @contextmanager
 def _misuse_is_said() -> Iterator[None]:
-    """Raise what the user can mend as a CheckError."""
+    """Turn a UsageError, which the user can mend, into a CheckError."""
     try:
         yield
     except UsageError as error:
@@ -252,7 +252,7 @@ def _misuse_is_said() -> Iterator[None]:
 
 
 def _tell_undeclared(targets: Sequence[Target], tally: Tally) -> None:
-    """What was not exercised, since the kernel does not declare it. In a test suite its end says it once for all."""
+    """Print what was not exercised because the kernel does not declare it. In pytest, the summary tells that once."""
     found = undeclared_by_op(kernels_judged(targets, tally))
     new = {op: kernels for op, kernels in found.items() if not {*kernels} <= {*GIVEN.undeclared.get(op, ())}}
     for op, kernels in new.items():
@@ -262,7 +262,7 @@ def _tell_undeclared(targets: Sequence[Target], tally: Tally) -> None:
 
 
 def kept(cases: Iterable[str | Path], op: str) -> Iterator[Kept]:
-    """The case files of `op` that a call names, one by one or by their folder."""
+    """Yield the cases of `op` in the files that a call names, one by one or by their folder."""
     for path in map(Path, cases):
         for each in kept_cases(path) if path.is_dir() else (load(path),):
             if each.case.op == op:
@@ -270,7 +270,7 @@ def kept(cases: Iterable[str | Path], op: str) -> Iterator[Kept]:
 
 
 def remembered(todo: CheckPlan, op: str) -> list[Kept]:
-    """Return the cases that the Hypothesis database keeps for this check; values that no check wrote are left out."""
+    """Return the cases that the Hypothesis database keeps for this check; entries that no check wrote are left out."""
     found, known = [], sorted(todo.database.fetch(todo.key)) if todo.database is not None else ()
     if known:
         from fuzz.findings import casefile, document
@@ -285,7 +285,7 @@ def remembered(todo: CheckPlan, op: str) -> list[Kept]:
 
 
 def remember(todo: CheckPlan, book: FindingBook, earlier: Sequence[Kept]) -> None:
-    """Keep the smallest case of every bucket; forget those that fail no longer, or that a smaller one stands for."""
+    """Keep the smallest case of each bucket in the database. Delete cases that pass now or have a smaller stand-in."""
     if todo.database is None or not (earlier or book.buckets):
         return
     from fuzz.findings.casefile import FoundRecord, formula_of
@@ -311,7 +311,7 @@ def _encoded(kept: Kept) -> bytes:
 
 @dataclass(frozen=True)
 class PackTarget:
-    """A target of a kernel in a pack, and what else the kernel runs on."""
+    """A target of a kernel in a pack, together with the kernel's other targets."""
 
     target: Target
     folder: Path
@@ -319,16 +319,17 @@ class PackTarget:
 
     @property
     def id(self) -> str:
-        """Such as 'c-mine@native:gcc-O2'."""
+        """The target's id, such as 'c-mine@native:gcc-O2'."""
         return self.target.id
 
     @property
     def kernel(self) -> Kernel:
-        """As it is declared."""
+        """The target's kernel, as it is declared."""
         return self.target.kernel
 
     def why_skipped(self) -> str | None:
-        """Why it cannot run here, where another target of the same kernel can. A kernel that runs nowhere fails."""
+        """Return why the target cannot run here, if another target of the same kernel can; else None. (A kernel that
+        cannot run on any target fails its check.)"""
         reason = self.target.unavailable()
         elsewhere = any(sibling.unavailable() is None for sibling in self.siblings)
         return reason if reason is not None and elsewhere else None
@@ -341,7 +342,7 @@ class PackTarget:
         max_time: float | None = None,
         seed: Seed = None,
     ) -> None:
-        """As `fuzz.check`, on this target."""
+        """Check this target alone; the arguments are those of `fuzz.check`."""
         reason = self.target.unavailable()
         if reason is not None:
             raise CheckFailed(f"NOTHING RAN: {self.kernel.name} runs nowhere here; {self.id}: {reason}")
@@ -352,7 +353,7 @@ class PackTarget:
 
 
 def pack_targets(folder: Path) -> list[PackTarget]:
-    """Every target that the command line asks for. Raises CheckError where there is none."""
+    """Return the pack's targets that pytest's options ask for. Raises CheckError if there are none."""
     from fuzz.core.adapters.pack import PackError
     from fuzz.core.adapters.pack import load as load_pack
 

@@ -104,7 +104,7 @@ def _read(request: CheckRequest) -> tuple[ReadReference, Accepts | None]:
     if not promises.is_measured or (data.shapes is not None and GIVEN.asked is not None):
         return found, None
     beside = tried(kernel, found, promises.capabilities, request.calling)
-    # What examples do not have is no failure. Without examples, whatever raises is no failure.
+    # A failure on something that no example has is excused. Without examples, whatever raises is excused.
     excused = {"raises"} if data.example_inputs is None else {"raises", "wrong values"}
     if data.shapes is None and beside is not None and excused & {*beside.ranks.values()}:
         data = replace(data, shapes=found.of_rank(data.example_inputs))
@@ -153,7 +153,7 @@ def _task_of_function(
 
 
 def _named(op: Op | str | None) -> str | None:
-    """The name of an op, which is known from then on."""
+    """Return the name of an op. An `Op` is registered in OPS, if it is not there yet."""
     if not isinstance(op, Op):
         return op
     from fuzz.core.adapters.pack import make_known
@@ -166,8 +166,8 @@ def _named(op: Op | str | None) -> str | None:
 
 
 def _chosen(kernel: Kernel, patterns: Sequence[str]) -> tuple[Target, ...]:
-    """The kernel's targets, as far as the call and the command line of the tests ask for them."""
-    every = expand([replace(kernel)])  # each check is a run of its own, and reads the kernel's files anew
+    """Return the kernel's targets that the call and pytest's options ask for. Raises CheckFailed if there are none."""
+    every = expand([replace(kernel)])  # a copy: each check is a run of its own and must read the kernel's files anew
     chosen = every
     for wanted in (globs(patterns), globs(GIVEN.options.targets)):
         chosen = tuple(target for target in chosen if not wanted or matches_any(target.id, wanted))

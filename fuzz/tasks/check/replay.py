@@ -1,4 +1,4 @@
-"""A check against the reference itself, replayed in float64: for what no formula is read from, and on request alone."""
+"""A check against the reference itself, run in float64 because no formula is read from it; only on request."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __tracebackhide__ = told
 
 @dataclass(frozen=True)
 class FunctionReplay:
-    """A kernel that is held against a replay."""
+    """A plain function that is held against a replay of its reference."""
 
     kernel: Callable[..., Any]
     replay: Replay
@@ -84,7 +84,7 @@ class FunctionReplay:
 
     @cached_property
     def here(self) -> OwnProcess:
-        """The kernel, called in this process as one of the op: what it returns may have any dtypes."""
+        """Return the kernel as a target that is called in this process. Its outputs may have any dtypes."""
         op, source = self.replay.op, source_of(self.kernel)
         OPS[op.name] = op
         kernel = HereKernel(
@@ -97,13 +97,13 @@ class FunctionReplay:
 
     @property
     def _tensors(self) -> Sequence[str]:
-        """What the reference calls its tensors."""
+        """The reference's names for its tensors."""
         return [self.asked.called.get(name) or name for name in self.asked.dims]
 
     @cached_property
     def _bound(self) -> Sequence[str] | None:
-        """What the kernel calls the tensors, which it is given by their places where it calls one otherwise; None where
-        it has no signature."""
+        """The kernel's names for the tensors: the reference's names, or, if the kernel lacks one of these, the first of
+        its parameters. None if the kernel has no signature."""
         try:
             parameters = [*inspect.signature(self.kernel).parameters]
         except (TypeError, ValueError):

@@ -49,7 +49,7 @@ from oracles.summation import NumericsError
 from oracles.truth import Truth
 
 _AROUND_S = 10.0
-"""The seconds for what changes about a failure that is not shrunk."""
+"""The seconds for finding out what changes a failure that is not shrunk."""
 _TURNS, _MOST_ELEMENTS, _FEW, _DIGITS = 3, 1024, 2, 2
 
 
@@ -64,11 +64,11 @@ class FormulaJudge:
     folder: Path
     task: Task
     accepting: Mapping[str, Accepts]
-    """What solutions do with what they do not declare, by their targets."""
+    """What solutions do with strides, dtypes and ranks that they do not declare, by target id."""
     untried: Mapping[str, str]
-    """Why a kernel is not judged that refuses every case, if no case has the extents of the problem itself."""
+    """Why a kernel that refuses every case is not judged, by kernel: no case has the problem's own extents."""
     refuses: Mapping[str, str]
-    """What of the inputs that come with a problem a kernel refuses."""
+    """The extents that come with the problem and that a kernel refuses, in words, by kernel; '' for none."""
 
     @property
     def lines(self) -> Sequence[str]:
@@ -83,7 +83,7 @@ class FormulaJudge:
             targets, book, self.task.terms(laws, probed=True), seed, limits, case_limit=asked.case_limit,
             screen=view.screen, interruption=stop, longest=RunLimits(asked.max_time).longest_case,
         )  # fmt: skip
-        # Before processes are forked, which have the tables of the search then and do not make them again.
+        # Before processes are forked, so that they share the tables of the search instead of making their own.
         some = islice(batches(Search(self.found.op.name, seed, self.task.kernels)), _TURNS)
         first = [made for each in some for made in each]
         began = time.monotonic()
@@ -99,9 +99,9 @@ class FormulaJudge:
             interrupted = driven is None or stop.wanted
             elapsed = time.monotonic() - began
             for bucket in [each for each in book.buckets.values() if each.kernel in self.untried]:
-                del book.buckets[bucket.name]  # what it refuses is no bug of it
+                del book.buckets[bucket.name]  # a kernel that refuses an input has no bug for that
             if not stop.terminated:
-                # All of them are told at the end, which is near. What decides comes after it, and has half of the time.
+                # All failures are told together, at the end. Explaining gets half of the time left; deciding follows.
                 seconds = min(asked.explain_s or _AROUND_S, stop.left / 2 / (len(book.buckets) + 1))
                 stop.within(lambda: session.explain(seconds, None, shrinks=asked.explain_s is not None))
             undeclared = session.conclude(elapsed)
@@ -133,8 +133,8 @@ class FormulaJudge:
 
 
 def formula_judge(asked: Asked, problem: Statement, found: Derived, solutions: Solutions) -> FormulaJudge:
-    """Write the pack, and try what each solution takes. Where one refuses tensors of some numbers of dimensions, all
-    are given one number that every one of them takes."""
+    """Write the pack, and try what each solution takes. If one of them refuses some numbers of dimensions, all are
+    given one number that every solution takes."""
     folder, targets = _written(asked, problem, found, solutions)
     accepting = _accepting(targets, found, asked)
     rank = _common_rank([*accepting.values()])
@@ -181,7 +181,8 @@ def _accepting(targets: Sequence[Target], found: Derived, asked: Asked) -> Mappi
 
 
 def _common_rank(some: Sequence[Accepts]) -> int | None:
-    """The number of dimensions that all take, the nearest to two; None where nobody refuses any, or none is taken."""
+    """Return the number of dimensions nearest to two that all solutions take; None if no solution refuses any number,
+    or if there is no common one."""
     if not any("refuses" in each.ranks.values() for each in some):
         return None
     taken = [{*each.taken_ranks} for each in some if each.ranks]
@@ -189,7 +190,7 @@ def _common_rank(some: Sequence[Accepts]) -> int | None:
 
 
 def _narrowed(kernel: Kernel, beside: Accepts | None) -> Kernel:
-    """The kernel, given only what it does not refuse."""
+    """Return the kernel, limited to the extents that it does not refuse."""
     if beside is None or not (beside.multiple_of or beside.max):
         return kernel
     return replace(
@@ -213,11 +214,11 @@ def _unseen(undeclared: list[str], laws: tuple[str, ...], always: Mapping[str, i
 
 
 def _detection_floors(first: Sequence[Case], contract: Contract) -> Mapping[str, float]:
-    """Return, by the dtype of the first input, the error of an output as a share of itself that is seen in half of the
-    elements: of the first cases of a search, under a contract."""
+    """Return the smallest relative error of an output element that is noticed in half of the elements of ordinary
+    cases, by the dtype of the first input."""
     shares = defaultdict[str, list[float]](list)
     cases = sorted((case for case in first if case.elements), key=lambda case: case.elements)
-    # Weights alone may be more.
+    # A case may have more elements through its weights alone; then the smallest cases are taken.
     for case in [each for each in cases if each.elements <= _MOST_ELEMENTS] or cases[:_FEW]:
         try:
             found = Truth(problem_of(case), confirms=False).enclosures(contract, case.structured)
@@ -229,8 +230,8 @@ def _detection_floors(first: Sequence[Case], contract: Contract) -> Mapping[str,
 
 
 def _unvaried(op: Op, first: Sequence[Made]) -> Mapping[str, int]:
-    """Return the dimensions of which all of the first cases of a search have one extent, although it could be another,
-    with that: there is no room for more terms."""
+    """Return, with their extent, the dimensions that are not fixed but have the same extent in all first cases of a
+    search: more terms would take too long."""
     seen = defaultdict[str, set[int]](set)
     for draw in (made.draw for made in first if made.draw is not None):
         for dim, size in draw.sizes.items():
@@ -239,7 +240,7 @@ def _unvaried(op: Op, first: Sequence[Made]) -> Mapping[str, int]:
 
 
 def _command(asked: Asked, seed: int) -> str:
-    """The command line that judges the same, but for how long failures are explained."""
+    """Return the command line that judges the same solutions again, without options for explaining."""
     values = None if asked.values == FINITE else asked.values
     options = [
         ("--against", asked.against), ("--shapes", asked.shapes), ("--values", values),

@@ -1,5 +1,5 @@
-"""Solutions of one problem, judged together: they share its cases and the exact values. Where no formula is read from
-the reference, or at the shapes that come with it, the reference judges by a replay, a weaker judge."""
+"""Judging the solutions of one problem together, with the same cases and exact values. If no formula is read from the
+reference, or at the shapes that come with it, a replay of the reference judges, which is weaker than a formula."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ from oracles.op import Op
 
 _T = TypeVar("_T")
 _VARIED = 4
-"""If every dimension that is not fixed can have this extent, a case has room to vary them."""
+"""If every dimension that is not fixed can have this extent, a case has room to vary the dimensions."""
 
 
 def judged(
     asked: Asked, screen: Console, width: int, *, verbose: bool,
     read: Callable[[Asked], tuple[Statement, Derived]] | None = None, began: float | None = None,
 ) -> Judged:  # fmt: skip
-    """Return the ruling on the solutions, with text in lines of at most `width` columns. Its time, if that is limited,
-    began at that time of the monotonic clock. Raises TaskError if the problem or a solution cannot be read."""
+    """Return the ruling on the solutions, with text in lines of at most `width` columns. A time limit counts from
+    `began`, a time of the monotonic clock, by default now. Raises TaskError for what cannot be read."""
     read, view = read or read_problem, JudgeView(screen, width, verbose)
     if asked.max_time is None:
         return _judged(asked, view, read, Interruption())
@@ -66,7 +66,7 @@ def judged(
 
 
 def unjudged(asked: Asked, width: int) -> Judged:
-    """Return the ruling where time was over before anything was judged."""
+    """Return the ruling for a time limit that ended before anything was judged."""
     [reason] = not_in_time(asked, ["any case"])
     rulings = tuple(SolutionRuling(words, "undecided", 0, 0, {}, (), reason) for words in files_in(asked.solutions))
     ruling = Ruling(
@@ -96,8 +96,8 @@ def _judged(
 
 
 def _judged_by_replay(asked: Asked, problem: Statement, why: str, view: JudgeView, stop: Interruption) -> Judged:
-    """Judge solutions of a problem that is not read, because of `why`, or by its own inputs alone; where it takes no
-    others than those, also by these. Raises TaskError."""
+    """Judge the solutions of a problem by a replay, because its reference cannot be read (`why`) or only its own inputs
+    were asked for. If the reference takes no inputs but its own, judge by these. Raises TaskError."""
     solutions = solutions_of(asked.solutions, problem, asked.against)
     try:
         return _ruled(asked, ReplayJudge(problem, why, replay_of(asked, problem, solutions)), view, stop)
@@ -116,7 +116,7 @@ def _judged_by_replay(asked: Asked, problem: Statement, why: str, view: JudgeVie
 def _ruled(asked: Asked, by: FormulaJudge | ReplayJudge, view: JudgeView, stop: Interruption) -> Judged:
     """Return the ruling of a judge, with what replays say besides. Raises TaskError."""
     print_lines(view.screen, by.lines)
-    seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed  # not before: no solution can know it
+    seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed  # only now: no solution can know it
     run, problem = by.run(seed, view, stop), by.problem
     missed = [*run.missed]
     rulings = looked(asked, problem, by.solutions, run.rulings, seed, view.screen, stop, missed)
@@ -134,9 +134,9 @@ def looked(
     asked: Asked, problem: Statement, solutions: Solutions, found: Mapping[str, SolutionRuling], seed: int,
     screen: Console, stop: Interruption, missed: list[str],
 ) -> tuple[SolutionRuling, ...]:  # fmt: skip
-    """Return rulings, by the kernels of solutions, with what replays say besides: at the shapes that come with the
-    problem, as they are or smaller, in the other mode, and with what may be wrong of them undone. What there is no time
-    for is `missed`, and nothing of it is begun once a stop is wanted."""
+    """Return the rulings, with what replays add: at the shapes that come with the problem, in the other mode of a
+    module, at full size, and with possible causes of a failure removed. Whatever time does not suffice for is appended
+    to `missed`; once a stop is wanted, nothing more is begun."""
     if stop.wanted:
         return in_time(asked, [*found.values()], missed)
 
@@ -164,15 +164,15 @@ def looked(
 
 
 def _unless_changed(ruling: SolutionRuling, problem: Statement) -> SolutionRuling:
-    """Return a ruling of a solution that need only be right at a task's own shapes: at others it is never wrong."""
+    """Return the ruling. If the task's shapes were made smaller, one that is wrong only at others becomes undecided."""
     if not problem.changed or ruling.verdict != "wrong":
         return ruling
     return replace(ruling, verdict="undecided", reason=f"it fails, but at none of the task's shapes: {problem.changed}")
 
 
 def read_problem(asked: Asked) -> tuple[Statement, Derived]:
-    """Return the problem and its op: the first with room for all dimensions, or else that with most room. Raises
-    UnreadProblemError for one that is replayed."""
+    """Return the problem and its op. Among the forms of the problem, take the first with room to vary all dimensions,
+    else the one with the least work. Raises UnreadProblemError if the problem must be judged by a replay."""
     if asked.own:
         raise UnreadProblemError("", own_problem(asked.against))
     refusal: TaskError | None = None
@@ -211,5 +211,5 @@ def read_problem(asked: Asked) -> tuple[Statement, Derived]:
 
 
 def _elements(op: Op, extents: Mapping[str, int]) -> int:
-    """The most elements that an input has, of which each has errors of its own."""
+    """Return the most elements that an input has; the judge bounds the error of each element."""
     return max(math.prod(extents.get(dim, 1) for dim in each.axes) for each in op.inputs)

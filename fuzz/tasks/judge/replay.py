@@ -1,5 +1,4 @@
-"""A problem that the reference itself judges, replayed in float64: what is drawn, where solutions run, and what is said
-of each."""
+"""Judging solutions by the reference itself, run in float64: what is drawn, where solutions run, and the rulings."""
 
 from __future__ import annotations
 
@@ -58,13 +57,13 @@ _UNEXERCISED = (
 _OTHERS = "not exercised, as only the shapes that come with the task were asked for: other shapes"
 _UNPROBED = "not exercised, as a case takes long: other ways to make the same call"
 _PROBED = 4
-"""With fewer cases none is called in other ways, each of which has other values, whose replay takes as long."""
+"""With fewer cases, none is called in other ways too: a call with other values takes another replay."""
 _UNREAD = "not exercised, as the reference is neither read nor replayed there: other shapes"
 
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """What is drawn for a problem, and what its solutions run as."""
+    """The inputs to draw for a problem, and the targets on which its solutions run."""
 
     asked: Asked
     meant: Meant
@@ -77,9 +76,8 @@ class ReplayPlan:
         self, cases: int, seed: int, laws: Sequence[str], screen: Console, seconds: float = math.inf,
         stop: Interruption | None = None,
     ) -> ReplayRun:  # fmt: skip
-        """Judge at most `cases` cases, and begin none after `seconds` of processor time, nor once a stop is wanted.
-        Raises TaskError where the reference cannot be replayed, and UsageError where the only solution cannot be
-        called."""
+        """Judge at most `cases` cases. Begin none after `seconds` of processor time, or once a stop is wanted. Raises
+        TaskError if the reference cannot be replayed, and UsageError if the only solution cannot be called."""
         end = time.process_time() + seconds
         with screen.status("replaying ..."):
             try:
@@ -92,15 +90,15 @@ class ReplayPlan:
                 raise TaskError(f"{self.asked.against}: {error}") from error
 
     def rulings(self, run: ReplayRun) -> Mapping[str, SolutionRuling]:
-        """Return what is said of each solution, by its kernel."""
+        """Return the ruling on each solution, by kernel."""
         return {name: self._ruling(name, run) for name in self.solutions}
 
     def affordable(self, seed: int) -> int:
-        """Return how many cases there is time for where these decide alone: one at least."""
+        """Return the number of cases that there is time for if a replay alone decides; at least one."""
         return min(self.asked.replays, int(self.asked.replay_s / self.measured(seed)[2]) or 1)
 
     def measured(self, seed: int) -> tuple[ReplayCase, Shapes, float]:
-        """Return a case, its outputs, and the seconds that its replay takes."""
+        """Return a case, its outputs (shape and dtype by name), and the seconds that a replay of the case takes."""
         case = next(self.meant.cases(seed))
         return case, self.meant.outputs(case), replay_s(self.meant.ways, case.arrays)
 
@@ -124,9 +122,9 @@ class ReplayPlan:
 
 
 def replay_s(ways: Ways, arrays: Mapping[str, NDArray[Any]]) -> float:
-    """Return the seconds of a processor that a replay of these inputs takes: that of most of its calls."""
+    """Return the processor seconds that a replay of these inputs takes, estimated from two of its calls."""
     took = list[float]()
-    for _ in range(2):  # the first one imports much
+    for _ in range(2):  # the first call imports much and takes longer
         began = time.process_time()
         ways.noisy(arrays, 0, 1.0)
         took.append(time.process_time() - began)
@@ -189,7 +187,7 @@ class ReplayJudge:
 
 
 def _said(line: TargetTally) -> Said:
-    """Return the verdict on a target. Some cases that no replay decides are no reason for doubt, unless most are."""
+    """Return the verdict on a target. Cases that no replay decides cause no doubt, unless they are the majority."""
     if line.findings or line.broken:
         return "wrong"
     if not line.judged:
@@ -199,8 +197,7 @@ def _said(line: TargetTally) -> Said:
 
 
 def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> ReplayPlan:
-    """Return what is drawn and run, and write the solutions. Raises UnreadableError where not even the tensors of the
-    reference are known."""
+    """Write the solutions, and return the plan of a replay. Raises UnreadableError if no tensors are known."""
     floats = [each for each in floats_of(problem) if each in REPLAYED]
     dtypes = problem.dtypes if problem.shapes else None
     meant = meant_of(
@@ -219,7 +216,7 @@ def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> ReplayP
 
 
 def menus_of(problem: Statement, values: str) -> Mapping[str, str] | str:
-    """Return what tensors are drawn from: variances that a norm keeps are positive, as it makes NaN of others."""
+    """Return the values that tensors are drawn from. Variances that a norm keeps are positive: others give NaN."""
     own = problem.module.weights if problem.module is not None else {}
     variances = {name: "positive" for name, state in own.items() if state.endswith("running_var")}
     return {**dict.fromkeys(problem.shapes or (), values), **variances} if variances else values
@@ -239,12 +236,12 @@ def _targets(asked: Asked, problem: Statement, op: Op, folder: Path, solutions: 
 
 
 def chosen(asked: Asked, kernels: Sequence[Kernel]) -> tuple[Target, ...]:
-    """Return the targets that are asked for. A device that is not here is no news, unless there is no other."""
+    """Return the targets that are asked for, by default those on devices that are here, or all if none is."""
     targets = select_targets(kernels, patterns=asked.targets)
     return tuple(each for each in targets if asked.targets or each.unavailable() is None) or targets
 
 
 def laws_of(targets: Sequence[Target]) -> tuple[str, ...]:
-    """Return the laws that their kernels declare and that can be tried here."""
+    """Return the laws that kernels of these targets declare and that can be tried on this machine."""
     here = {target.name.place for target in targets if target.unavailable() is None}
     return tuple(law for law in declared(each.kernel for each in targets) if law != STREAM or "cuda" in here)

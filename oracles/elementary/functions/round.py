@@ -1,4 +1,4 @@
-"""The nearest whole number; of two equally near, the even one."""
+"""The nearest whole number; half-way between two, the even one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from oracles.extendeddouble import whole
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """Return the nearest whole number, the even one of two. It is that of the high part, unless that part is a whole
-    number or half-way between two; then the low part decides."""
+    """Return the nearest whole number, half-way the even one. The high part decides, unless it is a whole number or
+    half-way between two: then the low part decides."""
     high, below = np.rint(x.high), np.floor(x.high)
     tie = np.abs(x.high - high) == 0.5
     value = chosen(high == x.high, two_sum(high, np.rint(x.low)), DoubleDouble(high))

@@ -15,7 +15,7 @@ from oracles.elementary.functions import exp
 from oracles.extendeddouble import ExtendedDouble, whichever
 
 FADED = -600.0
-"""Below this the sigmoid is its exponential, except for a relative e^-600."""
+"""The argument below which sigmoid x is e^x within a relative e^-600."""
 
 
 def precise(x: mpf) -> mpf:
