@@ -8,8 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuzz.campaign.corpus.folder import Kept as Known
-from fuzz.campaign.corpus.folder import entries_of, in_batches
 from fuzz.campaign.search.examiner import Examiner
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
@@ -27,6 +25,7 @@ from oracles.formula.contract import Contract
 from oracles.operand import Kept
 
 if TYPE_CHECKING:
+    from fuzz.campaign.corpus.folder import Kept as Known
     from fuzz.campaign.measured import Measuring
     from fuzz.contracts.accepts import Accepted
     from fuzz.references.replay.oracle import Replay
@@ -139,7 +138,10 @@ def drive(
         runner.begun = begun
     elif measuring is not None:
         measuring.measure()  # kernels run in this process, where nothing can go on beside a search
-    runner.replay(in_batches(map(entries_of, task.data.known)))
+    if task.data.known or task.replay is not None:
+        from fuzz.campaign.corpus.folder import entries_of, in_batches
+
+        runner.replay(in_batches(map(entries_of, task.data.known)))
     again = bool(tally.findings)
     if not again:
         runner.wait_for_workers()

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 
-from fuzz.campaign.corpus.folder import Kept, kept_cases, load
 from fuzz.campaign.search.groups import EndsSoonAfter
 from fuzz.campaign.search.stopping import RunLimits
 from fuzz.campaign.session import Session
@@ -58,6 +57,9 @@ from fuzz.tasks.task import Data, Driven, Task, drive
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS
+
+if TYPE_CHECKING:
+    from fuzz.campaign.corpus.folder import Kept
 
 __all__ = ["CheckError", "CheckFailed", "check"]
 
@@ -264,6 +266,8 @@ def _tell_undeclared(targets: Sequence[Target], tally: Tally) -> None:
 def kept(cases: Iterable[str | Path], op: str) -> Iterator[Kept]:
     """Yield the cases of `op` in the files that a call names, one by one or by their folder."""
     for path in map(Path, cases):
+        from fuzz.campaign.corpus.folder import kept_cases, load
+
         for each in kept_cases(path) if path.is_dir() else (load(path),):
             if each.case.op == op:
                 yield each
@@ -273,6 +277,7 @@ def remembered(todo: CheckPlan, op: str) -> list[Kept]:
     """Return the cases that the Hypothesis database keeps for this check; entries that no check wrote are left out."""
     found, known = [], sorted(todo.database.fetch(todo.key)) if todo.database is not None else ()
     if known:
+        from fuzz.campaign.corpus.folder import Kept
         from fuzz.findings import casefile, document
     for value in known:
         try:
@@ -288,6 +293,7 @@ def remember(todo: CheckPlan, book: FindingBook, earlier: Sequence[Kept]) -> Non
     """Keep the smallest case of each bucket in the database. Delete cases that pass now or have a smaller stand-in."""
     if todo.database is None or not (earlier or book.buckets):
         return
+    from fuzz.campaign.corpus.folder import Kept
     from fuzz.findings.casefile import FoundRecord, formula_of
 
     failing = set()

@@ -24,7 +24,7 @@ ours = [each for name, each in sys.modules.items() if name.partition(".")[0] in 
 lines = sum(len(Path(each.__file__).read_text().splitlines()) for each in ours)
 print(json.dumps([lines, sorted(sys.modules)]), file=sys.stderr)
 """
-_MOST_LINES, _MOST_MODULES = 36_500, 224
+_MOST_LINES, _MOST_MODULES = 35_650, 218
 """What a passing check loads of ours, as it was counted last; a change that needs more raises it and says why."""
 _ABSENT = (
     "dask", "distributed", "sqlalchemy", "torch", "fuzz.extras", "fuzz.campaign.nightly", "fuzz.explain",
@@ -35,7 +35,8 @@ _ABSENT = (
     "fuzz.findings.casefile", "fuzz.campaign.search.process_executor", "fuzz.core.adapters.prototyped_kernel",
     "fuzz.core.execute.pool", "fuzz.core.transport.process", "fuzz.core.transport.sandbox", "fuzz.core.adapters.cuda",
     "fuzz.core.adapters.python_program", "fuzz.core.adapters.build", "fuzz.references.arrays", "fuzz.report.records",
-    "oracles.breakdown", "oracles.formula.affine.recurrences", "unittest.mock",
+    "fuzz.campaign.corpus", "fuzz.core.transport.python.probing", "fuzz.core.transport.python.device",
+    "oracles.tiers.places", "oracles.breakdown", "oracles.formula.affine.recurrences", "unittest.mock",
 )  # fmt: skip
 
 
