@@ -17,7 +17,7 @@ from oracles.doubledouble import F64, DoubleDouble, Real, sticky, two_sum
 from oracles.dtypes import DOUBLE, DTYPES, FORMATS, DtypeError, Endless, Format
 
 
-def _stored(form: Format) -> np.dtype[Any]:
+def stored(form: Format) -> np.dtype[Any]:
     """Return the NumPy dtype of a format. Raises DtypeError if the row contradicts the library."""
     library: Any = next((each for each in (np, ml_dtypes) if hasattr(each, form.spelling)), None)
     if library is None:
@@ -34,7 +34,7 @@ def _stored(form: Format) -> np.dtype[Any]:
     return dtype
 
 
-STORAGE: Mapping[str, np.dtype[Any]] = {name: _stored(each) for name, each in FORMATS.items()}
+STORAGE: Mapping[str, np.dtype[Any]] = {name: stored(each) for name, each in FORMATS.items()}
 """The NumPy dtype in which values of each format are stored."""
 NAMES: Mapping[np.dtype[Any], str] = {dtype: name for name, dtype in STORAGE.items()}
 """The format name of each NumPy dtype."""

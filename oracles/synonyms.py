@@ -39,13 +39,14 @@ _SYNONYMS: Mapping[str, str] = {
 """For each name that ops use, other words with the same meaning, in small letters. A word may mean several names: the
 names in the op, and the other arguments of the function, decide which it is."""
 
+_WORDS = {name: frozenset(others.split()) for name, others in _SYNONYMS.items()}
+
 
 def alike(word: str, name: str) -> bool:
     """Whether a word may mean the same as an op's `name`: one is a synonym of the other, or both of a third word."""
     word, name = word.lower(), name.lower()
-    words = {each: others.split() for each, others in _SYNONYMS.items()}
-    direct = word == name or word in words.get(name, ()) or (name not in words and name in words.get(word, ()))
-    return direct or any({word, name} <= {*others} for others in words.values())
+    direct = word == name or word in _WORDS.get(name, ()) or (name not in _WORDS and name in _WORDS.get(word, ()))
+    return direct or any(word in others and name in others for others in _WORDS.values())
 
 
 def likely(words: Mapping[str, Collection[str]]) -> Mapping[str, str]:

@@ -52,7 +52,7 @@ def note_histories(
                 with WorkerPool([target], limit=case_limit, bounded=False) as pool:
                     pool.watch = late(lambda: interruption.overdue)
                     trial = FreshProcess(pool, target, bucket.case, bucket.judgement)
-                    found = _recognised(trial, calls)
+                    found = recognised(trial, calls)
             except Exception as error:  # what was found is still shown
                 book.note_error(f"internal error: {error_words(error)}", bucket.case)
                 continue
@@ -60,7 +60,7 @@ def note_histories(
                 book.note_need(bucket, found)
 
 
-def _recognised(trial: FreshProcess, calls: Sequence[Case]) -> Recognised:
+def recognised(trial: FreshProcess, calls: Sequence[Case]) -> Recognised:
     """Return the calls that a failure needs. With a sanitizer only the failing call is repeated: the sanitizer reports
     this call itself, and makes each call a hundred times slower."""
     if trial.target.sanitizer:

@@ -10,19 +10,18 @@ from typing import Any
 
 from rich.table import Table
 
-from fuzz.campaign.search.schedule import record_path, recorded
 from fuzz.campaign.starting import select_targets
 from fuzz.core.adapters.cuda import SETTING
 from fuzz.core.adapters.pack import Pack
 from fuzz.core.adapters.registry import NAMES, adapter_named, expand
 from fuzz.core.adapters.target import NO_PROGRAM, Target, TargetId
-from fuzz.core.base.case import BIG, Case
+from fuzz.core.base.case import BIG, Case, Origin
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.selection import SelectionError
 from fuzz.core.base.validity import unknown_op
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.generate.search import SHARDS, Search
-from fuzz.core.generate.turn import BATCH, PLACES
+from fuzz.core.generate.turn import is_proposed
 from fuzz.core.judge.judge import Judgement
 from fuzz.core.laws.law import LawCheck
 from fuzz.core.laws.registry import declared, with_twins
@@ -59,7 +58,7 @@ def chosen_case(text: str, findings: Path, pack: Pack) -> ChosenCase:
     """Return the case that `text` names. Raises UsageError, or CaseError if its file is broken."""
     place = _PLACE.fullmatch(text)
     if place is not None and not Path(text).exists():
-        return _searched(place, findings, pack)
+        return _searched(place, pack)
     if _WITHOUT_SHARD.fullmatch(text):
         raise UsageError(f"{text}: a case of a search is named SEED:OP:SHARD:NUMBER, as a run prints it")
     case, found = casefile.load(file_of(text, findings, pack.path))
@@ -105,15 +104,15 @@ def file_of(text: str, findings: Path, pack: Path | None, elsewhere: str = "") -
     raise UsageError(f"{text!r}: no case file, and {what} of that name in {where}; {there}")
 
 
-def _searched(place: re.Match[str], findings: Path, pack: Pack) -> ChosenCase:
+def _searched(place: re.Match[str], pack: Pack) -> ChosenCase:
     """Return the case at a position of a search, as `kernelfuzz run` names it, without running a kernel."""
     seed, op, shard, number = int(place[1]), place[2], place[3], int(place[4])
     if op not in OPS:
         raise UsageError(f"{place[0]}: {unknown_op(repr(op))}")
     search = Search(op, seed, pack.kernels)
     made = search.big(number) if shard == BIG else search.case(int(shard), number)
-    if made is None and shard != BIG and int(shard) < SHARDS and number % PLACES > BATCH:
-        made = recorded(record_path(findings, op, seed), search, int(shard), number)
+    if made is None and shard != BIG and is_proposed(Origin(shard=int(shard), number=number)):
+        raise UsageError(f"{place[0]}: a guide proposed this case, after what was judged before: replay its case file")
     if made is None:
         raise UsageError(f"{place[0]}: the search has no case of that number; its shards are 0 to {SHARDS - 1}")
     twins = with_twins([made.case], declared(kernel for kernel in pack.kernels if kernel.op == op))[1:]

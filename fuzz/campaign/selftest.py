@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from rich.console import Console
@@ -26,36 +25,12 @@ from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.laws.registry import declared
 from fuzz.explain.attribute.history import Need, history_line, recognise
-from fuzz.explain.diagnosis import TimeAllowance, diagnose, never
-from fuzz.explain.facts import explanation_of
-from fuzz.explain.finding import Finding
-from fuzz.explain.shrink.smallest import Swept, sweep
-from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import FreshProcess, Trials
+from fuzz.explain.trial.trial import FreshProcess
 from fuzz.findings.tally import whereabouts
 from fuzz.report.console import bare_table
-from fuzz.report.failure import explanation_lines
-from fuzz.report.words import counterfactual_lines, rule_lines, what_is_wrong
 
 _TWIN_ONE_IN = 2
 """One case in this many gets a twin: more than in a run, since a mutant must be found in few cases."""
-_EXPLAIN_S = 600.0
-"""A time that no explanation reaches: probes are counted, so that explanations do not depend on a clock."""
-
-
-@dataclass(frozen=True)
-class MutantExplanation:
-    """What is explained about a mutant, compared with the planted defect."""
-
-    stated: str
-    missing: tuple[str, ...]
-    """The words of the true trigger that the explanation lacks."""
-    case: str
-    cause: str
-    smallest: str
-    is_smallest: bool
-    seconds: float
-    lines: tuple[str, ...]
 
 
 @dataclass
@@ -127,7 +102,6 @@ class MutantResult:
     runs: list[MutantRun] = field(default_factory=list)
     not_run: str = ""
     """The reason why one of the targets did not run."""
-    explained: MutantExplanation | None = None
 
     @property
     def passed(self) -> bool:
@@ -161,11 +135,8 @@ def hunt(
     jobs: int,
     err: Console,
     stop: Interruption,
-    *,
-    explain: bool = False,
 ) -> MutantResult:
-    """Search until every target of the mutant has killed it, the limit of cases is reached, or a stop is wanted. With
-    `explain`, shrink and explain the first case that killed it."""
+    """Search until every target of the mutant has killed it, the limit of cases is reached, or a stop is wanted."""
     base = pack.kernel(mutant.base)
     pairs = zip(expand([mutant.apply(base)]), expand([base]), strict=True)
     runs = [
@@ -181,17 +152,9 @@ def hunt(
             run.trouble = next((broken[each.id] for each in (run.target, run.base) if each.id in broken), "")
         result = MutantResult(mutant, [run for run in runs if run.trouble or run.target.id not in missing])
         result.not_run = next((reason for name, reason in missing.items() if name not in broken), "")
-        began = time.monotonic()
         pool.watch = late(lambda: stop.overdue)
         if result.runs:
             _search(pool, base, result.runs, seed, max_cases, stop)
-        shown = None if stop.wanted else next((run for run in result.runs if run.ok), None)
-        if explain and shown is not None and shown.evidence is not None and shown.killed_by is not None:
-            found = _explained_on(base, shown.target, shown.evidence, shown.killed_by, lambda: stop.wanted)
-            if stop.wanted:
-                return result
-            seconds, smallest = time.monotonic() - began, _swept(found, shown.target.kernel, shown.killed_by)
-            result.explained = _statement(mutant, found, shown.target, seconds, smallest)
     for run in result.runs:
         if run.killed_by is None and not run.trouble:
             run.trouble = f"survived {counted(run.cases, 'case')}"
@@ -218,39 +181,6 @@ def _search(
     for _ in one_by_one(turn_runner, base.op, seed, max_cases, big_first=mutant.big):
         if stop.wanted or all(run.killed_by or run.trouble for run in runs):
             return
-
-
-def _explained_on(
-    base: Kernel, target: Target, case: Case, judgement: Judgement, stop: Callable[[], bool] = never
-) -> Finding:
-    """Return the finding with a diagnosis, which uses mutant and base on all available targets, even those where the
-    mutant need not be killed."""
-    everywhere = [each for each in expand([target.kernel, base]) if each.unavailable() is None]
-    with WorkerPool(everywhere) as pool:
-        return diagnose(pool, everywhere, Finding(case, judgement), TimeAllowance(_EXPLAIN_S, stop))
-
-
-def _swept(finding: Finding, kernel: Kernel, judgement: Judgement) -> Swept:
-    """Return the result of trying every case smaller than the shrunk one on its target. Wrong values and faults count
-    as the same failure: a stray access may cause either, from one process to the next."""
-    target = next(each for each in expand([kernel]) if each.id == finding.target)
-    with WorkerPool([target]) as pool:
-        return sweep(Trials(pool, target, replace(Family.of(judgement), wide=True)), finding.case)
-
-
-def _statement(mutant: Mutant, finding: Finding, target: Target, seconds: float, smallest: Swept) -> MutantExplanation:
-    """Return the explanation as text: when the case fails, what failing cases share, and the effect of single
-    changes."""
-    told, diagnosis = explanation_of(finding, target), finding.diagnosis
-    attribution = None if diagnosis is None else diagnosis.attribution
-    lines = tuple(line.strip() for line in explanation_lines(told))
-    rules = (line for _, line in rule_lines(told))
-    stated = "; ".join([what_is_wrong(told), *rules, *counterfactual_lines(told.counterfactuals)])
-    return MutantExplanation(
-        stated, tuple(word for word in mutant.explained_as if word not in stated), whereabouts(finding.case),
-        attribution.cause if attribution is not None else "unknown", str(smallest), smallest.smallest,
-        round(seconds, 1), lines,
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -280,7 +210,6 @@ class Hunted:
     not_run: str
     """The reason why one of the targets did not run."""
     targets: tuple[HuntedOn, ...]
-    explained: MutantExplanation | None = None
 
 
 def hunted(result: MutantResult) -> Hunted:
@@ -292,7 +221,7 @@ def hunted(result: MutantResult) -> Hunted:
         runs.append(HuntedOn(run.target.id, run.cases, verdict, run.where, run.trouble))
     return Hunted(
         mutant.name, mutant.base, mutant.trigger, mutant.provenance, result.passed, result.failed, result.not_run,
-        tuple(runs), result.explained,
+        tuple(runs),
     )  # fmt: skip
 
 
@@ -323,19 +252,3 @@ def _how(result: Hunted) -> str:
         return f"NOT_RUN: {result.not_run}"
     verdicts = sorted({run.verdict for run in result.targets if run.verdict})
     return f"{', '.join(verdicts)} on {result.targets[0].where}"
-
-
-def explained_lines(results: Sequence[Hunted]) -> Iterator[str]:
-    """Yield for each mutant the planted defect, and the explanation that was found."""
-    said = [(result, result.explained) for result in results if result.explained is not None]
-    for result, each in said:
-        yield f"{result.mutant}: {each.seconds:.1f} s, shrunk to {each.case}"
-        yield f"  planted  {result.trigger}"
-        yield f"  stated   {each.stated}"
-        yield f"  smallest {each.smallest}"
-        yield f"  cause    {each.cause}"
-        yield from [f"  MISSING  {', '.join(each.missing)}"] if each.missing else []
-    named, slowest = sum(not each.missing for _, each in said), max((each.seconds for _, each in said), default=0.0)
-    smallest = sum(each.is_smallest for _, each in said)
-    yield f"{named} of {counted(len(said), 'mutant')} explained by what was planted; the slowest took {slowest:.1f} s"
-    yield f"{smallest} of {len(said)} shrunk cases are the smallest that fail: every smaller one was tried"

@@ -70,7 +70,7 @@ class ContentsOptions:
 
 
 def list_cases(options: ContentsOptions) -> Exit:
-    """List the kept cases, and the published suites with how many cases each has.
+    """List the kept cases.
 
     For example: kernelfuzz corpus list --corpora corpora
     """

@@ -56,7 +56,7 @@ class GateOptions:
 
 
 def gate(options: GateOptions) -> Exit:
-    """Run all kernels on the kept cases and the published suites, then search those that a change touches.
+    """Run all kernels on the kept cases, then search those that a change touches.
 
     The same commit gets the same answer every time: the gate counts cases, not seconds, and its seed is fixed. Without
     --base every kernel is searched.

@@ -103,7 +103,7 @@ def accepted(pool: Pool, target: Target, refuses: Refuses = _raises, *, long: bo
             if dim in OPS[target.kernel.op].fixed:
                 continue
             every = (*_EXTENTS, *(_LONG if long else ()))
-            sizes = [size for size in every if _is_few(OPS[base.draw.op], _sizes(base, dim, size))]
+            sizes = [size for size in every if is_few(OPS[base.draw.op], _sizes(base, dim, size))]
             cases = {size: _sized(base, dim, size) for size in (_USUAL, *sizes)}
             bench = SumBench(pool, target, cases[_USUAL])
             places = {size: refuses(outcome) for size, outcome in zip(cases, bench.run([*cases.values()]), strict=True)}
@@ -142,7 +142,7 @@ def _sizes(base: Template, dim: str, size: int) -> Mapping[str, int]:
     return {**dict.fromkeys(base.draw.sizes, usual), dim: size}
 
 
-def _is_few(op: Op, sizes: Mapping[str, int]) -> bool:
+def is_few(op: Op, sizes: Mapping[str, int]) -> bool:
     """Return whether a case with these extents is tried: the op has them, and the oracle can judge that many."""
     return 0 < sum(_elements(op, sizes, op.inputs)) <= (_MOST_LONG if max(sizes.values()) >= _LONG[0] else _MOST_SHORT)
 

@@ -26,8 +26,7 @@ from fuzz.explain.stages.declaration import LEAST, Fitting, fitting
 from fuzz.explain.stages.explain import explain
 from fuzz.explain.stages.mechanisms import LOSSY, mechanism
 from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import KeepsStateError, Observed, Trials, replayed, traits_for
-from fuzz.explain.trial.unset import unset_read
+from fuzz.explain.trial.trial import KeepsStateError, Observed, Trials, replayed, traits_for, unset_read
 from fuzz.explain.trial.unsteady import unsteady
 
 SECONDS = 45.0

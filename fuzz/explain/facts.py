@@ -35,8 +35,8 @@ from fuzz.explain.explanation import (
     WorstElement,
 )
 from fuzz.explain.finding import Diagnosis, Finding, changes
+from fuzz.explain.rule.bounds import HELD
 from fuzz.explain.rule.rule import Rule
-from fuzz.explain.rule.thresholds import HELD
 from fuzz.explain.stages.conclusion import Conclusion
 from oracles import breakdown
 from oracles.dtypes import FORMATS, ITEMSIZE
@@ -110,7 +110,7 @@ def _with_diagnosis(known: Explanation, diagnosis: Diagnosis) -> Explanation:
         rule=(rule := stated(conclusion, diagnosis.counterfactuals)),
         shared=shared(conclusion) if rule is None else None,
         places=conclusion.places,
-        note=known.note or ("" if rule is not None or diagnosis.whole else _so_far(conclusion)),
+        note=known.note or ("" if rule is not None or diagnosis.whole else so_far(conclusion)),
         explained="whole" if diagnosis.whole else "in part",
         option=diagnosis.option,
     )
@@ -145,7 +145,7 @@ def stated(conclusion: Conclusion, changes: Sequence[Counterfactual] | None = No
     )
 
 
-def _so_far(conclusion: Conclusion) -> str:
+def so_far(conclusion: Conclusion) -> str:
     """Return a note about a rule that fits all tried cases, or nearly all, if there was no time to test it; else ''."""
     learned, cores = conclusion.learned, conclusion.cores
     if learned is None or not learned.sound or not all(core.atoms for core in cores):
@@ -248,7 +248,7 @@ def _worst(case: Case, judgement: Judgement, target: Target | None) -> WorstElem
         return None
     output = case.outputs[check.output]
     try:
-        told = _breakdown_of(case, check, outcome, target)
+        told = breakdown_of(case, check, outcome, target)
     except GaveUp:
         return None
     found = worst_element(told, check.failing, output.layout.size, contradicts=check.contradicts, dtype=output.dtype)
@@ -281,7 +281,7 @@ def _share_off(case: Case, judgement: Judgement, target: Target) -> float | None
     if check is None or check.worst_index is None or outcome is None:
         return None
     try:
-        told = _breakdown_of(case, check, outcome, target)
+        told = breakdown_of(case, check, outcome, target)
     except GaveUp:
         return None
     got, expected = float(told.got.value), float(told.expected.value)
@@ -295,7 +295,7 @@ def _runs(mask: Mask) -> tuple[tuple[int, int], ...]:
     return tuple((int(a), int(b - a)) for a, b in zip(starts[:_RUNS], ends[:_RUNS], strict=True))
 
 
-def _breakdown_of(case: Case, check: OutputCheck, outcome: Outcome, target: Target) -> breakdown.Breakdown:
+def breakdown_of(case: Case, check: OutputCheck, outcome: Outcome, target: Target) -> breakdown.Breakdown:
     """Return the budget of the worst element named by the check. Raises GaveUp."""
     output, index = case.outputs[check.output], check.worst_index
     assert index is not None

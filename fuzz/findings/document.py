@@ -1,4 +1,4 @@
-"""JSON files that anybody may have written: case files, suites, lists of known failures. Reading one takes bounded time
+"""JSON files that anybody may have written: case files, lists of known failures. Reading one takes bounded time
 and memory, and every mistake in it raises CaseError."""
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from fuzz.core.execute.corners import CornerCounts
 from fuzz.core.generate.conditions import Together, conditions_of
 from fuzz.core.generate.coverage import Ledger
 from fuzz.core.generate.pairing import PairCoverage, held
+from fuzz.core.generate.turn import is_proposed
 from fuzz.core.judge.judge import Judgement
 from oracles.budget import CONFIDENCE
 from oracles.dtypes import FORMATS, ITEMSIZE, form
@@ -215,7 +216,8 @@ class TargetTally:
             self.findings += 1
         elif judgement.verdict is Verdict.ORACLE_GAVE_UP:
             self.gave_up += 1
-            self.undecided = f"{case.op}:{case.origin.place}" if case.origin.place else self.undecided
+            if case.origin.place and not is_proposed(case.origin):
+                self.undecided = f"{case.op}:{case.origin.place}"
         elif judgement.worst is not None:
             dtype = next(iter(case.inputs.values())).dtype
             known = self.worst.get(dtype)

@@ -40,12 +40,21 @@ FUNCTIONS: Mapping[str, str] = {
     "addcmul": "self + value * tensor1 * tensor2",
     "addcdiv": "self + value * tensor1 / tensor2",
     "floor_divide": "f.floor(self / other)",
+    "ceil": "-f.floor(-self)",
+    "celu": "f.where(self > 0.0, self, alpha * f.expm1(self / alpha))",
+    "elu": "scale * f.where(self > 0.0, self, alpha * f.expm1(input_scale * self))",
+    "_prelu_kernel": "f.where(self > 0.0, self, weight * self)",
+    "softplus": "f.softplus(beta * self) / beta",  # above its threshold torch returns x, the same number in f32
+    "xlogy": "f.where(self == 0.0, 0.0, self * f.log(other))",
     "logaddexp": "f.where(self < other, other, self) + f.log1p(f.exp(-abs(self - other)))",
 }  # fmt: skip
 COMPARISONS: Mapping[str, str] = dict(
     zip(COMPARING, (f"self {sign} other" for sign in ("<", "<=", ">", ">=", "==", "!=")), strict=True)
 )
-_HINTS = {"exp": "e", "add": "t", "sub": "t", "mul": "t", "div": "t", "neg": "t", "rsqrt": "scale", "sqrt": "root"}
+HINTS = {"exp": "e", "add": "t", "sub": "t", "mul": "t", "div": "t", "neg": "t", "rsqrt": "scale", "sqrt": "root",
+         "_prelu_kernel": "prelu"}  # fmt: skip
+BOTH = {"and": "a & b", "or": "a | b", "xor": "(a & ~b) | (~a & b)"}
+"""The conditions that are made of two conditions."""
 HALVES = tuple(f"torch.{FORMATS[name].spelling}" for name in NARROW)
 _MOST_FACTORS = 4
 """The largest exponent for which a power becomes a product."""
@@ -55,7 +64,7 @@ RULES: dict[str, Rule] = {}
 
 def _row(name: str, text: str) -> Rule:
     used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-    hint = _HINTS.get(name.partition(".")[0], name.partition(".")[0].strip("_"))
+    hint = HINTS.get(name.partition(".")[0], name.partition(".")[0].strip("_"))
 
     def rule(reader: Reader, **given: Any) -> Value:
         return reader.each(text, hint, **{each: given[each] for each in given if each in used})
@@ -121,12 +130,7 @@ def _divided(reader: Reader, self: Value, other: Value | Number, rounding_mode: 
     found = reader.each("a / b", "t", a=self, b=other)
     if rounding_mode is None:
         return found
-    return _row("floor", "f.floor(self)")(reader, self=found) if rounding_mode == "floor" else _truncated(reader, found)  # type: ignore[no-any-return]
-
-
-@rule("trunc", "fix")
-def _truncated(reader: Reader, self: Value) -> Value:
-    return reader.each("f.where(x < 0.0, -f.floor(-x), f.floor(x))", "whole", x=self)
+    return _row("floor", "f.floor(self)")(reader, self=found) if rounding_mode == "floor" else whole(reader, found)  # type: ignore[no-any-return]
 
 
 @rule("remainder")
@@ -138,10 +142,10 @@ def _remainder(reader: Reader, self: Value | Number, other: Value | Number) -> V
 
 
 @rule("fmod")
-def _fmod(reader: Reader, self: Value, other: Value | Number) -> Value:
+def fmod(reader: Reader, self: Value, other: Value | Number) -> Value:
     """Return the remainder with the sign of the dividend."""
-    whole = _truncated(reader, reader.each("a / b", "t", a=self, b=other))
-    return reader.each("a - b * whole", "rest", a=self, b=other, whole=whole)
+    cut = whole(reader, reader.each("a / b", "t", a=self, b=other))
+    return reader.each("a - b * cut", "rest", a=self, b=other, cut=cut)
 
 
 @rule("hypot")
@@ -167,16 +171,6 @@ def _lerp(reader: Reader, self: Value, end: Value | Number, weight: Value | Numb
     return reader.ways(reader.each(LERP["from_start"], "lerp", **given), LERP, **given)
 
 
-@rule("celu")
-def _celu(reader: Reader, self: Value, alpha: Number = 1.0) -> Value:
-    return reader.each("f.where(x > 0.0, x, alpha * f.expm1(x / alpha))", "celu", x=self, alpha=alpha)
-
-
-@rule("_prelu_kernel")
-def _prelu(reader: Reader, self: Value, weight: Value) -> Value:
-    return reader.each("f.where(x > 0.0, x, slope * x)", "prelu", x=self, slope=weight)
-
-
 @rule("soft_margin_loss")
 def _soft_margin(reader: Reader, self: Value, target: Value, reduction: int) -> Value:
     return _reduced(reader, reader.each("f.softplus(-b * a)", "loss", a=self, b=target), reduction)
@@ -187,25 +181,9 @@ def _log_sigmoid(reader: Reader, self: Value) -> tuple[Value, None]:
     return reader.each("-f.softplus(-x)", "log_sigmoid", x=self), None
 
 
-@rule("xlogy")
-def _xlogy(reader: Reader, self: Value | Number, other: Value | Number) -> Value:
-    return reader.each("f.where(a == 0.0, 0.0, a * f.log(b))", "entropy", a=self, b=other)
-
-
-@rule("elu")
-def _elu(reader: Reader, self: Value, alpha: Number, scale: Number, input_scale: Number) -> Value:
-    text = "scale * f.where(x > 0.0, x, alpha * f.expm1(input_scale * x))"
-    return reader.each(text, "elu", x=self, alpha=alpha, scale=scale, input_scale=input_scale)
-
-
-@rule("softplus")
-def _softplus(reader: Reader, self: Value, beta: Number, threshold: Number) -> Value:
-    """Return softplus. Above its threshold torch returns x itself, which is the same number in f32."""
-    return reader.each("f.softplus(beta * x) / beta", "softplus", x=self, beta=beta)
-
-
 @rule("clamp")
-def _clamp(reader: Reader, self: Value, min: Any, max: Any) -> Value:  # noqa: A002 (torch's own names)
+def clamped(reader: Reader, self: Value, min: Any, max: Any) -> Value:  # noqa: A002 (torch's own names)
+    """Return a value within bounds, of which one may be None."""
     found = self if min is None else reader.each("f.where(x < low, low, x)", "clamped", x=self, low=min)
     return found if max is None else reader.each("f.where(high < x, high, x)", "clamped", x=found, high=max)
 
@@ -214,8 +192,6 @@ def _clamp(reader: Reader, self: Value, min: Any, max: Any) -> Value:  # noqa: A
 def power(reader: Reader, self: Value | Number, exponent: Value | Number) -> Value:
     """Return a power."""
     if isinstance(exponent, Value):
-        if isinstance(self, Value):
-            return reader.each("f.exp(b * f.log(a))", "power", a=self, b=exponent)
         return reader.each("f.exp(b * f.log(a))", "power", a=self, b=exponent)
     assert isinstance(self, Value)
     known = {0.5: "f.sqrt(x)", -0.5: "f.rsqrt(x)", -1: "1.0 / x", 1: "x", 0: "1.0"}
@@ -245,14 +221,17 @@ def _masked_fill(reader: Reader, self: Value, mask: Value, value: Value | Number
 
 @rule("logical_and", "bitwise_and", "logical_or", "bitwise_or", "logical_xor", "bitwise_xor")
 def _both(reader: Reader, self: Value, other: Value) -> Value:
-    name = reader.step.op.partition("_")[2]
     if not (isinstance(self, Value) and isinstance(other, Value)):
         raise UnreadableError("joins the bits of a tensor and of a number")
-    self, other = reader.met(self, other)
-    text = {"and": "a & b", "or": "a | b", "xor": "(a & ~b) | (~a & b)"}[name]
-    parts = {"a": reader.mask(self), "b": reader.mask(other)}
+    return both(reader, BOTH[reader.step.op.partition("_")[2]], self, other)
+
+
+def both(reader: Reader, text: str, first: Value, second: Value) -> Value:
+    """Return the condition that a template such as "a & b" makes of two conditions."""
+    first, second = reader.met(first, second)
+    parts = {"a": reader.mask(first), "b": reader.mask(second)}
     made = reader.lines.add(template(text, parts), "mask")
-    return Value(None, reader.aligned([self, other]), self.has | other.has, "torch.bool", condition=made)
+    return Value(None, reader.aligned([first, second]), first.has | second.has, "torch.bool", condition=made)
 
 
 @rule("logical_not", "bitwise_not")
@@ -355,11 +334,6 @@ def whole(reader: Reader, self: Value) -> Value:
     if is_whole(reader, expression):
         return replace(self, expression=expression, condition=None)
     return reader.line("f.where(x < 0.0, -f.floor(-x), f.floor(x))", "whole", self, x=self)
-
-
-@rule("ceil")
-def _ceil(reader: Reader, self: Value) -> Value:
-    return reader.each("-f.floor(-x)", "ceil", x=self)
 
 
 @rule("round.decimals")

@@ -151,7 +151,7 @@ class Ways:
 def ways_of(reference: Callable[..., Any], library: str = "torch") -> Ways:
     """Return the ways to run a reference in "torch" or "jax"."""
     if library == "jax":
-        from fuzz.references.jaxprs.replaying import Replaying
+        from fuzz.references.jaxprs.evaluation import Replaying
 
         found = Replaying(reference)
         return Ways(found.exact, found.single, found.noisy, found.exact.takes)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from fuzz.core.adapters.target import TargetId
 from fuzz.core.base.draw import GIVEN
 from fuzz.core.base.text import counted
-from fuzz.explain.explanation import Call, Explanation, Memory, Number, WorstElement
+from fuzz.explain.explanation import NO_SHRINK, Call, Explanation, Memory, Number, WorstElement
 from fuzz.report.brief import Commands
 from fuzz.report.words import (
     contract_words,
@@ -85,7 +85,7 @@ def explanation_lines(told: Explanation) -> Iterator[str]:
     if told.beside:
         counted = " and ".join(f"{count} {verdict}" for verdict, count in sorted(told.beside.items()))
         yield _line("also here", f"{counted}; no rule says whether that is the same bug")
-    if told.explained == "in part":
+    if told.explained == "in part" and told.option != NO_SHRINK:
         more = f"; {told.option} gives more" if told.option else ""
         yield _line("not finished", f"the time for explaining ended{more}")
     if told.note and (told.rule is not None or told.explained != "in part"):  # else the rule's line has it

@@ -100,7 +100,7 @@ def _allowed(truth: Truth, case: Case, name: str, contract: Contract, judgement:
         bounds = truth.bounds(contract, name, place, case.structured, once=True)
         if bounds is not None and _is_told(bounds):
             low, high = bounds.ends
-            yield Allowed(flat, float(low), float(high), _rule(bounds, case.outputs[name].dtype))
+            yield Allowed(flat, float(low), float(high), rule_bits(bounds, case.outputs[name].dtype))
 
 
 def _chosen(case: Case, name: str, judgement: Judgement | None) -> list[int]:
@@ -118,7 +118,7 @@ def _is_told(bounds: Bounds) -> bool:
     return left is None or left.nan == REQUIRED or (left.ends in _LEFT and not left.mirrored)
 
 
-def _rule(bounds: Bounds, dtype: str) -> int:
+def rule_bits(bounds: Bounds, dtype: str) -> int:
     beside = bounds if bounds.beside is None else bounds.beside
     low, high = bounds.ends
     # A format without infinities has NaN in their place; if one of them is allowed, the element must be NaN.

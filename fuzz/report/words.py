@@ -27,8 +27,8 @@ from fuzz.explain.explanation import (
     Suggestion,
     UnsetRead,
 )
+from fuzz.explain.rule.bounds import HELD
 from fuzz.explain.rule.rule import Rule
-from fuzz.explain.rule.thresholds import HELD
 
 UNLESS = "unless values or a coarse dtype hide it"
 PHRASES: Mapping[Verdict, str] = {
@@ -109,7 +109,10 @@ _MECHANISMS = {
     "inside": (
         "rounds {about} to {step_alone}", "its results are those of the formula with that step rounded to {step_alone}"
     ),
-    "unless": ("wrong values, right with {about}", "so it passes, and fails with other ordinary values"),
+    "unless": (
+        f"{PHRASES[Verdict.FAIL_NUMERIC]}, right with {{about}}",
+        "so it passes, and fails with other ordinary values",
+    ),
     "unordered": (
         "ignores the order of {about} along {dim}",
         "reversed along {dim}, {about} gives the same result but for rounding, and must not",

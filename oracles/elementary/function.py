@@ -1,4 +1,4 @@
-"""The record of an elementary function, from which values, budgets, signs, laws and generated C take all facts."""
+"""The record of an elementary function, from which values, budgets, signs and laws take all facts."""
 
 from __future__ import annotations
 
@@ -66,9 +66,6 @@ class Named:
     """The accuracy in ulp of a plain CPU kernel, which contracts promise unless they say otherwise; or `EXACT`."""
     loose: float
     """The accuracy in ulp of the least accurate kernels in use, for calibration; or `EXACT`."""
-    c: str
-    """The function of `x` as a C expression for f32 and f64, with the generic functions of <tgmath.h>. A family's
-    constant is `c`."""
     examples: tuple[float, ...] = (0.0,)
     """The constants that tests try; a function without a constant has 0."""
     reciprocal_of: str = ""

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fuzz.campaign.corpus.accuracy import load_accuracy
-from fuzz.campaign.corpus.folder import ACCURACY, CASE, SUITE, Kept, entries_of, in_batches, json_files, kind_of, load
-from fuzz.campaign.corpus.suites import expand, load_suite
+from fuzz.campaign.corpus.folder import ACCURACY, CASE, Kept, entries_of, in_batches, json_files, kind_of, load
 from fuzz.campaign.search.runner import Runner
 from fuzz.campaign.search.stopping import RunLimits
 from fuzz.campaign.search.turn_runner import Terms
@@ -29,22 +28,19 @@ from oracles.ops import OPS
 
 
 def contents(folder: Path) -> PlainTable:
-    """Return a table with a line for each case file and each suite."""
+    """Return a table with a line for each case file."""
     rows = []
     for path in json_files(folder):
-        name, kind = path.relative_to(folder).as_posix(), kind_of(path)
-        if kind == CASE:
-            try:
-                kept = load(path)
-            except UnknownOpError:
-                rows.append((name, "", "of an op that no loaded pack has", ""))
-                continue
-            dtype = kept.case.inputs[OPS[kept.case.op].main].dtype
-            rows.append((name, kept.case.op, f"{dtype} {whereabouts(kept.case)}", _reason(kept)))
-        elif kind == SUITE:
-            suite = load_suite(path)
-            ops = Counter(published.case.op for published in expand(suite))
-            rows.append((name, ", ".join(ops), counted(ops.total(), "case"), suite.source))
+        if kind_of(path) != CASE:
+            continue
+        name = path.relative_to(folder).as_posix()
+        try:
+            kept = load(path)
+        except UnknownOpError:
+            rows.append((name, "", "of an op that no loaded pack has", ""))
+            continue
+        dtype = kept.case.inputs[OPS[kept.case.op].main].dtype
+        rows.append((name, kept.case.op, f"{dtype} {whereabouts(kept.case)}", _reason(kept)))
     return PlainTable(("file", "op", "case", "why"), rows)
 
 
@@ -68,7 +64,7 @@ class SoundCorpus:
     """The files whose cases are of ops that no loaded pack has."""
 
     def __str__(self) -> str:
-        files = ", ".join(f"{self.kinds[kind]} {kind.removeprefix('kernelfuzz ')}" for kind in (CASE, SUITE, ACCURACY))
+        files = ", ".join(f"{self.kinds[kind]} {kind.removeprefix('kernelfuzz ')}" for kind in (CASE, ACCURACY))
         total, cases = counted(self.kinds.total(), "file"), counted(len(self.groups), "case")
         sound = f"{self.folder}: {total} ({files}), {cases}, all sound"
         if not self.others:
@@ -87,8 +83,6 @@ def checked(folder: Path) -> SoundCorpus:
                 found.groups.append(entries_of(load(path)))
             except UnknownOpError:
                 found.others.append(path)
-        elif kind == SUITE:
-            found.groups += [[Entry(published.case)] for published in expand(load_suite(path))]
         else:
             load_accuracy(path)
     return found

@@ -25,7 +25,7 @@ from oracles.ops import OPS
 if TYPE_CHECKING:
     from fuzz.findings.casefile import FoundRecord
 
-CASE, SUITE, ACCURACY = "kernelfuzz case", "kernelfuzz suite", "kernelfuzz accuracy"
+CASE, ACCURACY = "kernelfuzz case", "kernelfuzz accuracy"
 """The kinds of JSON files. A file has the name of its kind as a member of its top object."""
 NAMED = 12
 """The number of leading digits of the digest in a file's name."""
@@ -82,12 +82,12 @@ def file_name(case: Case) -> str:
 
 
 def kind_of(path: Path) -> str:
-    """Return the kind of a file: case, suite or accuracy. Raises CaseError for any other file."""
+    """Return the kind of a file: case or accuracy. Raises CaseError for any other file."""
     record = _read(path)
-    for kind in (CASE, SUITE, ACCURACY):
+    for kind in (CASE, ACCURACY):
         if kind in record:
             return kind
-    raise CaseError(f"{path}: neither a case file nor a suite: it has no field {CASE!r}")
+    raise CaseError(f"{path}: no case file: it has no field {CASE!r}")
 
 
 def json_files(folder: Path) -> list[Path]:

@@ -12,9 +12,8 @@ import numpy as np
 
 from fuzz.campaign.corpus.accuracy import Accuracy, Key, Ratchet, Table
 from fuzz.campaign.corpus.folder import CorpusError, Kept, entries_of, in_batches, json_files, kept_cases, load
-from fuzz.campaign.corpus.suites import expand, suites
 from fuzz.campaign.gate.known import Before, Known, KnownFailures
-from fuzz.campaign.search.groups import CountedSchedule, EndsSoonAfter
+from fuzz.campaign.search.groups import EndsSoonAfter
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.target import Attestation, Target
 from fuzz.core.base.case import Case
@@ -36,10 +35,8 @@ AFTER_FINDING = 200
 
 SLOW_CASES = 256
 """About how many cases of a search slow targets run: an interpreter would otherwise take most of a gate's time."""
-_SLOW_SUITES = 4
-"""Slow targets run one batch in this many of the published suites, but all cases that were kept for a failure."""
 
-_REPLAYED = ("regressions", "historical", "suites")
+_REPLAYED = ("regressions", "historical")
 """The folders of a corpus that a gate replays."""
 _KEPT = ("trophies", "accuracy.json")
 """Other parts of a corpus. Trophies belong to kernels of other packs, and a night finds them again."""
@@ -56,28 +53,19 @@ class Phase:
 
     name: str
     groups: tuple[list[Entry], ...]
-    slow_every: int = 1
-    """Slow targets run one batch in this many."""
 
 
 def phases(corpora: Path | None, known: Sequence[Path]) -> tuple[Phase, ...]:
     """Return the phases: known failures and own findings first, since they are the likeliest to fail; then documented
-    bugs, then published suites. Raises CorpusError if there is no such folder."""
+    bugs. Raises CorpusError if there is no such folder."""
     failures = Phase("known failures", _groups(load(path) for path in known))
     if corpora is None:
         return tuple(_without_repeats([failures]))
     if not corpora.is_dir():
         made = f"kernelfuzz corpus add CASE --corpora {corpora} makes it"
         raise CorpusError(f"--corpora {corpora}: no such folder; {made}")
-    regressions, historical, systems = (corpora / name for name in _REPLAYED)
-    published = [case.case for suite in suites(systems) for case in expand(suite)]
-    parts = (
-        failures,
-        Phase("regressions", _groups(kept_cases(regressions)) if regressions.is_dir() else ()),
-        Phase("historical", _groups(kept_cases(historical)) if historical.is_dir() else ()),
-        Phase("suites", tuple([Entry(case)] for case in published), _SLOW_SUITES),
-    )
-    return tuple(_without_repeats(parts))
+    kept = [Phase(name, _groups(kept_cases(corpora / name)) if (corpora / name).is_dir() else ()) for name in _REPLAYED]
+    return tuple(_without_repeats([failures, *kept]))
 
 
 def unreplayed(corpora: Path | None) -> list[str]:
@@ -187,6 +175,8 @@ class GateRun:
         """Run the phases one after the other on these targets. Return the accuracy of each kernel on them."""
         worst = WorstCases({target.id: target for target in self.targets})
         runner = self.session.runner(targets, search=False)
+        others = frozenset(target.id for target in self.targets) - {target.id for target in targets}
+        runner.skipped = lambda: others
         for phase in phases:
             runner.observers = [
                 *self.session.observers,
@@ -195,7 +185,6 @@ class GateRun:
                 self.fitting.setdefault(phase.name, RanCases()),
             ]
             before, known = self.tally.cases, len(self.unknown)
-            runner.skipped = self._schedule(targets, phase.slow_every)
             runner.replay(in_batches(phase.groups))
             self.counts[phase.name] = self.tally.cases - before
             self.failing += [phase.name] if len(self.unknown) > known else []
@@ -268,12 +257,6 @@ class GateRun:
     def judged_kernels(self) -> set[str]:
         """The kernels that were judged on at least one case."""
         return {line.kernel for line in self.tally.targets.values() if line.judged}
-
-    def _schedule(self, targets: Sequence[Target], slow_every: int) -> CountedSchedule:
-        chosen = {target.id for target in targets}
-        slow = frozenset(target.id for target in targets if target.slow)
-        others = frozenset(target.id for target in self.targets) - chosen
-        return CountedSchedule(others, slow, slow_every)
 
 
 def _measured(pool: Pool, worst: WorstCases) -> dict[Key, Accuracy]:

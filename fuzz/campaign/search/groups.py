@@ -52,20 +52,16 @@ class EndsSoonAfter:
 
 @dataclass
 class CountedSchedule:
-    """Always skips `others`, and skips slow targets except for one batch in `slow_every`. It counts batches, not time,
-    so that the same seed or commit gives the same cases to the same targets."""
+    """Skips slow targets except for one batch in `slow_every`. It counts batches, not time, so that the same seed gives
+    the same cases to the same targets."""
 
-    others: frozenset[str]
     slow: frozenset[str]
     slow_every: int
-    first: int = 1
-    """Slow targets get this many batches to begin with."""
     batches: int = 0
 
     def __call__(self) -> frozenset[str]:
         number, self.batches = self.batches, self.batches + 1
-        skips_slow = number >= self.first and number % max(self.slow_every, 1)
-        return self.others | self.slow if skips_slow else self.others
+        return self.slow if number % self.slow_every else frozenset()
 
 
 def slow_targets_of(targets: Collection[Target]) -> frozenset[str]:
@@ -122,17 +118,17 @@ def free_memory() -> int:
 
 
 def search_ops(runner: Runner, seed: int) -> None:
-    """Search all ops that have a running target, one after another. Each gets a share of the remaining limits in
-    proportion to the number of capabilities of its kernels, since a turn is for one of them. On a GPU, unless cases are
-    counted, all ops are searched at once, so that some compile while others run."""
+    """Search every op that something runs. Where cases are counted, one op after another has a share of them in
+    proportion to how many different capabilities its kernels have, since a turn is for one of them. Otherwise each has
+    such a share of the time, and as many are searched at once as there are processes."""
     limits, statuses = runner.limits, runner.pool.statuses
     kernels = [t.kernel for t in runner.targets if not isinstance(statuses.get(t.id), NotRun)]
     turns = {op: len(capabilities_of(kernels, op)) for op in sorted({kernel.op for kernel in kernels})}
     runner.wait_for_workers()
-    if limits.max_cases is None and any(target.shares for target in runner.targets if target.kernel.op in turns):
+    if limits.max_cases is None:
         runner.run_beside(list(turns), seed)
         for op in turns:
-            _note_late(runner, op)
+            note_late(runner.tally, runner.targets, op)
         runner.tally.note_waiting()
         return
     began, to_come = time.monotonic(), sum(turns.values())
@@ -143,13 +139,13 @@ def search_ops(runner: Runner, seed: int) -> None:
         runner.run(op, seed, share=own / to_come)
         to_come -= own
         if runner.limits.max_time is not None:
-            _note_late(runner, op)
+            note_late(runner.tally, runner.targets, op)
     runner.tally.note_waiting()
 
 
-def _note_late(runner: Runner, op: str) -> None:
+def note_late(tally: Tally, targets: Sequence[Target], op: str) -> None:
     """Note why slow targets of the op had no turn."""
-    slow = slow_targets_of([target for target in runner.targets if target.kernel.op == op])
-    for line in map(runner.tally.targets.__getitem__, slow):
+    slow = slow_targets_of([target for target in targets if target.kernel.op == op])
+    for line in map(tally.targets.__getitem__, slow):
         if not (line.judged or line.not_run or line.not_run_reason):
             line.not_run_reason = LATE

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from fuzz.campaign.search.executor import Watch, silent
 from fuzz.campaign.search.search_process import resident, run_search_process
+from fuzz.campaign.search.shares import fittest
 from fuzz.campaign.search.turn_runner import AHEAD, SEARCHES, FindingId, Terms, TurnJob, TurnReport
 from fuzz.campaign.search.wire import (
     Calls,
@@ -172,7 +173,8 @@ class ProcessExecutor:
     def give(self, task: TurnJob, lessons: Sequence[bytes]) -> None:
         _remember(self._lessons, (task.op, task.seed), lessons, SEARCHES * len(self._processes))
         free = [each for each in self._processes if each.group == task.group and each.is_free]
-        self._give(min(free, key=lambda each: len(each.tasks)), task)
+        queues = [(len(each.tasks), (task.op, task.seed) in each.told) for each in free]
+        self._give(free[fittest(queues)], task)
 
     def take(self, seconds: float) -> TurnReport | None:
         until = time.monotonic() + seconds

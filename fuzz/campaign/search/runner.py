@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fuzz.campaign.search.examiner import Examiner
 from fuzz.campaign.search.executor import Executor, SerialExecutor
 from fuzz.campaign.search.schedule import LEAST_LAG, MOST_LAG, Schedule
+from fuzz.campaign.search.shares import LEAST_ON_THEIR_WAY, Pace, Shares
 from fuzz.campaign.search.stopping import GRACE_S, Interruption, RunLimits, late, never
 from fuzz.campaign.search.turn_runner import PIECES, CallLog, FindingId, Terms, TurnReport
 from fuzz.core.adapters.target import NotRun, Target
@@ -30,27 +31,11 @@ from oracles.ops import OPS
 MOST_HANGS = 3
 """The number of hanging cases after which a target gets no more in a run or night: each takes twice the limit of a
 case, and others wait. Chosen: one may be an accident, and three are enough to learn a rule."""
-_LEAST_ON_THEIR_WAY = 2
-"""The least number of turns per process that are handed out: one is judged while the next one runs."""
-_MOST_BESIDE = 3
-"""The most turns per process that are handed out if several ops are searched at once: the next op is chosen late, by
-how long earlier turns took."""
 _LOOK_S = 0.25
 """Seconds between two looks at the clock: often enough for a live line, and cheap."""
 _DROPPED_S = 3.0
 """Seconds without a report, after which the turns of a process that was told to end are dropped: it met an internal
 error or judges a very large case."""
-_FIRST_TURN_S = 1.0
-"""The assumed seconds of a turn before any has ended, if several ops are searched at once."""
-
-
-@dataclass
-class _Pace:
-    """The turns of one op: how many began and ended, and how many seconds they took."""
-
-    begun: int = 0
-    ended: int = 0
-    seconds: float = 0.0
 
 
 @dataclass
@@ -77,8 +62,6 @@ class Runner:
     """A function that is given the records of judged runs, if `terms` ask for records."""
     begun: Callable[[], None] = lambda: None
     """A function that is called once other processes have the first turns of a search."""
-    ended: Callable[[Schedule], None] = lambda schedule: None
-    """A function that is called at the end of each search."""
     asked_for: Callable[[], Collection[FindingId]] | None = None
     """A function that returns the findings whose earlier calls may be needed; by default, all that the book keeps."""
     interruption: Interruption = field(default_factory=Interruption)
@@ -110,7 +93,7 @@ class Runner:
         self._calls = CallLog(self._kept)
         self._hangs: Counter[str] = Counter()
         self._courses: dict[tuple[str, int], Schedule] = {}
-        self._pace: dict[str, _Pace] = defaultdict(_Pace)
+        self._shares = Shares({}, 1)
         self._on_their_way: Counter[int] = Counter()
         self._big = 0  # the number of big cases among them
         self._ends = math.inf
@@ -138,7 +121,7 @@ class Runner:
         return self._search([op], run_seed, share)
 
     def run_beside(self, ops: Sequence[str], run_seed: int) -> Tally:
-        """Search several ops at once, as `run` does one. All get the same share of the processes' time."""
+        """Search several ops as `run` does one, several at a time: see `Shares`."""
         return self._search(ops, run_seed, 1.0)
 
     def _search(self, ops: Sequence[str], run_seed: int, share: float) -> Tally:
@@ -149,10 +132,9 @@ class Runner:
         runs = {target.kernel.op for target in self.targets if self._runs(target)}
         self._courses = {key: each for key, each in self._courses.items() if each.slow_left}
         schedules = [self._schedule(op, run_seed, share) for op in ops if op in runs]
+        self._shares = Shares({each.op: len(each.chosen) for each in schedules}, self._executor.count)
         with escalation.until(self._is_overdue):
             self._take_turns(schedules)
-        for schedule in schedules:
-            self.ended(schedule)
         self._ends = math.inf
         return self.tally
 
@@ -215,28 +197,24 @@ class Runner:
         return counted or self.clock() >= self._ends or self.interruption.wanted or self.enough(self.tally)
 
     def _give(self, schedules: Sequence[Schedule]) -> None:
-        """Hand out as many turns as possible now, those of the op with the least time first."""
+        """Hand out as many turns as possible now."""
+        by_op = {each.op: each for each in schedules}
         resting = tuple(target for target, count in self._hangs.items() if count >= MOST_HANGS)
         self._executor.keep(self._kept())
         most = self._in_time()
-        if len(schedules) > 1:
-            most = min(most, _MOST_BESIDE * self._executor.count)
         for group in range(len(self._terms.groups)):
             while self._executor.room(group) > 0 and (group or self.in_flight < most):
-                ready = ((each.next_task(group), each) for each in sorted(schedules, key=self._time_of))
+                ready = ((by_op[op].next_task(group), by_op[op]) for op in self._in_turn(group))
                 task, schedule = next((found for found in ready if found[0] is not None), (None, None))
                 if task is None or schedule is None:
                     break
                 self._executor.give(replace(task, resting=resting) if resting else task, schedule.lessons)
-                self._pace[task.op].begun += 1
+                self._shares.paces[task.op].begun += 1
                 self._on_their_way[group] += 1
                 self._big += task.is_big
 
-    def _time_of(self, schedule: Schedule) -> float:
-        """Return the seconds that processes have spent on an op, and are expected to spend on its unfinished turns. By
-        this measure a search with cheap turns gets more of them than one that compiles for seconds."""
-        pace = self._pace[schedule.op]
-        return pace.seconds + (pace.begun - pace.ended) * (pace.seconds / pace.ended if pace.ended else _FIRST_TURN_S)
+    def _in_turn(self, group: int) -> Sequence[str]:
+        return self._shares.by_time() if group else self._shares.in_turn(self._ends - self.clock(), self.in_flight)
 
     def _in_time(self) -> float:
         """Return how many turns of quick targets may be in work: as many as will probably end in time, at the present
@@ -245,7 +223,7 @@ class Runner:
             return math.inf
         now = self.clock()
         pace = self._taken / (now - self._began) if now > self._began else 0.0
-        return max(_LEAST_ON_THEIR_WAY * self._executor.count, pace * (self._ends - now))
+        return max(LEAST_ON_THEIR_WAY * self._executor.count, pace * (self._ends - now))
 
     def _take(self) -> None:
         """Wait a moment for a report, and count all reports that can be counted now."""
@@ -259,7 +237,7 @@ class Runner:
             return
         if report is None:
             return
-        pace = self._pace[report.task.op]
+        pace = self._shares.paces.get(report.task.op, Pace())  # slow targets may still have turns of an earlier search
         pace.seconds += report.seconds
         if not report.rest:
             self._on_their_way[report.task.group] -= 1

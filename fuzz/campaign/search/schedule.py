@@ -7,24 +7,15 @@ counted search are the same for any number of processes.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-import msgspec
-from msgspec import MsgspecError
-
-from fuzz.campaign.search.guide import Elite, Guide, Lesson, lessons_from
-from fuzz.campaign.search.turn_runner import TurnJob, TurnReport, TurnRunner, placed
+from fuzz.campaign.search.turn_runner import TurnJob, TurnReport, TurnRunner
 from fuzz.core.base.capability import Capability
-from fuzz.core.base.errors import UsageError
-from fuzz.core.base.files import write_whole
 from fuzz.core.generate.search import SHARDS, Search
-from fuzz.core.generate.turn import BATCH, PLACES, Made, Turn
-from fuzz.findings.book import FindingBook
+from fuzz.core.generate.turn import BATCH, Turn
 
 LEAST_LAG = 8
 """The number of preceding turns for which a turn never waits: two processes have that many in hand."""
@@ -220,77 +211,3 @@ class Schedule:
                 kept = [each for each in waiting if each.place <= task.place]
                 waiting.clear()
                 waiting.extend(replace(each, most=task.most) if each.place == task.place else each for each in kept)
-
-
-_KIND, _VERSION = "kernelfuzz search", 1
-_MOST_BYTES = 1 << 28
-"""The most bytes of a record: an hour of search on sixteen processors makes some megabytes."""
-_MOST_ELEMENTS = 1 << 24
-"""The most elements of a tensor in a record: no search draws more."""
-
-
-def record_path(folder: Path, op: str, seed: int) -> Path:
-    """Return the file for the record of a search, beside its findings."""
-    return folder / f"search-{seed}-{op}.jsonl"
-
-
-def keep_record(schedule: Schedule, book: FindingBook, *, named: bool = False) -> None:
-    """Save the record if a guide proposed the case of a finding of this search, or if cases are `named` elsewhere."""
-    origins = [b.case.origin for b in book.buckets.values() if b.finding is not None and b.case.op == schedule.op]
-    if named or any(isinstance(each.shard, int) and each.number % PLACES > BATCH for each in origins):
-        path = record_path(book.store.folder, schedule.op, schedule.seed)
-        try:
-            write_record(path, schedule)
-        except OSError as error:
-            book.trouble = f"{path}: cannot be written: {error.strerror}"
-
-
-def write_record(path: Path, schedule: Schedule) -> None:
-    """Save the record of a search. Raises OSError."""
-    chosen = [place for place, each in enumerate(schedule.search.capabilities) if each in schedule.chosen]
-    head = {
-        _KIND: _VERSION,
-        "op": schedule.op,
-        "seed": schedule.seed,
-        "chosen": chosen,
-        "counted": schedule.is_counted,
-        "lag": schedule.least_lag,
-    }
-    lines = [json.dumps(head, separators=(",", ":")), *map(_text, schedule.lessons)]
-    write_whole(path, "".join(f"{line}\n" for line in lines))
-
-
-def recorded(path: Path, search: Search, shard: int, number: int) -> Made | None:
-    """Return the case with this shard and number that a guide proposed; None if there is none. Raises UsageError if the
-    record is missing, broken, or from another pack."""
-    turn, place = Turn(shard, number // PLACES), number % PLACES
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise UsageError(f"{path}: has more than {_MOST_BYTES >> 20} MiB: it is no record of a search")
-        first, *lines = path.read_text(encoding="utf-8").splitlines()
-        head = json.loads(first)
-        chosen = [search.capabilities[each] for each in head["chosen"]]
-        steps = (each for each in in_order(search, chosen) if head["counted"] or isinstance(each, Turn))
-        index = next(index for index, each in enumerate(steps) if each == turn or index > len(lines) + PLACES)
-        guide = Guide(search.seed, search.capabilities)
-        for line in lines[: known_at(index, int(head.get("lag", LEAST_LAG)))]:
-            lessons = msgspec.json.decode(line, type=list[Lesson])
-            for elite in [each for each in lessons if isinstance(each, Elite)]:
-                if elite.draw.n * elite.draw.rows > _MOST_ELEMENTS:
-                    raise UsageError(f"{path}: asks for tensors that no search has")
-                if not 0 <= elite.capability < len(search.capabilities):
-                    raise UsageError(f"{path}: is no record of this search: it has no capability {elite.capability}")
-            guide.learn(lessons)
-    except OSError as error:
-        raise UsageError(
-            f"{search.seed}:{search.op}:{shard}:{number}: a guide proposed this case, and the record of the search is "
-            f"missing: {path}: {error.strerror}; see --findings, or replay its case file. A run with --json keeps it"
-        ) from error
-    except (MsgspecError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path}: is no record of this search: {error!r}") from error
-    found = guide.relatives(index, lambda proposed: search.relatives(placed(proposed), turn))
-    return next((each for each in found if each.case.origin.number % PLACES == place), None)
-
-
-def _text(lessons: bytes) -> str:
-    return msgspec.json.encode(lessons_from(lessons)).decode()

@@ -18,7 +18,7 @@ from fuzz.core.base.verdict import Verdict
 from fuzz.core.execute.batch import Batch, Pool
 from fuzz.core.execute.corners import Reserved
 from fuzz.core.generate.search import SHARDS, Proposal, Search
-from fuzz.core.generate.turn import BATCH, Made, Turn
+from fuzz.core.generate.turn import BATCH, Made, Turn, is_proposed
 from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.laws.registry import ONE_IN, Entry, declared, with_twins
 from fuzz.findings.tally import Observer, Sighting, Tally
@@ -339,7 +339,9 @@ class TurnRunner:
             if self.terms.records:
                 from fuzz.report.records import run_lines
 
-                name = f"{task.seed}:{task.op}:{entry.case.origin.place}"
+                origin = entry.case.origin
+                # What a guide proposes follows from judgements, too: such a case has no name to replay it by.
+                name = "" if is_proposed(origin) else f"{task.seed}:{task.op}:{origin.place}"
                 report.records += run_lines(entry.case, judgements, name, twin=entry.check is not None)
         self._uncounted.append(report.findings)
         self.calls.progress(0.0)

@@ -39,17 +39,17 @@ def visible_devices() -> tuple[str, ...]:
 
 def capability() -> str:
     """Return the compute capability of the first device, such as sm_90, or without a device the oldest of nvcc 13."""
-    found = _driver()
+    found = driver_answer()
     return found[1] if found is not None and found[1] else _OLDEST
 
 
 def _driver_devices() -> int | None:
-    found = _driver()
+    found = driver_answer()
     return None if found is None else found[0]
 
 
 @lru_cache(maxsize=1)
-def _driver() -> tuple[int, str] | None:
+def driver_answer() -> tuple[int, str] | None:
     """Return the number of the driver's devices and the capability of the first, or None without a driver. Both are
     read at once, since in a process forked afterwards the driver answers nothing."""
     try:

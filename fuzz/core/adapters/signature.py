@@ -7,7 +7,7 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -59,11 +59,7 @@ def signature_of(function: Callable[..., Any]) -> Signature:
 @lru_cache(maxsize=1024)
 def signature_in(source: str, function: str) -> Signature:
     """Return the signature of the function that a module with this text defines at its top level by `def`."""
-    try:
-        body = ast.parse(source).body
-    except _UNREADABLE:
-        return NOTHING_KNOWN  # the worker reports the error
-    found = [each for each in _functions(body) if each.name == function]
+    found = [each for each in _functions_in(source) if each.name == function]
     if not found:
         return NOTHING_KNOWN
     given = found[-1].args
@@ -72,6 +68,16 @@ def signature_in(source: str, function: str) -> Signature:
     named = {each.arg: default is not None for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True)}
     lines = {each.arg: each.lineno for each in (*given.args, *given.kwonlyargs)} | {function: found[-1].lineno}
     return Signature({**plain, **named}, given.kwarg is not None, {} if found[-1].decorator_list else lines)
+
+
+@lru_cache(maxsize=256)
+def _functions_in(source: str) -> Sequence[ast.FunctionDef]:
+    """Return the functions that a module with this text defines at its top level; none if it is not Python, an error
+    that the worker reports."""
+    try:
+        return tuple(_functions(ast.parse(source).body))
+    except _UNREADABLE:
+        return ()
 
 
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)

@@ -20,7 +20,7 @@ from oracles.formula.contract import INPUT, WIDE, Contract
 from oracles.formula.trace import Trace, ordered, run, trace
 from oracles.op import Op
 from oracles.operand import Operand
-from oracles.ops import OPS
+from oracles.ops import OPS, remembered
 from oracles.summation import Summation
 
 PLAIN = Contract()
@@ -222,6 +222,7 @@ def _check_contract(contract: Contract, op: Op) -> None:
             one_of(f"contract.algorithm: {name}", each, ("formula", *op.algorithms[name]))
 
 
+@remembered(128)
 def _locals(op: Op) -> tuple[str, ...]:
     """Return the names of values that the formula and algorithms calculate, with all optional operands or none."""
     found = dict[str, None]()
@@ -233,6 +234,7 @@ def _locals(op: Op) -> tuple[str, ...]:
     return tuple(found)
 
 
+@remembered(128)
 def _points(op: Op) -> tuple[str, ...]:
     """Return the names of the points at which the formula, or an algorithm, lets a kernel round a value."""
     found = dict[str, None]()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fuzz.core.base.capability import Capability
-from fuzz.core.base.case import Case, Shard
+from fuzz.core.base.case import Case, Origin, Shard
 from fuzz.core.base.dispatch import SMALL
 from fuzz.core.base.draw import Draw
 from fuzz.core.base.feature import Answer, Label
@@ -33,6 +33,14 @@ PLACES = 32
 """How many numbers a turn has. Its own cases have 1 to BATCH; relatives that a guide proposes have later ones."""
 BATCH = 16
 """The number of cases of a turn: enough to amortise a draw, few enough to keep the progress line moving. Chosen."""
+
+
+def is_proposed(origin: Origin) -> bool:
+    """Return whether a guide proposed the case, so that it follows from judgements, too, and has no name by which it
+    can be made again."""
+    return isinstance(origin.shard, int) and origin.number % PLACES > BATCH
+
+
 FAN = 4
 """The number of successive cases of a turn that are relatives of one sketch. Hypothesis draws the sketch of a call
 sequence. Dice draw the others in the same way, in a twentieth of the time."""

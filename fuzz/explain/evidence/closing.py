@@ -12,8 +12,8 @@ from fuzz.core.base.draw import Draw, Frame
 from fuzz.core.base.feature import Feature, Kind
 from fuzz.core.generate import storage
 from fuzz.core.generate import variations as vary
+from fuzz.explain.rule.bounds import Tried, gaps, is_close, plainest
 from fuzz.explain.rule.rule import Atom, Rule, Traits
-from fuzz.explain.rule.thresholds import Tried, gaps, is_close, plainest
 from oracles.dtypes import SINGLE, form
 from oracles.ops import OPS
 

@@ -15,9 +15,9 @@ from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.generate.realise import draw_of
 from fuzz.core.generate.variations import made, with_values
 from fuzz.core.judge.judge import Judgement
+from fuzz.explain.rule.bounds import Probed
 from fuzz.explain.rule.inducer import Induced, induce
 from fuzz.explain.rule.rule import Traits
-from fuzz.explain.rule.thresholds import Probed
 from fuzz.explain.trial.trial import Trials
 from oracles.ops import OPS
 

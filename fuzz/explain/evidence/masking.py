@@ -227,7 +227,7 @@ def failing_ordinarily(
         left = [place for place, fails in enumerate(found) if not fails]
         dtypes = {p: finest if {finest, _dtype(cases[p])} <= {*coarse} else "" for p in left}
         seed = go * _SEEDS if trials.family.law is not None else 0
-        made = {p: _ordinary(cases[p], seed + p, dtype, tried) for p, dtype in dtypes.items()}
+        made = {p: ordinary_case(cases[p], seed + p, dtype, tried) for p, dtype in dtypes.items()}
         if tried.values:
             made = {p: case and _with_values(case, tried.values, p) for p, case in made.items()}
         able = [case for case in made.values() if case and trials.target.kernel.capability.accepts(case)]
@@ -237,7 +237,7 @@ def failing_ordinarily(
     return found
 
 
-class _Go(NamedTuple):
+class Substitute(NamedTuple):
     """The ordinary things about a case that is tried in place of another one."""
 
     params: Mapping[str, float] = NO_PARAMS
@@ -250,18 +250,18 @@ class _Go(NamedTuple):
 
 def _goes(
     law: LawCheck | None, cases: Sequence[Case], params: Sequence[Mapping[str, float]], clear: Sequence[str]
-) -> Iterator[_Go]:
+) -> Iterator[Substitute]:
     lawful = next((case for case in cases if law is not None and law.law.applies(case)), None)
     if law is not None and lawful is not None and law.twin(lawful).params != lawful.params:
         # The parameter that the law changes may choose the kernel's code, so it is no matter of values.
-        yield from [_Go(own=True)] * (1 + _LUCK)
+        yield from [Substitute(own=True)] * (1 + _LUCK)
         return
     each, last = (NO_PARAMS, *params), [LAST_ROW] if _sums_rows(cases) else []
-    yield from (_Go(given) for given in each)
-    yield from (_Go(values=values) for values in ("spike", *last))
-    yield _Go(folded=True)
-    yield from [_Go()] * (_LUCK if law is not None else 0)
-    yield from (_Go(given, values) for values in clear for given in each)
+    yield from (Substitute(given) for given in each)
+    yield from (Substitute(values=values) for values in ("spike", *last))
+    yield Substitute(folded=True)
+    yield from [Substitute()] * (_LUCK if law is not None else 0)
+    yield from (Substitute(given, values) for values in clear for given in each)
 
 
 def _sums_rows(cases: Sequence[Case]) -> bool:
@@ -270,7 +270,8 @@ def _sums_rows(cases: Sequence[Case]) -> bool:
     return any({*op.inputs[0].axes} - {op.row, *op.operand(name).axes} for op, name in ops)
 
 
-def _ordinary(case: Case, seed: int, dtype: str, go: _Go) -> Case | None:
+def ordinary_case(case: Case, seed: int, dtype: str, go: Substitute) -> Case | None:
+    """Return the case with ordinary values, in that dtype where one is named; None where it cannot have such values."""
     with contextlib.suppress(CaseError):
         draw = draw_of(case)
         draw = vary.ordinary(draw if go.folded else storage.unfolded(draw), seed)

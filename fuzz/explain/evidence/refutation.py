@@ -18,9 +18,9 @@ from fuzz.core.generate.menus import menus_of
 from fuzz.core.generate.search import Search, batches
 from fuzz.explain.evidence import probes
 from fuzz.explain.evidence.closing import Known, closing, float32
+from fuzz.explain.rule.bounds import HELD, Tried, held_against
 from fuzz.explain.rule.inducer import Induced
 from fuzz.explain.rule.rule import Rule, Traits
-from fuzz.explain.rule.thresholds import HELD, Tried, held_against
 from fuzz.explain.rule.traits import size_traits
 from oracles.ops import OPS
 

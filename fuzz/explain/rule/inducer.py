@@ -12,8 +12,7 @@ from itertools import zip_longest
 from operator import and_, or_
 
 from fuzz.core.base.feature import Feature
-from fuzz.explain.rule.atoms import atoms_of
-from fuzz.explain.rule.conjunctions import ATOM_WORTH, Grown, Table, first, grown_of
+from fuzz.explain.rule.atoms import ATOM_WORTH, Grown, Table, atoms_of, first, grown_of
 from fuzz.explain.rule.rule import THERE, Atom, Learned, Rule, Traits
 
 _MOST_RULES = 3

@@ -11,10 +11,9 @@ from fuzz.explain.attribute.places import places_of
 from fuzz.explain.evidence.evidence import Evidence
 from fuzz.explain.evidence.masking import hiding, shown_in, shown_with
 from fuzz.explain.explanation import Held, Places, Suggestion
-from fuzz.explain.rule.bounds import RuleBounds, bounds_of
+from fuzz.explain.rule.bounds import HELD, Probed, RuleBounds, bounds_of, fades, held_against, is_open, plainly
 from fuzz.explain.rule.inducer import loosened
 from fuzz.explain.rule.rule import Learned, Rule
-from fuzz.explain.rule.thresholds import HELD, Probed, fades, held_against, is_open, plainly
 from fuzz.explain.rule.traits import varied_sizes
 from oracles.ops import OPS
 

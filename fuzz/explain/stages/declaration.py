@@ -17,7 +17,7 @@ from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judgement
 from fuzz.explain.evidence.refutation import searched
 from fuzz.explain.explanation import ALIKE, MANY, WIDE, FittingContract
-from fuzz.explain.stages.meaning import meaning
+from fuzz.explain.stages.forms import meaning
 from fuzz.explain.trial.trial import OutOfTimeError, Trials
 from oracles.formula.contract import Contract
 from oracles.neighbours import Neighbour, neighbours, pairs

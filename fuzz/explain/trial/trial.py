@@ -3,11 +3,12 @@ target."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case, CaseError
+from fuzz.core.base.fill import FILL, FILLS, UNSET, ZERO, fill_of, filled
 from fuzz.core.base.outcome import Outcome
 from fuzz.core.base.validity import check_case
 from fuzz.core.base.verdict import Verdict
@@ -19,10 +20,9 @@ from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.judge.trouble import judged
 from fuzz.core.laws.law import LawCheck
 from fuzz.core.laws.registry import Entry, twin_of
-from fuzz.explain.explanation import Unsteady
+from fuzz.explain.explanation import UnsetRead, Unsteady
 from fuzz.explain.rule.rule import Rule, Traits
-from fuzz.explain.rule.traits import traits_of
-from fuzz.explain.rule.twins import twin_traits
+from fuzz.explain.rule.traits import traits_of, twin_traits
 from fuzz.explain.trial.family import Family
 from fuzz.explain.trial.unsteady import unsteady
 
@@ -266,3 +266,26 @@ def traits_for(case: Case, target: Target, law: LawCheck | None) -> Traits:
         return traits_of(case, target)
     twins = twin_traits(case, law.twin(case)) if law.law.applies(case) else {}
     return {**traits_of(case, target, values=False), **twins}
+
+
+def unset_read(trials: Trials, case: Case) -> UnsetRead | None:
+    """Return the unset memory that the kernel reads. Return None if the case also fails with zeros everywhere, or does
+    not fail again with its own fill, or hangs, since each run would take the whole limit."""
+    known = trials.known.get(case.digest)
+    hangs = known is not None and known.verdict is Verdict.TIMEOUT
+    if FILL in case.params or hangs:
+        return None
+    ours = replace(trials, out_of_time=lambda: False)
+    if not _passes(ours, case, ZERO):
+        return None
+    kinds = [kind for kind in range(len(FILLS)) if kind != ZERO and not _passes(ours, case, kind)]
+    if fill_of(case) not in kinds:
+        return None
+    where = tuple(each for each in UNSET if _passes(ours, case, kinds[0], [each]))
+    names = list(FILLS)
+    return UnsetRead(where, tuple(names[kind] for kind in kinds))
+
+
+def _passes(trials: Trials, case: Case, kind: int, without: Collection[str] = ()) -> bool:
+    (judgement,) = trials.judge([filled(case, kind, without)])
+    return judgement is not None and judgement.verdict is Verdict.PASS

@@ -79,7 +79,7 @@ class Told(Attestation):
 
 
 @dataclass(frozen=True, eq=False)
-class _Order:
+class TurnOrder:
     """Turns of one search that a worker takes together."""
 
     group: int
@@ -116,7 +116,7 @@ class DaskExecutor:
         self._chunks: dict[tuple[str, int, int, int], Future] = {}
         self._kept: Collection[FindingId] = ()
         self._given: dict[int, deque[TurnJob]] = {group: deque() for group in range(len(self.needs))}
-        self._orders: dict[str, tuple[_Order, Future]] = {}
+        self._orders: dict[str, tuple[TurnOrder, Future]] = {}
         self._done: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._ended: deque[TurnReport] = deque()
         self._seen_by: dict[FindingId, str] = {}
@@ -309,7 +309,7 @@ class DaskExecutor:
             self._order(group, tuple(tasks))
 
     def _order(self, group: int, tasks: tuple[TurnJob, ...]) -> None:
-        order, self._is_cut = _Order(group, tasks, secrets.token_hex(8)), False
+        order, self._is_cut = TurnOrder(group, tasks, secrets.token_hex(8)), False
         first, known = tasks[0], max(task.known for task in tasks)
         chunks, start = self._chunks_of((first.op, first.seed), known)
         rest = [b64encode(each).decode() for each in self._lessons[first.op, first.seed][start:known]]
@@ -365,7 +365,7 @@ class DaskExecutor:
             self._seen_by.update(dict.fromkeys(taken.report.findings, name))
             self._ended.append(taken.report)
 
-    def _failed(self, order: _Order) -> None:
+    def _failed(self, order: TurnOrder) -> None:
         """Try the turns of an order one by one, if they ended every process; a single turn is given up."""
         if len(order.tasks) > 1:
             for task in order.tasks:

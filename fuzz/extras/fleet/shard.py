@@ -78,7 +78,7 @@ class _Lessons:
         return found
 
 
-class _Shard:
+class FleetShard:
     """The process on this machine that takes the turns of one campaign and group."""
 
     def __init__(self, campaign: dict[str, Any], group: int) -> None:
@@ -188,7 +188,7 @@ class _Shard:
             order.done.set()
 
 
-_SHARDS: dict[str, _Shard] = {}
+_SHARDS: dict[str, FleetShard] = {}
 """The processes of this worker, by campaign and group."""
 _OPENING = threading.Lock()
 
@@ -248,10 +248,10 @@ def _explained(asked: dict[str, Any]) -> Any:
     return json.loads(done.stdout)
 
 
-def _shard(key: str, campaign: dict[str, Any], group: int) -> _Shard:
+def _shard(key: str, campaign: dict[str, Any], group: int) -> FleetShard:
     with _OPENING:
         known = _SHARDS.get(key)
         if known is None or known.ended:
-            known = _SHARDS[key] = _Shard(campaign, group)
+            known = _SHARDS[key] = FleetShard(campaign, group)
     known.wait_ready()
     return known

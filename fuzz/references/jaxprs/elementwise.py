@@ -8,7 +8,20 @@ from dataclasses import replace
 from typing import Any
 
 from fuzz.references.dims import Dim, UnreadableError, extent
-from fuzz.references.elementwise import COMPARISONS, FUNCTIONS, opposite, power, rounded_to, where, whole
+from fuzz.references.elementwise import (
+    BOTH,
+    COMPARISONS,
+    FUNCTIONS,
+    HINTS,
+    both,
+    clamped,
+    fmod,
+    opposite,
+    power,
+    rounded_to,
+    where,
+    whole,
+)
 from fuzz.references.elementwise import rule as of_any
 from fuzz.references.lines import called, is_number, of_dims, template
 from fuzz.references.maps import place_along
@@ -17,11 +30,10 @@ from fuzz.references.recording import Two
 from fuzz.references.scope import Number, Rule, Value
 
 _ONE = ("exp", "exp2", "expm1", "log", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "erf", "erfc", "atan",
-        "sign", "floor", "abs", "neg", "square")  # fmt: skip
-_HINTS = {"exp": "e", "add": "t", "sub": "t", "mul": "t", "div": "t", "neg": "t", "rsqrt": "scale", "sqrt": "root"}
+        "sign", "floor", "ceil", "abs", "neg", "square")  # fmt: skip
 _TEXTS: Mapping[str, str] = {
     **{name: FUNCTIONS[name] for name in _ONE},
-    "logistic": FUNCTIONS["sigmoid"], "ceil": "-f.floor(-self)",
+    "logistic": FUNCTIONS["sigmoid"],
     "add": "self + other", "add_any": "self + other", "sub": "self - other", "mul": "self * other",
     "max": FUNCTIONS["maximum"], "min": FUNCTIONS["minimum"], "floor_divide": "f.floor(self / other)",
     "remainder": "self - other * f.floor(self / other)",
@@ -38,7 +50,7 @@ def _row(name: str, text: str) -> None:
     def rule(reader: Reader, args: Any, **_: object) -> Any:
         if (same := _unchanged(name, args)) is not None:
             return same
-        return reader.each(text, _HINTS.get(name, name), **dict(zip(("self", "other"), args, strict=False)))
+        return reader.each(text, HINTS.get(name, name), **dict(zip(("self", "other"), args, strict=False)))
 
 
 def _unchanged(name: str, args: Any) -> Value | None:
@@ -116,25 +128,10 @@ def _mean(reader: Reader, total: Value, count: Number) -> Value | None:
     return replace(total, expression=reader.lines.add(template("f.avg(x, dims)", parts), "mean"))
 
 
-@primitive("rem")
-def _rem(reader: Reader, args: Sequence[Any], **_: object) -> Value:
-    cut = whole(reader, reader.each("self / other", "t", self=args[0], other=args[1]))
-    return reader.each("self - other * cut", "rest", self=args[0], other=args[1], cut=cut)
-
-
 @primitive("integer_pow")
 def _integer_pow(reader: Reader, args: Sequence[Any], y: int) -> Value:
     found: Value = power(reader, args[0], abs(y) if y < -1 else y)
     return reader.each("1.0 / x", "power", x=found) if y < -1 else found
-
-
-@primitive("pow")
-def _pow(reader: Reader, args: Sequence[Any], **_: object) -> Value:
-    base, exponent = args
-    if not isinstance(base, Value):
-        return reader.each("f.exp(b * f.log(a))", "power", a=base, b=exponent)
-    found: Value = power(reader, base, exponent)
-    return found
 
 
 @primitive("is_finite")
@@ -152,8 +149,14 @@ def _round(reader: Reader, args: Sequence[Any], rounding_method: Any) -> Value:
 @primitive("clamp")
 def _clamp(reader: Reader, args: Sequence[Any], **_: object) -> Value:
     low, x, high = args
-    found = reader.each("f.where(x < low, low, x)", "clamped", x=x, low=low)
-    return reader.each("f.where(high < x, high, x)", "clamped", x=found, high=high)
+    found: Value = clamped(reader, x, low, high)
+    return found
+
+
+@primitive("rem", "pow")
+def _of_two(reader: Reader, args: Sequence[Any], **_: object) -> Value:
+    found: Value = {"lax.rem": fmod, "lax.pow": power}[reader.step.op](reader, *args)
+    return found
 
 
 @primitive("copy", "copy_p", "stop_gradient", "optimization_barrier", "reduce_precision", "real", "name")
@@ -173,14 +176,6 @@ def truth(value: Any) -> bool | None:
         there = value.expression
         return bool(there.value) if isinstance(there, ast.Constant) else None
     return bool(value)
-
-
-def both(reader: Reader, text: str, first: Value, second: Value) -> Value:
-    """Return the condition that a template such as "a & b" makes of two conditions."""
-    first, second = reader.met(first, second)
-    parts = {"a": reader.mask(first), "b": reader.mask(second)}
-    made = reader.lines.add(template(text, parts), "mask")
-    return Value(None, reader.aligned([first, second]), first.has | second.has, "torch.bool", condition=made)
 
 
 def _spread(reader: Reader, value: Value, like: Any) -> Value:
@@ -203,8 +198,7 @@ def _logic(reader: Reader, args: Sequence[Any], **_: object) -> Any:
         known = truth(one)
         if known is not None and name != "xor" and isinstance(other, Value):
             return _spread(reader, one if known == (name == "or") else other, one)
-    text = {"and": "a & b", "or": "a | b", "xor": "(a & ~b) | (~a & b)"}[name]
-    return both(reader, text, *args)
+    return both(reader, BOTH[name], *args)
 
 
 @primitive("select_n")

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 from fuzz.references.dims import ONE, Axis, Dim, Pair, UnreadableError
-from fuzz.references.elementwise import where
-from fuzz.references.jaxprs.elementwise import along, both, primitive
+from fuzz.references.elementwise import both, where
+from fuzz.references.jaxprs.elementwise import along, primitive
 from fuzz.references.jaxprs.moves import PlaceColumns, extent_at, own_axes
 from fuzz.references.lines import is_number, template
 from fuzz.references.maps import linear, single, taken_at, with_axis

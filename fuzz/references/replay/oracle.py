@@ -25,6 +25,7 @@ from fuzz.core.laws.registry import Entry, with_twins
 from fuzz.references.dims import first_of
 from fuzz.references.replay.cases import REPLAYED, Came, Meant, ReplayCase, ReplayError
 from fuzz.references.rerun import Replayed
+from fuzz.report.words import PHRASES
 from oracles.dtypes import FORMATS, INDICES, SINGLE, SPELLED
 from oracles.formula.contract import Contract
 from oracles.formula.node import Node
@@ -328,10 +329,9 @@ def _worst(
     told = [int(each) for each in at]
     told[:1] = [rows[each] for each in told[:1]] if rows else told[:1]
     place, is_got = f"{output}[{', '.join(map(str, told))}]", f"{float(got[at]):.8g}"
-    count = int((share != -1.0).sum())
     others = f"{value - far:.8g} to {value + far:.8g}" if one.places is None else "another place of as much"
     is_only = one.places.first if one.places is not None else not math.isfinite(value)
     others = "" if is_only else f" (or {others})"
-    wrong = f"{count:,} of {counted(got.size, 'element is', 'elements are')} wrong"
-    words = f"wrong values\n    {place} = {is_got}, must be {value:.8g}{others}; {wrong}"
+    wrong = f"{int((share != -1.0).sum()):,} of {counted(got.size, 'element is', 'elements are')} wrong"
+    words = f"{PHRASES[Verdict.FAIL_NUMERIC]}\n    {place} = {is_got}, must be {value:.8g}{others}; {wrong}"
     return Comparison(words, judged, float(share[at]), (place, is_got, f"{value:.8g}", f"{far:.3g}"))

@@ -227,7 +227,9 @@ def _tell(task: CheckTask, run: CheckRun) -> None:
         again = _AGAIN if driven.again and not book.errors else ""
         meant = meant_words(book) if task.measures else ""
         notes = "\n".join(filter(None, [again, changed, meant, *about]))
-        raise CheckFailed("\n".join(filter(None, [wrong, wrapped_text(notes, width())])))
+        told_of = [each.told for each in book.buckets.values()] if replay is None else replay.failures(book)
+        text = "\n".join(filter(None, [wrong, wrapped_text(notes, width())]))
+        raise CheckFailed(text, [] if book.errors else told_of)
     line = passed_line(task.kernel.name, targets, tally, todo, len(run.earlier), run.seconds)
     line = line if replay is None else replay.passed(todo)
     GIVEN.passed += [line, *(f"  {each}" for each in said if each)]

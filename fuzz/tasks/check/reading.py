@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fuzz.contracts.accepts import Accepted, Accepts
     from fuzz.findings.book import FindingBook
     from fuzz.findings.tally import Tally
-    from fuzz.references.replay.oracle import Replay
+    from fuzz.references.replay.oracle import Replay, ReplayFailure
     from fuzz.tasks.check.reference import ReadReference
 
 __tracebackhide__ = told
@@ -42,6 +42,9 @@ class ReplayTelling(Protocol):
 
     def wrong(self, tally: Tally, book: FindingBook, todo: CheckPlan) -> str:
         """Return what is wrong; '' if everything that ran has passed."""
+
+    def failures(self, book: FindingBook) -> Sequence[ReplayFailure]:
+        """Return the records of the cases that fail."""
 
     def passed(self, todo: CheckPlan) -> str:
         """Return what passed."""

@@ -24,7 +24,7 @@ from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import GIVEN as EXAMPLES
 from fuzz.references.parameters import name_of, titled
 from fuzz.references.replay.cases import REPLAYED, WEAKER, keeping, meant_of
-from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, Replay, op_of
+from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, Replay, ReplayFailure, op_of
 from fuzz.references.text import identifier
 from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.check.function import Function, HereKernel, OwnProcess, never_given, plain_name, source_of
@@ -65,8 +65,7 @@ class FunctionReplay:
         """Return what is wrong with the first case that fails, or why nothing was judged; '' if all is right."""
         if book.errors:
             return "\n".join(book.errors)
-        for bucket in book.buckets.values():
-            failure = self.replay.failure(bucket.case, bucket.judgement)
+        for failure in self.failures(book)[:1]:
             lines = [f"FAIL  {name_of(self.kernel)}  {failure.words}", f"  {failure.text}", f"  again: {todo.command}"]
             return wrapped_text("\n".join(lines), width())
         [line] = tally.targets.values()
@@ -75,6 +74,10 @@ class FunctionReplay:
             never = f" of {' nor '.join(outputs)}" if judged else ""
             return f"NOTHING WAS JUDGED{never}: no element{never} in {cases} is decided by a replay"
         return ""
+
+    def failures(self, book: FindingBook) -> Sequence[ReplayFailure]:
+        """Return the records of the cases that fail."""
+        return [self.replay.failure(each.case, each.judgement) for each in book.buckets.values()]
 
     def passed(self, todo: CheckPlan) -> str:
         """Return what passed, and what was never drawn."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import oracles
 from fuzz.core.adapters.target import NotRun, Target
@@ -23,6 +23,10 @@ from fuzz.report.use_outcome import outcome_of
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.tasks.check.plan import GIVEN, CheckPlan, running_test
 
+if TYPE_CHECKING:  # what passes explains nothing
+    from fuzz.explain.explanation import Explanation
+    from fuzz.references.replay.oracle import ReplayFailure
+
 _INDENT = len("E       ")
 """The columns that pytest puts before each line of an exception's message."""
 _NAMED = len("fuzz.CheckFailed: ")
@@ -34,9 +38,14 @@ OPTION = "--kernelfuzz-explain-time"
 
 
 class CheckFailed(AssertionError):  # noqa: N818 (named as test suites name it)
-    """The kernel failed, or nothing could be judged. The message is the whole report."""
+    """The kernel failed, or nothing could be judged. The message is the whole report, and `failures` the records that
+    it tells of: none where nothing was judged."""
 
     __module__ = "fuzz"
+
+    def __init__(self, message: str, failures: Sequence[Explanation | ReplayFailure] = ()) -> None:
+        super().__init__(message)
+        self.failures = tuple(failures)
 
 
 class CheckError(Exception):

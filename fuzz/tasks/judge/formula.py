@@ -106,7 +106,7 @@ class FormulaJudge:
                 stop.within(lambda: session.explain(seconds, None, shrinks=asked.explain_s is not None))
             undeclared = session.conclude(elapsed)
         tally = session.tally
-        origin = Provenance(seed, _command(asked, seed), ("--pack", str(self.folder)), numbered=True)
+        origin = Provenance(seed, command_of(asked, seed), ("--pack", str(self.folder)), numbered=True)
         outline = run_outline("judge", book, targets, tally, origin, interrupted=interrupted, usual=session.usual)
         session.tell_troubles()
         rulings = {
@@ -151,7 +151,7 @@ def formula_judge(asked: Asked, problem: Statement, found: Derived, solutions: S
         name: f"it refuses the small numbers that stand for those of the problem: {' and '.join(each.refused)}"
         for name, each in by_kernel.items() if each.usual == "refuses" and problem.module is not None
     }  # fmt: skip
-    refuses = {name: _refused(each, problem) for name, each in by_kernel.items() if problem.module is None}
+    refuses = {name: refused_example(each, problem) for name, each in by_kernel.items() if problem.module is None}
     always = {} if problem.draw is None else seen_in(found, samples_of(problem.draw))
     task = Task(chosen(asked, kernels), Data((), always, DRAWN), measures=True)
     return FormulaJudge(asked, problem, solutions, found, folder, task, accepting, untried, refuses)
@@ -193,12 +193,12 @@ def _narrowed(kernel: Kernel, beside: Accepts | None) -> Kernel:
     """Return the kernel, limited to the extents that it does not refuse."""
     if beside is None or not (beside.multiple_of or beside.max):
         return kernel
-    return replace(
-        kernel, capabilities=replace(kernel.capabilities, multiple_of=beside.multiple_of, max=beside.max)
-    )  # fmt: skip
+    able = replace(kernel.capabilities, multiple_of=beside.multiple_of, max=beside.max)
+    return replace(kernel, capabilities=able)
 
 
-def _refused(beside: Accepts, problem: Statement) -> str:
+def refused_example(beside: Accepts, problem: Statement) -> str:
+    """Return which extent of the problem's examples a solution refuses, and where; '' if it takes all."""
     for sizes in problem.examples:
         for dim, size in sizes.items():
             if size % beside.multiple_of.get(dim, 1) or size > beside.max.get(dim, size):
@@ -239,7 +239,7 @@ def _unvaried(op: Op, first: Sequence[Made]) -> Mapping[str, int]:
     return {dim: min(sizes) for dim, sizes in seen.items() if len(sizes) == 1 and dim not in op.fixed}
 
 
-def _command(asked: Asked, seed: int) -> str:
+def command_of(asked: Asked, seed: int) -> str:
     """Return the command line that judges the same solutions again, without options for explaining."""
     values = None if asked.values == FINITE else asked.values
     options = [

@@ -153,7 +153,7 @@ def looked(
     other = told(
         "the other mode", lambda: in_other_mode(asked, problem, solutions, seed, screen), problem.in_other_mode
     )
-    rulings = tuple(_unless_changed(with_own(each, (own or {}).get(kernel)), problem) for kernel, each in found.items())
+    rulings = tuple(unless_changed(with_own(each, (own or {}).get(kernel)), problem) for kernel, each in found.items())
     whole = told(
         "the task's full size", lambda: at_full_size(asked, problem, solutions, rulings, seed), problem.changed
     )
@@ -163,7 +163,7 @@ def looked(
     return in_time(asked, caused or rulings, missed)
 
 
-def _unless_changed(ruling: SolutionRuling, problem: Statement) -> SolutionRuling:
+def unless_changed(ruling: SolutionRuling, problem: Statement) -> SolutionRuling:
     """Return the ruling. If the task's shapes were made smaller, one that is wrong only at others becomes undecided."""
     if not problem.changed or ruling.verdict != "wrong":
         return ruling

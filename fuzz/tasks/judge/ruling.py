@@ -285,8 +285,8 @@ def summary(ruling: Ruling, elapsed: float) -> str:
         lines += [f"  {measured.text}" for measured in each.measured]
         lines += [f"  {beside.text}" for beside in each.accepts if beside.text]
         lines += [f"  {each.right_as}"] if each.right_as else []
-        lines += [*_beyond(each), *_in_modes(each, ruling), *_at_own_shapes(each), *_causes(each, ruling.mode)]
-        lines += _at_full_size(each.full_size)
+        lines += [*_beyond(each), *_in_modes(each, ruling), *_at_own_shapes(each), *causes_told(each, ruling.mode)]
+        lines += full_size_told(each.full_size)
     floors = ", or ".join(f"{share:.1e} in {dtype}" for dtype, share in ruling.detection_floor.items())
     said = f"half of all outputs that are off by this share of their value are noticed: {floors}"
     floor = said if floors else "not known, as no output of an ordinary case is judged"
@@ -300,12 +300,8 @@ def summary(ruling: Ruling, elapsed: float) -> str:
 
 
 def _why(each: SolutionRuling, by: str) -> str:
-    if each.verdict == "wrong":
-        return (
-            f"{each.failing:,} of {counted(each.judged, 'run')}{by} {'fails' if each.judged == 1 else 'fail'}"
-            if each.failing
-            else each.reason
-        )
+    if each.verdict == "wrong" and each.failing:
+        return f"{each.failing:,} of {counted(each.judged, 'run')}{by} {'fails' if each.judged == 1 else 'fail'}"
     if each.verdict != "right":
         return each.reason
     errors = ", ".join(f"{ratio:.0%} in {dtype}" for dtype, ratio in each.largest_error.items())
@@ -346,13 +342,11 @@ def _at_own_shapes(each: SolutionRuling) -> list[str]:
         return [*lines, *(f"    {line.strip()}" for some in own.failures for line in some["said"].splitlines())]
     if each.failing:
         lines += ["  the shapes that it fails at are the judge's; they count, as the reference takes them, too"]
-    return [
-        *lines,
-        *([] if each.verdict == "right" else ["  to judge it at the task's own shapes alone: --own-shapes"]),
-    ]
+    alone = "  to judge it at the task's own shapes alone: --own-shapes"
+    return [*lines, *([] if each.verdict == "right" else [alone])]
 
 
-def _causes(each: SolutionRuling, mode: str) -> list[str]:
+def causes_told(each: SolutionRuling, mode: str) -> list[str]:
     """Return the lines about possible causes: conditions under which a wrong solution is right."""
     # A solution that folds its weights at construction is right only with the weights of its construction.
     seeded = "right where both are constructed from one seed and nothing is trained or loaded, as KernelBench does; "
@@ -363,7 +357,8 @@ def _causes(each: SolutionRuling, mode: str) -> list[str]:
     return [line for line, by in told.items() if by is not None and by.verdict == "right"]
 
 
-def _at_full_size(full: FullSize | None) -> list[str]:
+def full_size_told(full: FullSize | None) -> list[str]:
+    """Return the lines about a solution at the full size of its task."""
     if full is None:
         return []
     if full.verdict not in ("right", "wrong"):

@@ -50,6 +50,5 @@ FUNCTION = Elementary(
     hard=(1.0, 2.0**-1074, 2.0**1023),
     usual=EXACT,
     loose=EXACT,
-    c="fabs(x)",
     degree=1.0,
 )

@@ -55,6 +55,5 @@ FUNCTION = Elementary(
     hard=(1.0, -1.0, 1.9999999999999998, 2.0, 448.0, 2.0**-1022, 2.0**-1074, -3.0 * 2.0**-1074, 2.0**1023, 1e300),
     usual=EXACT,
     loose=EXACT,
-    c="(x == 0 || !isfinite(x) ? x : copysign(ldexp(1.0, ilogb(x)), x))",
     degree=1.0,
 )

@@ -93,5 +93,4 @@ FUNCTION = Elementary(
     hard=(1 / 128, 3 / 128, 5.9, 6.0, 8.5, 9.0, 2.0**-1022),
     usual=2.0,
     loose=4.0,
-    c="erf(x)",
 )

@@ -39,5 +39,4 @@ FUNCTION = Elementary(
     hard=(1.0, -1.0, 0.5, -0.5, 2.0**52 + 0.5, 2.0**53, -(2.0**-1074), 1e300),
     usual=EXACT,
     loose=EXACT,
-    c="floor(x)",
 )

@@ -130,6 +130,5 @@ FUNCTION = Elementary(
     hard=(1.0, 2.0**-1022, 2.0**-1074, 0.70703125, 1.4140625, 0.5**0.5, 2.0**0.5),
     usual=2.0,
     loose=4.0,
-    c="log(x)",
     elasticity=lambda value: 1.0,
 )

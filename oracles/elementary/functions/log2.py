@@ -87,6 +87,5 @@ FUNCTION = Elementary(
     hard=log.FUNCTION.hard,
     usual=2.0,
     loose=4.0,
-    c="log2(x)",
     elasticity=lambda value: 1 / math.log(2),
 )

@@ -150,7 +150,6 @@ class Exponent:
             hard=(1.0, 2.0, 0.5, 2.0**-1074, 2.0**1023, 2.0 ** (1024 / self.high) if abs(self.high) > 1 else 3.0),
             usual=FUNCTION.usual,
             loose=FUNCTION.loose,
-            c=FUNCTION.c,
             power=self.high,
             elasticity=lambda value: self.high * value,
             constant=self.high,
@@ -176,5 +175,4 @@ FUNCTION = FunctionFamily(
     examples=(2.5, -1.5, 3.0, -2.0, 1 / 3, 2.0, -1.0, 0.5, 40.0),
     usual=2.0,
     loose=8.0,
-    c="pow(x, c)",
 )

@@ -43,5 +43,4 @@ FUNCTION = Elementary(
     hard=(0.5, 1.5, 2.5, -0.5, -1.5, 0.49999999999999994, 2.0**52 + 0.5, 2.0**52 + 1.0, 2.0**53, 1e300),
     usual=EXACT,
     loose=EXACT,
-    c="nearbyint(x)",
 )

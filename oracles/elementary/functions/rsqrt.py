@@ -56,7 +56,6 @@ FUNCTION = Elementary(
     hard=(1.0, 4.0, 2.0**-1022, 2.0**-1074, 2.0**1023),
     usual=1.0,
     loose=2.0,
-    c="1 / sqrt(x)",
     power=-0.5,
     degree=-0.5,
     elasticity=lambda value: -0.5 * value,

@@ -69,5 +69,4 @@ FUNCTION = Elementary(
     hard=(-708.0, -745.0, 36.7, 709.78, -37.0),
     usual=3.0,
     loose=6.0,
-    c="x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x))",
 )

@@ -45,6 +45,5 @@ FUNCTION = Elementary(
     hard=(1.0, -1.0, 2.0**-1074, -(2.0**-1074), 2.0**1023),
     usual=EXACT,
     loose=EXACT,
-    c="(x > 0) - (x < 0)",
     degree=0.0,
 )

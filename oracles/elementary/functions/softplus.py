@@ -69,5 +69,4 @@ FUNCTION = Elementary(
     hard=(-708.0, -745.0, 36.7, -37.0, 120.0, 20.0),
     usual=4.0,
     loose=8.0,
-    c="fmax(x, 0) + log1p(exp(-fabs(x)))",
 )

@@ -63,7 +63,6 @@ FUNCTION = Elementary(
     hard=(1.0, 4.0, 2.0**-1022, 2.0**-1074, 2.0**1023),
     usual=CORRECT,
     loose=1.5,
-    c="sqrt(x)",
     power=0.5,
     degree=0.5,
     elasticity=lambda value: 0.5 * value,

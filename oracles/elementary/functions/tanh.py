@@ -73,5 +73,4 @@ FUNCTION = Elementary(
     hard=(20.0, 19.06, 22.0, 40.0, 2.0**-27, 2.0**-55),
     usual=2.0,
     loose=4.0,
-    c="tanh(x)",
 )

@@ -92,13 +92,13 @@ def _fill(made: Any, word: int) -> None:
         place, size = made.data_ptr(), made.untyped_storage().nbytes()
     else:
         if made.device.type == "cuda":
-            _fill_on_gpu(made, word)
+            fill_on_gpu(made, word)
         return
     size = min(size, _MOST_BYTES)
     ctypes.memmove(place, word.to_bytes(2, "little") * (size // 2 + 1), size)
 
 
-def _fill_on_gpu(made: Any, word: int) -> None:
+def fill_on_gpu(made: Any, word: int) -> None:
     """Queue the filling of a tensor on a GPU."""
     halves = sys.modules["torch"].tensor([], dtype=sys.modules["torch"].int16, device=made.device)
     size = min(made.untyped_storage().nbytes(), _MOST_BYTES) // 2

@@ -24,13 +24,13 @@ ours = [each for name, each in sys.modules.items() if name.partition(".")[0] in 
 lines = sum(len(Path(each.__file__).read_text().splitlines()) for each in ours)
 print(json.dumps([lines, sorted(sys.modules)]), file=sys.stderr)
 """
-_MOST_LINES, _MOST_MODULES = 35_650, 218
+_MOST_LINES, _MOST_MODULES = 35_650, 219
 """What a passing check loads of ours, as it was counted last; a change that needs more raises it and says why."""
 _ABSENT = (
     "dask", "distributed", "sqlalchemy", "torch", "fuzz.extras", "fuzz.campaign.nightly", "fuzz.explain",
     "fuzz.findings.explainer", "fuzz.tasks.check.replay", "fuzz.references.derive", "fuzz.references.jaxprs",
     "fuzz.contracts",
-    "fuzz.report.sarif", "fuzz.core.adapters.pack", "fuzz.core.adapters.export", "fuzz.report.failure",
+    "fuzz.report.formats", "fuzz.core.adapters.pack", "fuzz.core.adapters.export", "fuzz.report.failure",
     "fuzz.core.laws.scaling", "fuzz.references.text", "oracles.ops.attention", "oracles.elementary.functions.sin",
     "fuzz.findings.casefile", "fuzz.campaign.search.process_executor", "fuzz.core.adapters.prototyped_kernel",
     "fuzz.core.execute.pool", "fuzz.core.transport.process", "fuzz.core.transport.sandbox", "fuzz.core.adapters.cuda",
