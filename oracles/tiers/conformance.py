@@ -28,7 +28,6 @@ from oracles.formula.trace import Node
 from oracles.lazy import lazy
 from oracles.precise import Bounds
 from oracles.rounding import round_to
-from oracles.tiers import places
 from oracles.tiers.values import OutputValues, dependent
 
 
@@ -52,6 +51,8 @@ class Conformance(OutputValues):
 
     def _enclosure(self, output: str, dtype: Format, alone: bool) -> Enclosure:
         if self.has_places(output):
+            from oracles.tiers import places
+
             return places.enclosure_of(self, output, self._kept(output), dtype)
         # A row may have millions of elements: besides the results, only one array at a time is held in memory.
         other = edges.ends(self._kept(output))
@@ -98,6 +99,8 @@ class Conformance(OutputValues):
 
     def _bounds(self, output: str, at: tuple[int, ...], dtype: Format) -> Bounds:
         if self.has_places(output):
+            from oracles.tiers import places
+
             return places.bounds_of(self, output, at, self._kept(output), dtype)
         quick, width = float(self.shaped(output, self._kept(output).centre)[at]), float(self.width(output)[at])
         marked, zeros = self.unjudged(output), self._zeros(output)

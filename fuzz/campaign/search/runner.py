@@ -18,9 +18,8 @@ from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.case import Case
 from fuzz.core.base.errors import AwayError
 from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.batch import Batch, Pool, Wait
 from fuzz.core.execute.corners import corners_of, has_corners
-from fuzz.core.execute.lane import Wait
-from fuzz.core.execute.pool import Batch, Pool
 from fuzz.core.generate.search import Search
 from fuzz.core.judge.judge import Judgement
 from fuzz.core.laws.registry import Entry

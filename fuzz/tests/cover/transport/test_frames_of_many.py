@@ -13,7 +13,7 @@ import pytest
 
 from fuzz.core.base.case import Case, contiguous
 from fuzz.core.base.outcome import Outcome, Status
-from fuzz.core.execute.lane import Wait
+from fuzz.core.execute.batch import Wait
 from fuzz.core.transport.process import Process
 from fuzz.core.transport.steps import Steps
 from fuzz.tests.common.planted import HANGS, Run, a_case
